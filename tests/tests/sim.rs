@@ -21,31 +21,31 @@ fn hold(totals: &Totals) {
 
 #[test]
 fn no_promise_is_broken_in_a_fixed_block_of_seeds() {
-    hold(&campaign::many(1, JOBS, |seed| seed <= FIXED));
+    hold(&campaign::run_seeds(1, JOBS, |seed| seed <= FIXED));
 }
 
 #[test]
 fn no_promise_is_broken_in_a_fresh_block_of_seeds() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970");
     let from = now.as_secs() * 1_000;
-    hold(&campaign::many(from, JOBS, |seed| seed < from + FRESH));
+    hold(&campaign::run_seeds(from, JOBS, |seed| seed < from + FRESH));
 }
 
 #[test]
 fn the_same_seed_tells_the_same_story() {
     let (first, second) = (system::run(3, None, true), system::run(3, None, true));
-    assert!(first.story.len() > 100, "a story of {} lines", first.story.len());
-    for (number, (a, b)) in first.story.iter().zip(&second.story).enumerate() {
+    assert!(first.trace.len() > 100, "a story of {} lines", first.trace.len());
+    for (number, (a, b)) in first.trace.iter().zip(&second.trace).enumerate() {
         assert_eq!(a, b, "line {number}");
     }
-    assert_eq!(first.story.len(), second.story.len());
+    assert_eq!(first.trace.len(), second.trace.len());
 }
 
 /// The cheapest of the planted faults; `cargo sim --mutants` plants all.
 #[test]
 fn planted_faults_are_seen_by_their_checks() {
     for mutant in [Mutant::ForgetsConfig, Mutant::FailedHookPublishes, Mutant::AcknowledgesBeforeSync] {
-        let seen = campaign::kill(mutant, 1);
+        let seen = campaign::find_killing_seed(mutant, 1);
         assert!(seen.is_some(), "{mutant:?} was not seen by {}", mutant.target());
     }
 }

@@ -178,7 +178,7 @@ fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
         }
         false => campaign::run_mixed(seed, mix),
     };
-    report.story.iter().for_each(|line| println!("{line}"));
+    report.trace.iter().for_each(|line| println!("{line}"));
     for violation in &report.violations {
         println!("VIOLATION {}: {}", violation.check, violation.what);
     }
@@ -205,7 +205,7 @@ fn shrunk(seed: u64, mix: FaultProfile, arguments: &Arguments) -> ExitCode {
     let mut given: BTreeMap<&str, u64> = arguments.mix.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     given.extend(changed);
     let given: Vec<String> = given.iter().map(|(name, number)| format!("{name}={number}")).collect();
-    let story = campaign::run_traced(seed, mix.clone()).story;
+    let story = campaign::run_traced(seed, mix.clone()).trace;
     story.iter().skip(story.len().saturating_sub(STORY_SHOWN)).for_each(|line| println!("{line}"));
     println!("left of the mix: {}", faults.copied().collect::<Vec<_>>().join(" "));
     for violation in &report.violations {
@@ -228,7 +228,7 @@ fn many(arguments: &Arguments) -> Result<ExitCode> {
         Some(time) => began.elapsed() < time,
         None => seed < to,
     };
-    let totals = campaign::many(from, arguments.jobs(), goes_on);
+    let totals = campaign::run_seeds(from, arguments.jobs(), goes_on);
     report(&totals, began.elapsed().as_secs_f64());
     Ok(if totals.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -273,7 +273,7 @@ fn mutants(only: Option<Mutant>, jobs: usize) -> ExitCode {
     let (next, survivors) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let work = || {
         while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match campaign::kill(*mutant, 1) {
+            match campaign::find_killing_seed(*mutant, 1) {
                 Some((seed, what)) => println!("{}: seed {seed}, {}: {what}", mutant.name(), mutant.target()),
                 None => {
                     survivors.fetch_add(1, Ordering::Relaxed);

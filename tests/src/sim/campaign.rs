@@ -1,4 +1,6 @@
-//! Many runs: a range of seeds on several threads, or every planted fault until its check sees it.
+//! Runs many seeds: a range of seeds on several threads, or one mutant until its check detects it.
+//!
+//! A panic of the product counts as a violation. Called by `cargo sim` and by the tests in `tests/sim.rs`.
 
 use crate::sim::checks::Violation;
 use crate::sim::mutants::Mutant;
@@ -9,17 +11,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Seeds a planted fault may take to be seen. The rarest story, a grant that goes away and comes back while what was
-/// written under it waits, is told by about one seed in 300: 2,000 miss it once in 800 times.
+/// Seeds that are tried to detect a mutant. The rarest schedule, a grant that moves away and returns while a
+/// record made under it waits, occurs in about one seed in 300: 2,000 seeds miss it once in 800 times.
 pub const MUTANT_SEEDS: u64 = 2_000;
 
-/// Counts of many runs.
+/// Counts of run_seeds runs.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub schedules: u64,
-    /// The first and the last.
+    /// The first and the last seed.
     pub seeds: Option<(u64, u64)>,
-    /// Those of the size that issue 3 calls standard.
+    /// Schedules of the standard size of issue 3.
     pub standard: u64,
     pub hooks: u64,
     pub commits: u64,
@@ -28,7 +30,7 @@ pub struct Totals {
     pub polls: u64,
     pub chaos_polls: u64,
     pub spent: TimeSpent,
-    /// Seed and what was broken, first violation of each run.
+    /// The seed and the first violation of each failed run.
     pub violations: Vec<(u64, String)>,
 }
 
@@ -51,22 +53,22 @@ impl Totals {
     }
 }
 
-/// One run; a panic of the product is a violation too, where panics can be caught.
+/// Runs one seed with its own profile. A panic of the product is a violation, too, where panics can be caught.
 pub fn run(seed: u64, mutant: Option<Mutant>) -> Report {
     run_mixed(seed, FaultProfile::of(seed, mutant))
 }
 
 pub fn run_mixed(seed: u64, mix: FaultProfile) -> Report {
-    caught(seed, mix, false)
+    run_catching_panic(seed, mix, false)
 }
 
-/// The same, with its story; a panic has none.
+/// Runs one seed with its trace. A run that panics has no trace.
 pub fn run_traced(seed: u64, mix: FaultProfile) -> Report {
-    caught(seed, mix, true)
+    run_catching_panic(seed, mix, true)
 }
 
-fn caught(seed: u64, mix: FaultProfile, tell: bool) -> Report {
-    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, mix, tell)));
+fn run_catching_panic(seed: u64, mix: FaultProfile, traced: bool) -> Report {
+    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, mix, traced)));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
@@ -75,13 +77,13 @@ fn caught(seed: u64, mix: FaultProfile, tell: bool) -> Report {
     })
 }
 
-/// Runs seeds from `from` on, on `jobs` threads, while `goes_on`.
-pub fn many(from: u64, jobs: usize, goes_on: impl Fn(u64) -> bool + Sync) -> Totals {
+/// Runs the seeds from `from` on `jobs` threads while `has_more` is true for the next seed.
+pub fn run_seeds(from: u64, jobs: usize, has_more: impl Fn(u64) -> bool + Sync) -> Totals {
     let (next, totals) = (AtomicU64::new(from), Mutex::new(Totals::default()));
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if !goes_on(seed) {
+            if !has_more(seed) {
                 return;
             }
             let report = run(seed, None);
@@ -98,9 +100,9 @@ pub fn many(from: u64, jobs: usize, goes_on: impl Fn(u64) -> bool + Sync) -> Tot
     totals
 }
 
-/// The first seed, of those from `from` on, in which the fault's own check sees it. A seed that breaks a promise
-/// without the fault proves nothing about it.
-pub fn kill(mutant: Mutant, from: u64) -> Option<(u64, String)> {
+/// Finds the first seed from `from` on in which the target check detects the mutant. A seed with a violation
+/// without the mutant proves nothing and is skipped.
+pub fn find_killing_seed(mutant: Mutant, from: u64) -> Option<(u64, String)> {
     let target = mutant.target();
     (from..from + MUTANT_SEEDS).find_map(|seed| {
         let report = run(seed, Some(mutant));

@@ -9,7 +9,7 @@ use crate::sim::disk::FolderLocation;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
-use agent::ports::{Charms, HookResult, HookHost};
+use agent::ports::{Charms, HookHost, HookResult};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::reconnect::WAIT_MAX_MS;
 use state::charm::Charm;
@@ -20,12 +20,12 @@ use state::unit::hook::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::Exit;
-use state::unit::record::Said;
+use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use tokio::sync::{Notify, OwnedMutexGuard};
 
-/// One tool call as the agent wrote it down.
+/// A tool call as the agent recorded it.
 #[derive(Clone)]
 struct RecordedCall {
     tool: String,
@@ -36,11 +36,11 @@ struct RecordedCall {
 
 #[derive(Default)]
 struct ToolExchange {
-    /// The call that waits for its answer, and how many there were before.
-    asked: Option<(usize, String, Vec<String>)>,
+    /// The call that waits for its reply, with the number of calls before it.
+    request: Option<(usize, String, Vec<String>)>,
     calls: usize,
-    answer: Option<ToolReply>,
-    /// Agents that answer: at most one.
+    reply: Option<ToolReply>,
+    /// The number of agents that serve the calls: at most one.
     serving: u32,
     exit: Option<Exit>,
     killed: bool,
@@ -48,7 +48,7 @@ struct ToolExchange {
     lock: Option<Arc<OwnedMutexGuard<()>>>,
 }
 
-/// A hook's process.
+/// The process of a hook.
 pub struct HookProcess {
     world: World,
     pub folder: Uuid,
@@ -62,12 +62,12 @@ impl HookProcess {
         self.exchange.lock().expect("one thread")
     }
 
-    /// Calls a tool. None: killed, or no agent answered for as long as a tool tries.
+    /// Calls a tool. `None`: the process was killed, or no agent replied within the time limit of a tool.
     pub async fn call(&self, tool: &str, args: &[&str]) -> Option<ToolReply> {
         {
             let mut exchange = self.exchange();
             let args = args.iter().map(|arg| arg.to_string()).collect();
-            exchange.asked = Some((exchange.calls, tool.to_owned(), args));
+            exchange.request = Some((exchange.calls, tool.to_owned(), args));
             exchange.calls += 1;
         }
         self.changed.notify_waiters();
@@ -78,15 +78,15 @@ impl HookProcess {
                 if exchange.killed {
                     return None;
                 }
-                if let Some(answer) = exchange.answer.take() {
-                    return Some(answer);
+                if let Some(reply) = exchange.reply.take() {
+                    return Some(reply);
                 }
             }
-            let tried = self.world.sleep(u64::from(WAIT_MAX_MS));
+            let time_limit = self.world.sleep(u64::from(WAIT_MAX_MS));
             tokio::select! {
                 biased;
                 () = changed => {}
-                () = tried => if self.exchange().serving == 0 {
+                () = time_limit => if self.exchange().serving == 0 {
                     return None;
                 }
             }
@@ -102,7 +102,7 @@ impl HookProcess {
         exchange.exit.is_none() && !exchange.killed
     }
 
-    /// `keeps_lock`: a planted fault; the lock is taken for ever.
+    /// `keeps_lock`: a mutant; the lock is never released.
     fn kill(&self, keeps_lock: bool) {
         let mut exchange = self.exchange();
         exchange.killed = true;
@@ -122,36 +122,36 @@ struct State {
     process: Option<Arc<HookProcess>>,
     context: Option<HookContext>,
     calls: Vec<RecordedCall>,
-    /// Every hook fails.
+    /// Whether every hook fails.
     fails: bool,
 }
 
-/// The charm's folder of one unit, and its processes.
+/// The charm folder of one unit, and the processes of its hooks.
 #[derive(Clone)]
 pub struct SimCharms {
     world: World,
-    at: FolderLocation,
+    location: FolderLocation,
     state: Arc<Mutex<State>>,
 }
 
 impl SimCharms {
-    pub fn new(world: World, at: FolderLocation) -> SimCharms {
-        SimCharms { world, at, state: Arc::default() }
+    pub fn new(world: World, location: FolderLocation) -> SimCharms {
+        SimCharms { world, location, state: Arc::default() }
     }
 
-    /// The same charm in another folder; what runs is not copied.
+    /// The same charm in another folder. Running processes are not copied.
     pub fn copy(&self, folder: Uuid) -> SimCharms {
         let state = State { charm: self.state().charm.clone(), ..State::default() };
-        let at = FolderLocation { folder, ..self.at.clone() };
-        SimCharms { world: self.world.clone(), at, state: Arc::new(Mutex::new(state)) }
+        let location = FolderLocation { folder, ..self.location.clone() };
+        SimCharms { world: self.world.clone(), location, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Every hook that begins from here on fails, or no more than chance has it.
+    /// Whether every hook that starts from now on fails, or only as many as the profile says.
     pub fn fail(&self, fails: bool) {
         self.state().fails = fails;
     }
 
-    /// The folder is gone, and what ran in it.
+    /// Deletes the folder and kills the process of its hook.
     pub fn delete(&self) {
         self.kill_process();
         *self.state() = State::default();
@@ -161,12 +161,12 @@ impl SimCharms {
         self.state.lock().expect("one thread")
     }
 
-    /// What a crash of the machine, or a process that was in its agent's group, does to the hook.
+    /// Kills the process of the hook, as a crash of the machine does.
     pub fn kill_process(&self) {
         let process = self.state().process.clone();
         if let Some(process) = process.filter(|process| process.is_alive()) {
             process.kill(self.world.mix().has(Mutant::LockOutlivesHook));
-            self.world.note(Fact::HookEnded { folder: self.at.folder, run: process.run });
+            self.world.note(Fact::HookEnded { folder: self.location.folder, run: process.run });
         }
     }
 
@@ -176,74 +176,77 @@ impl SimCharms {
         }
     }
 
-    /// What was fetched is written down where a successor finds it, then used.
-    fn store_fetched(&self, context: &mut HookContext, asked: &BagRequest, values: Option<Bag>) {
-        if let Some(kept) = &mut self.state().context {
-            kept.insert_bag(asked, values.clone());
+    /// Stores a fetched bag where the next agent finds it, then adds it to the context.
+    fn store_fetched(&self, context: &mut HookContext, request: &BagRequest, values: Option<Bag>) {
+        if let Some(stored) = &mut self.state().context {
+            stored.insert_bag(request, values.clone());
         }
-        context.insert_bag(asked, values);
+        context.insert_bag(request, values);
     }
 
-    /// Answers the process until it ends.
+    /// Serves the calls of the process until it ends.
     async fn serve(
         &self,
         process: Arc<HookProcess>,
         mut context: HookContext,
-        mut said: Vec<Said>,
+        mut reports: Vec<RunReport>,
         hook_host: &impl HookHost,
     ) -> HookResult {
         let _serving = ServingGuard::new(&process);
         let mut fetched: Vec<BagRequest> = Vec::new();
         loop {
             let changed = process.changed.notified();
-            let (asked, exit) = {
+            let (request, exit) = {
                 let exchange = process.exchange();
-                (exchange.asked.clone(), exchange.exit.clone().or(exchange.killed.then_some(Exit::Signal(9))))
+                (
+                    exchange.request.clone(),
+                    exchange.exit.clone().or(exchange.killed.then_some(Exit::Signal(9))),
+                )
             };
             if let Some(exit) = exit {
                 let exit = match exit {
-                    // as the agent's end of it, which a hook may forestall
+                    // the agent kills the hook, which may exit by itself before that
                     _ if context.writes.reboot == Some(Reboot::Now) => Exit::Interrupted,
                     Exit::Code(_) if self.world.mix().has(Mutant::FailedHookPublishes) => Exit::Code(0),
                     exit => exit,
                 };
-                return HookResult { exit, writes: context.writes, reports: said };
+                return HookResult { exit, writes: context.writes, reports };
             }
             if context.writes.reboot == Some(Reboot::Now) {
                 self.kill_process();
                 continue;
             }
-            let Some((number, tool, args)) = asked else {
+            let Some((number, tool, args)) = request else {
                 changed.await;
                 continue;
             };
-            let kept = self.state().calls.get(number).cloned();
-            let reply = match kept {
-                // answered by an agent that died before its answer arrived
-                Some(kept) => kept.reply,
+            let recorded = self.state().calls.get(number).cloned();
+            let reply = match recorded {
+                // an earlier agent answered the call and died before its reply arrived
+                Some(recorded) => recorded.reply,
                 None => {
                     let leads = hook_host.is_leader();
                     if leads {
-                        self.world.note(Fact::LeadershipPromised { unit: self.at.unit });
+                        self.world.note(Fact::LeadershipPromised { unit: self.location.unit });
                     }
                     let reply = loop {
-                        let asked = match call(&mut context, leads, &tool, &args) {
+                        let request = match call(&mut context, leads, &tool, &args) {
                             Ok(reply) => break reply,
-                            Err(asked) => asked,
+                            Err(request) => request,
                         };
-                        match hook_host.fetch_bag(&asked).await {
-                            Ok(values) => self.store_fetched(&mut context, &asked, values),
+                        match hook_host.fetch_bag(&request).await {
+                            Ok(values) => self.store_fetched(&mut context, &request, values),
                             Err(why) => break ToolReply::error(1, &why),
                         }
-                        fetched.push(asked);
+                        fetched.push(request);
                     };
-                    let said = remember(&self.world, number, &reply, &mut said);
-                    said.iter().for_each(|said| hook_host.report(said));
+                    let reports = number_reports(&self.world, number, &reply, &mut reports);
+                    reports.iter().for_each(|report| hook_host.report(report));
                     if self.world.mix().has(Mutant::FetchesAgain) {
                         for relation in context.relations.values_mut() {
                             let again =
-                                fetched.iter().filter(|asked| asked.relation == relation.omitted.relation);
-                            relation.omitted.bags.extend(again.map(|asked| asked.owner.clone()));
+                                fetched.iter().filter(|request| request.relation == relation.omitted.relation);
+                            relation.omitted.bags.extend(again.map(|request| request.owner.clone()));
                             relation.omitted.position = Position::default();
                         }
                     }
@@ -251,7 +254,7 @@ impl SimCharms {
                     if self.world.mix().has(Mutant::ContextMoves) {
                         let bags =
                             context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
-                        bags.filter(|(owner, _)| **owner != self.at.name)
+                        bags.filter(|(owner, _)| **owner != self.location.name)
                             .for_each(|(_, bag)| drop(bag.insert("moved".to_owned(), number.to_string())));
                     }
                     reply
@@ -259,9 +262,9 @@ impl SimCharms {
             };
             self.world.pause().await;
             let mut exchange = process.exchange();
-            if exchange.asked.as_ref().is_some_and(|(asked, ..)| *asked == number) {
-                exchange.asked = None;
-                exchange.answer = Some(reply);
+            if exchange.request.as_ref().is_some_and(|(request, ..)| *request == number) {
+                exchange.request = None;
+                exchange.reply = Some(reply);
                 drop(exchange);
                 process.changed.notify_waiters();
             }
@@ -269,7 +272,7 @@ impl SimCharms {
     }
 }
 
-/// An agent answers a process, as long as this is.
+/// Counts as an agent that serves the process while it exists.
 struct ServingGuard<'p>(&'p HookProcess);
 
 impl ServingGuard<'_> {
@@ -285,7 +288,7 @@ impl Drop for ServingGuard<'_> {
     }
 }
 
-/// Err: the bag that is to be in the context first.
+/// Executes a tool call. `Err`: the bag that must be fetched into the context first.
 fn call(
     context: &mut HookContext,
     leads: bool,
@@ -296,17 +299,23 @@ fn call(
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
     match commands::call(context, tool, &args, &Inputs::default()) {
         CallOutcome::Reply(reply) => Ok(reply),
-        CallOutcome::Need(Need::Bag(asked)) => Err(asked),
+        CallOutcome::Need(Need::Bag(request)) => Err(request),
         CallOutcome::Need(need) => panic!("no script gives a tool a file: {need:?}"),
     }
 }
 
-/// Numbers what the call said, as the agent does.
-fn remember(world: &World, number: usize, reply: &ToolReply, said: &mut Vec<Said>) -> Vec<Said> {
+/// Numbers the reports of a call as the agent does.
+fn number_reports(
+    world: &World,
+    number: usize,
+    reply: &ToolReply,
+    reports: &mut Vec<RunReport>,
+) -> Vec<RunReport> {
     let call = u32::try_from(number + 1).expect("scripts are short");
     let at_ms = world.wall_ms();
-    let new: Vec<Said> = reply.reports.iter().map(|what| Said { call, at_ms, what: what.clone() }).collect();
-    said.extend(new.clone());
+    let new: Vec<RunReport> =
+        reply.reports.iter().map(|what| RunReport { call, at_ms, what: what.clone() }).collect();
+    reports.extend(new.clone());
     new
 }
 
@@ -315,7 +324,7 @@ impl Charms for SimCharms {
 
     async fn lock(&self, parallel: bool) -> Self::Lock {
         self.world.pause().await;
-        let lock = if parallel { Arc::default() } else { self.at.machine.hook_lock() };
+        let lock = if parallel { Arc::default() } else { self.location.machine.hook_lock() };
         let lock = Arc::new(lock.lock_owned().await);
         self.state().lock = Arc::downgrade(&lock);
         lock
@@ -330,8 +339,8 @@ impl Charms for SimCharms {
         if self.is_deployed(charm).await {
             return Ok(());
         }
-        if self.at.machine.is_full(self.world.now_ms()) {
-            return Err("no space is left on the device".to_owned());
+        if self.location.machine.is_full(self.world.now_ms()) {
+            return Err("no space left on device".to_owned());
         }
         let declared = serde_json::from_slice(&archive).map_err(|error| error.to_string())?;
         self.state().charm = Some((charm.sha256.clone(), Arc::new(declared)));
@@ -346,14 +355,20 @@ impl Charms for SimCharms {
     async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
         self.world.pause().await;
         self.world.trace(|| {
-            format!("{}: hook {}: {} (run {})", self.at.name, context.cause.hook(), run.operation, run.number)
+            format!(
+                "{}: hook {}: {} (run {})",
+                self.location.name,
+                context.cause.hook(),
+                run.operation,
+                run.number
+            )
         });
         if script::is_missing(&context) {
             return HookResult { exit: Exit::Missing, writes: Default::default(), reports: Vec::new() };
         }
         let process = Arc::new(HookProcess {
             world: self.world.clone(),
-            folder: self.at.folder,
+            folder: self.location.folder,
             run: run.number,
             exchange: Mutex::default(),
             changed: Notify::new(),
@@ -367,13 +382,13 @@ impl Charms for SimCharms {
         };
         let inherits = !self.world.mix().has(Mutant::OrphanedRunIsIgnored);
         self.world.note(Fact::HookStarted {
-            folder: self.at.folder,
+            folder: self.location.folder,
             run: run.number,
             locked: lock.is_some(),
         });
         process.exchange().lock = lock.filter(|_| inherits);
         let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
-        let folder = self.at.folder;
+        let folder = self.location.folder;
         self.world.spawn_process(async move {
             let (exit, counted) = match fails {
                 true => (Exit::Code(1), None),
@@ -405,21 +420,21 @@ impl Charms for SimCharms {
         }
         let process = process.filter(|process| process.run == run.number)?;
         if process.is_killed() || (!process.is_alive() && self.world.draws_fault(300)) {
-            return None; // dead, and its exit was not written down
+            return None; // it ended before its exit status was recorded
         }
         let (mut context, mut all) = (context?, Vec::new());
-        for (number, kept) in calls.iter().enumerate() {
-            // what it wanted and did not get made it fail
-            call(&mut context, kept.leads, &kept.tool, &kept.args).ok();
-            let said = remember(&self.world, number, &kept.reply, &mut all);
-            said.iter().for_each(|said| hook_host.report(said));
+        for (number, recorded) in calls.iter().enumerate() {
+            // a call whose bag could not be fetched fails again
+            call(&mut context, recorded.leads, &recorded.tool, &recorded.args).ok();
+            let reports = number_reports(&self.world, number, &recorded.reply, &mut all);
+            reports.iter().for_each(|report| hook_host.report(report));
         }
-        self.world.trace(|| format!("{}: adopts run {}", self.at.name, run.number));
+        self.world.trace(|| format!("{}: re-attaches run {}", self.location.name, run.number));
         Some(self.serve(process, context, all, hook_host).await)
     }
 
     async fn reboot(&self, _boot: &str) {
         self.world.pause().await;
-        self.world.command(Command::Reboot(self.at.machine.id));
+        self.world.command(Command::Reboot(self.location.machine.id));
     }
 }

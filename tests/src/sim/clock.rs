@@ -12,7 +12,7 @@ pub struct SimClock {
 }
 
 impl SimClock {
-    /// A planted fault: the time since boot goes with the wall clock.
+    /// The mutant that makes the time since boot follow the wall clock.
     fn skew_ms(&self) -> i64 {
         if self.world.mix().has(Mutant::TimersFollowWallClock) { self.world.wall_skew_ms() } else { 0 }
     }
@@ -30,7 +30,7 @@ impl Clock for SimClock {
         self.world.wall_ms()
     }
     async fn sleep_until(&self, since_boot_ms: u64) {
-        // one millisecond at least: a wait gives way
+        // at least one millisecond, so that a wait always yields
         let at_ms =
             self.machine.booted_ms().saturating_add(since_boot_ms).saturating_add_signed(-self.skew_ms());
         self.world.sleep_until(at_ms.max(self.world.now_ms() + 1)).await;

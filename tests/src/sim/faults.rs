@@ -1,7 +1,9 @@
-//! Faults that strike between two polls: who dies, freezes, is cut off, loses what.
+//! Fault injection between two polls: crashes, freezes, partitions, full disks and lost data.
+//!
+//! The profile of the seed decides how often each fault occurs. Called by `system` after each poll during chaos.
 
 use crate::sim::fleet::AgentFleet;
-use crate::sim::network::{Way, Wire};
+use crate::sim::network::{Direction, SimNetwork};
 use crate::sim::profile::FaultProfile;
 use crate::sim::world::{TaskId, Tasks, World};
 use state::terms::names::Uuid;
@@ -9,102 +11,116 @@ use state::terms::names::Uuid;
 /// Longest partition, and longest time that a disk is full.
 const PARTITION_MS: u64 = 40_000;
 const FULL_MS: u64 = 20_000;
-/// How long an agent is frozen: a few seconds, a minute, an hour.
+/// How long an agent is frozen: seconds, a minute or an hour.
 const FROZEN_MS: [u64; 8] = [3_000, 3_000, 3_000, 20_000, 60_000, 60_000, 60_000, 3_600_000];
-/// Ten years in milliseconds: how far the wall clock jumps, either way.
+/// Ten years in milliseconds: how far the wall clock jumps in either direction.
 const TEN_YEARS_MS: u64 = 10 * 365 * 24 * 3_600 * 1_000;
 
-/// What concerns the controller or the provider, which are not in the fleet.
+/// A fault of the controller or the provider, which `system` applies because they are not in the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Controller {
+pub enum ControllerFault {
     Restarts,
     DiskFull(u64),
-    /// A copy of its store is put by, or the one there is is put back.
+    /// A backup of the store is made, or the store is restored from it.
     Copy,
     Restore,
-    /// A machine's instance ends by itself.
+    /// The instance of a machine stops by itself.
     InstanceEnds,
-    /// It is gone, with all that is in it.
+    /// The instance of a machine vanishes with everything on it.
     InstanceIsLost,
 }
 
-/// Perhaps a fault, after `task` was polled and goes on.
-pub fn strike(
-    (world, wire): (&World, &Wire),
+/// Injects a fault at random after `task` was polled and did not finish.
+pub fn inject(
+    (world, network): (&World, &SimNetwork),
     tasks: &mut Tasks,
     fleet: &mut AgentFleet,
     task: TaskId,
-) -> Option<Controller> {
+) -> Option<ControllerFault> {
     let mix = world.mix();
     if let Some(folder) = fleet.folder_of(task) {
-        at_agent((world, wire), tasks, fleet, folder);
+        inject_into_agent((world, network), tasks, fleet, folder);
     } else if let Some(machine) = fleet.machine_of(task) {
-        if world.strikes(mix.machine_agent_crash) {
-            world.tell(|| format!("machine {}: its agent dies", machine.id));
+        if world.draws_fault(mix.machine_agent_crash) {
+            world.trace(|| format!("machine {}: the agent crashes", machine.id));
             fleet.start_machine(tasks, machine);
-        } else if world.strikes(mix.partition) {
-            let (until_ms, way) =
-                (world.now_ms() + world.below(PARTITION_MS), Way::ALL[world.below(3) as usize]);
-            world.tell(|| format!("network: machine {} is cut off ({way:?}) until {until_ms}", machine.id));
-            wire.cut_off(machine.id, until_ms, way);
+        } else if world.draws_fault(mix.partition) {
+            let (until_ms, direction) =
+                (world.now_ms() + world.below(PARTITION_MS), Direction::ALL[world.below(3) as usize]);
+            world.trace(|| {
+                format!("network: machine {} is cut off ({direction:?}) until {until_ms}", machine.id)
+            });
+            network.cut_off(machine.id, until_ms, direction);
         }
-    } else if tasks.is_message(task) && world.strikes(mix.message_crash) {
-        world.tell(|| "controller: a request is dropped half way");
+    } else if tasks.is_message(task) && world.draws_fault(mix.message_crash) {
+        world.trace(|| "controller: a request is dropped half way");
         tasks.drop_task(task);
     }
-    // once in so many polls of anybody, where it happens at all
+    // the range of a fault sets how often it is considered, in polls of all tasks; the profile sets its chance
+    // then
     match world.below(1_000) {
-        0 if world.strikes(mix.reboot) => {
+        0 if world.draws_fault(mix.reboot) => {
             let machines = fleet.machines();
             if let Some(machine) = machines.get(world.below(machines.len() as u64) as usize) {
                 fleet.reboot(tasks, machine);
             }
         }
-        1 if world.strikes(mix.clock_jumps * 100) => {
+        1 if world.draws_fault(mix.clock_jumps * 100) => {
             let by = i64::try_from(world.below(2 * TEN_YEARS_MS)).unwrap_or(0) - TEN_YEARS_MS as i64;
-            world.tell(|| format!("clocks: set by {by} ms"));
+            world.trace(|| format!("clocks: set by {by} ms"));
             world.set_wall_clock(by);
         }
-        2 => return world.strikes(mix.disk_full * 100).then(|| Controller::DiskFull(world.below(FULL_MS))),
-        3..=5 => return world.strikes(mix.restored * 200).then_some(Controller::Copy),
-        6..=7 => return world.strikes(mix.restored * 200).then_some(Controller::Restore),
-        8 if world.strikes(mix.instance_ends) => return Some(Controller::InstanceEnds),
-        9 if world.strikes(mix.instance_lost) => return Some(Controller::InstanceIsLost),
-        10..=300 => return world.strikes(mix.controller_crash).then_some(Controller::Restarts),
+        2 => {
+            return world
+                .draws_fault(mix.disk_full * 100)
+                .then(|| ControllerFault::DiskFull(world.below(FULL_MS)));
+        }
+        3..=5 => return world.draws_fault(mix.restored * 200).then_some(ControllerFault::Copy),
+        6..=7 => return world.draws_fault(mix.restored * 200).then_some(ControllerFault::Restore),
+        8 if world.draws_fault(mix.instance_ends) => return Some(ControllerFault::InstanceEnds),
+        9 if world.draws_fault(mix.instance_lost) => return Some(ControllerFault::InstanceIsLost),
+        10..=300 => return world.draws_fault(mix.controller_crash).then_some(ControllerFault::Restarts),
         _ => {}
     }
     None
 }
 
-fn at_agent((world, wire): (&World, &Wire), tasks: &mut Tasks, fleet: &mut AgentFleet, id: Uuid) {
+fn inject_into_agent(
+    (world, network): (&World, &SimNetwork),
+    tasks: &mut Tasks,
+    fleet: &mut AgentFleet,
+    id: Uuid,
+) {
     let mix: &FaultProfile = world.mix();
     let now_ms = world.now_ms();
-    let name =
-        |fleet: &AgentFleet| fleet.folder(id).map_or(String::new(), |folder| folder.at.name.to_string());
-    if world.strikes(mix.agent_crash) {
+    let name = |fleet: &AgentFleet| {
+        fleet.folder(id).map_or(String::new(), |folder| folder.location.name.to_string())
+    };
+    if world.draws_fault(mix.agent_crash) {
         fleet.crash(tasks, id);
-    } else if world.strikes(mix.partition) {
-        let (until_ms, way) = (now_ms + world.below(PARTITION_MS), Way::ALL[world.below(3) as usize]);
-        world.tell(|| format!("network: {} is cut off ({way:?}) until {until_ms}", name(fleet)));
-        wire.cut_off(id, until_ms, way);
-    } else if world.strikes(mix.process_killed) {
+    } else if world.draws_fault(mix.partition) {
+        let (until_ms, direction) =
+            (now_ms + world.below(PARTITION_MS), Direction::ALL[world.below(3) as usize]);
+        world.trace(|| format!("network: {} is cut off ({direction:?}) until {until_ms}", name(fleet)));
+        network.cut_off(id, until_ms, direction);
+    } else if world.draws_fault(mix.process_killed) {
         fleet.kill_process(id);
-    } else if world.strikes(mix.disk_full) {
-        world.tell(|| format!("{}: the disk is full", name(fleet)));
+    } else if world.draws_fault(mix.disk_full) {
+        world.trace(|| format!("{}: the disk is full", name(fleet)));
         if let Some(folder) = fleet.folder(id) {
-            folder.at.machine.fill(now_ms + world.below(FULL_MS));
+            folder.location.machine.fill(now_ms + world.below(FULL_MS));
         }
     } else if world.below(10) == 0 {
-        // rarer ones
-        if world.strikes(mix.folder_lost * 10) {
-            fleet.lose(tasks, id);
-        } else if world.strikes(mix.corrupted * 100) {
+        // rarer faults
+        if world.draws_fault(mix.folder_lost * 10) {
+            fleet.lose_folder(tasks, id);
+        } else if world.draws_fault(mix.corrupted * 100) {
             fleet.corrupt(tasks, id);
-        } else if mix.copied > 0 && world.chance_of(mix.copied * 10) {
+        } else if mix.folder_copied > 0 && world.chance_of(mix.folder_copied * 10) {
             fleet.copy(tasks, id);
-        } else if world.strikes(mix.frozen * 10) {
+        } else if world.draws_fault(mix.agent_frozen * 10) {
             let for_ms = FROZEN_MS[world.below(FROZEN_MS.len() as u64) as usize];
-            world.tell(|| format!("{}: its agent is frozen for {} s", name(fleet), for_ms / 1000));
+            world.trace(|| format!("{}: its agent is frozen for {} s", name(fleet), for_ms / 1000));
             fleet.freeze(tasks, id, now_ms + for_ms);
         }
     }

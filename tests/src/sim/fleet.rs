@@ -20,42 +20,42 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// A dead agent is started again within so long, at the earliest and on top.
+/// An agent restarts after `RESTART_MS` plus up to `RESTART_SPREAD_MS`.
 const RESTART_MS: u64 = 200;
 const RESTART_SPREAD_MS: u64 = 1_000;
 
-type UnitAgent = UnitAgent<SimMemory, Link, SimCharms, SimClock>;
+type SimUnitAgent = UnitAgent<SimMemory, Link, SimCharms, SimClock>;
 
-/// A folder of a unit, and its agent.
+/// A folder of a unit and its agent.
 pub struct Folder {
-    pub at: FolderLocation,
+    pub location: FolderLocation,
     disk: Disk,
     charms: SimCharms,
-    /// Its agent's task; none = not running.
+    /// The task of its agent. `None`: not running.
     task: Option<TaskId>,
-    /// The agent itself, once its memory is read.
-    agent: Rc<RefCell<Option<Rc<UnitAgent>>>>,
+    /// The agent, once its state is loaded.
+    agent: Rc<RefCell<Option<Rc<SimUnitAgent>>>>,
     ended: Rc<RefCell<Option<unit_agent::UnitAgentEnd>>>,
-    /// It ended for good: it has_finished, or it is a copy.
+    /// Whether the agent has ended permanently: it finished, or the folder is a copy.
     has_finished: bool,
-    /// It was set is_quarantined: no agent runs in it.
+    /// Whether the folder is quarantined: no agent runs in it.
     is_quarantined: bool,
-    /// Not started again before.
+    /// The agent is not started before this time.
     start_ms: u64,
 }
 
-/// All of them.
+/// All machines, folders and agents.
 pub struct AgentFleet {
     world: World,
     network: SimNetwork,
     machines: BTreeMap<Uuid, (Machine, TaskId)>,
     folders: BTreeMap<Uuid, Folder>,
     by_task: BTreeMap<TaskId, Uuid>,
-    /// Units and machines whose agent is not started again until it is released.
+    /// Units and machines whose agent stays stopped until it is released.
     stopped_agents: BTreeSet<Uuid>,
-    /// Units of whom a folder was lost, corrupted or copied: only their agents may have to be made anew by a person.
+    /// Units with a folder that was lost, corrupted or copied: only these may need a repair by an operator.
     damaged_units: BTreeSet<Uuid>,
-    /// Nobody is frozen for longer than until then.
+    /// The latest time until which an agent is frozen.
     pub frozen_ms: u64,
     /// Applications that ever had a unit deployed.
     pub applications: BTreeSet<String>,
@@ -92,7 +92,7 @@ impl AgentFleet {
         self.folders.get(&id)
     }
 
-    /// Whose agent this task is.
+    /// The folder whose agent this task is.
     pub fn folder_of(&self, task: TaskId) -> Option<Uuid> {
         self.by_task.get(&task).copied()
     }
@@ -102,38 +102,38 @@ impl AgentFleet {
         self.machines.values().find(|(_, of)| *of == task).map(|(machine, _)| machine.clone())
     }
 
-    fn agents(&self) -> impl Iterator<Item = (&Folder, Rc<UnitAgent>)> {
+    fn agents(&self) -> impl Iterator<Item = (&Folder, Rc<SimUnitAgent>)> {
         self.folders.values().filter_map(|folder| Some((folder, folder.agent.borrow().clone()?)))
     }
 
-    /// Somebody rests in an error.
+    /// Whether a unit is in error.
     pub fn has_failed_unit(&self) -> bool {
         !self.failed_units().is_empty()
     }
 
-    /// Units that rest in an error.
+    /// The units in error.
     pub fn failed_units(&self) -> Vec<UnitName> {
-        let failed_units = self.agents().filter(|(_, agent)| agent.with_local(|local| local.episode().is_some()));
-        failed_units.map(|(folder, _)| folder.at.name.clone()).collect()
+        let failed = self.agents().filter(|(_, agent)| agent.with_local(|local| local.episode().is_some()));
+        failed.map(|(folder, _)| folder.location.name.clone()).collect()
     }
 
-    /// The agents of units that the store knows.
+    /// The running agents of units that the store contains.
     pub fn running_agents(&self, reader: &dyn Reader) -> Vec<Agent> {
-        let known = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.at.unit)).is_some();
-        let running_agents = self.agents().filter(|(folder, _)| known(folder)).map(|(folder, agent)| Agent {
-            unit: folder.at.unit,
-            folder: folder.at.folder,
-            name: folder.at.name.clone(),
-            boot: folder.at.machine.boot(),
-            token: folder.at.machine.token_of(folder.at.unit),
+        let known = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.location.unit)).is_some();
+        let running = self.agents().filter(|(folder, _)| known(folder)).map(|(folder, agent)| Agent {
+            unit: folder.location.unit,
+            folder: folder.location.folder,
+            name: folder.location.name.clone(),
+            boot: folder.location.machine.boot(),
+            token: folder.location.machine.token_of(folder.location.unit),
             local: agent.with_local(Clone::clone),
             view: agent.with_view(|view| view.cloned()),
             waits: agent.wait_reasons(),
         });
-        running_agents.collect()
+        running.collect()
     }
 
-    /// A machine boots: a new one, or one that had ended.
+    /// Boots a machine: a new one, or one that was stopped.
     pub fn boot(&mut self, tasks: &mut Tasks, id: Uuid, instance: u64) {
         let now_ms = self.world.now_ms();
         let machine = match self.machines.get(&id) {
@@ -146,7 +146,7 @@ impl AgentFleet {
         self.start_machine(tasks, machine);
     }
 
-    /// The agent of a machine, unless that has no power.
+    /// Starts the agent of a machine, unless the machine is powered off.
     pub fn start_machine(&mut self, tasks: &mut Tasks, machine: Machine) {
         if machine.is_off() {
             return;
@@ -159,67 +159,78 @@ impl AgentFleet {
                 return;
             }
         }
-        let tend = machine::tend(self.world.clone(), self.network.clone(), Model(MODEL), machine.clone());
-        let task = tasks.start("machine agents", tend);
+        let agent = machine::run_machine_agent(self.world.clone(), self.network.clone(), Model(MODEL), machine.clone());
+        let task = tasks.start("machine agents", agent);
         self.machines.insert(id, (machine, task));
     }
 
-    /// The machine is no more: its agent, every folder in it and whoever runs there.
+    /// Removes a machine with its agent and with all folders and processes on it.
     pub fn terminate_machine(&mut self, tasks: &mut Tasks, id: Uuid) {
         let Some((_, task)) = self.machines.remove(&id) else { return };
-        self.world.trace(|| format!("machine {id}: is no more"));
+        self.world.trace(|| format!("machine {id}: is terminated"));
         tasks.drop_task(task);
         for folder in self.folders_on(id) {
-            self.damaged_units.extend(self.folders.get(&folder).map(|folder| folder.at.unit));
+            self.damaged_units.extend(self.folders.get(&folder).map(|folder| folder.location.unit));
             self.recall(tasks, folder);
         }
     }
 
     fn folders_on(&self, machine: Uuid) -> Vec<Uuid> {
-        let here = self.folders.values().filter(|folder| folder.at.machine.id == machine);
-        here.map(|folder| folder.at.folder).collect()
+        let here = self.folders.values().filter(|folder| folder.location.machine.id == machine);
+        here.map(|folder| folder.location.folder).collect()
     }
 
-    /// Makes the folder of a unit, unless it is there: a person may have made it before the machine's agent could.
+    /// Creates the folder of a unit unless it exists: an operator may have created it before the machine agent.
     pub fn deploy(&mut self, tasks: &mut Tasks, machine: Uuid, unit: Uuid, name: UnitName) {
         if let Some(folder) = self.folders.get_mut(&unit) {
             folder.is_quarantined = false;
             return self.start(tasks, unit);
         }
         let Some((machine, _)) = self.machines.get(&machine) else { return };
-        let at = FolderLocation { folder: unit, unit, name, machine: machine.clone() };
-        let disk = Disk::new(self.world.clone(), at.clone());
-        let charms = SimCharms::new(self.world.clone(), at.clone());
-        self.applications.insert(at.name.application.clone());
+        let location = FolderLocation { folder: unit, unit, name, machine: machine.clone() };
+        let disk = Disk::new(self.world.clone(), location.clone());
+        let charms = SimCharms::new(self.world.clone(), location.clone());
+        self.applications.insert(location.name.application.clone());
         self.units += 1;
-        self.insert(at, disk, charms);
+        self.insert(location, disk, charms);
         self.start(tasks, unit);
     }
 
-    fn insert(&mut self, at: FolderLocation, disk: Disk, charms: SimCharms) {
+    fn insert(&mut self, location: FolderLocation, disk: Disk, charms: SimCharms) {
         let (agent, ended) = Default::default();
-        let (folder, has_finished, start_ms) = (at.folder, false, 0);
+        let (folder, has_finished, start_ms) = (location.folder, false, 0);
         let is_quarantined = false;
-        let folder_here = Folder { at, disk, charms, task: None, agent, ended, has_finished, is_quarantined, start_ms };
-        self.folders.insert(folder, folder_here);
+        let inserted = Folder {
+            location,
+            disk,
+            charms,
+            task: None,
+            agent,
+            ended,
+            has_finished,
+            is_quarantined,
+            start_ms,
+        };
+        self.folders.insert(folder, inserted);
     }
 
-    /// Copies a folder and starts an agent on the copy. False: there is a copy already.
+    /// Copies a folder and starts an agent on the copy. False if a copy exists already.
     pub fn copy(&mut self, tasks: &mut Tasks, id: Uuid) -> bool {
         let folder = &self.folders[&id];
-        let unit = folder.at.unit;
+        let unit = folder.location.unit;
         if folder.agent.borrow().is_none()
-            || self.folders.values().filter(|folder| folder.at.unit == unit).count() > 1
+            || self.folders.values().filter(|folder| folder.location.unit == unit).count() > 1
         {
             return false;
         }
         let copy = Uuid(self.world.random_u128());
-        let at = FolderLocation { folder: copy, ..folder.at.clone() };
+        let location = FolderLocation { folder: copy, ..folder.location.clone() };
         let (disk, charms) = (folder.disk.copy(copy), folder.charms.copy(copy));
         self.damaged_units.insert(unit);
         self.world.note(Fact::Copied { folder: id, copy });
-        self.world.trace(|| format!("{}: its folder is copied, and an agent started on the copy", at.name));
-        self.insert(at, disk, charms);
+        self.world
+            .trace(|| format!("{}: the folder is copied, and an agent starts on the copy", location.name));
+        self.insert(location, disk, charms);
         self.start(tasks, copy);
         true
     }
@@ -227,7 +238,7 @@ impl AgentFleet {
     pub fn quarantine(&mut self, tasks: &mut Tasks, unit: Uuid) {
         self.crash(tasks, unit);
         let Some(folder) = self.folders.get_mut(&unit) else { return };
-        self.world.trace(|| format!("{}: its folder is set is_quarantined", folder.at.name));
+        self.world.trace(|| format!("{}: the folder is quarantined", folder.location.name));
         folder.charms.kill_process();
         folder.is_quarantined = true;
     }
@@ -247,19 +258,19 @@ impl AgentFleet {
         true
     }
 
-    /// The agent dies where it stands.
+    /// Crashes the agent.
     pub fn crash(&mut self, tasks: &mut Tasks, id: Uuid) {
         let Some(mut folder) = self.folders.remove(&id) else { return };
         if self.stop(tasks, &mut folder) {
             folder.charms.kill_with_agent();
             folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
-            self.world.trace(|| format!("{}: its agent dies", folder.at.name));
+            self.world.trace(|| format!("{}: the agent crashes", folder.location.name));
             wake_at(&self.world, tasks, folder.start_ms);
         }
         self.folders.insert(id, folder);
     }
 
-    /// The agent of this unit, or of this machine, dies and does not come back before it is released.
+    /// Stops the agent of this unit or machine until it is released.
     pub fn stop_until_released(&mut self, tasks: &mut Tasks, id: Uuid) {
         self.stopped_agents.insert(id);
         for folder in self.folders_of(id) {
@@ -280,38 +291,38 @@ impl AgentFleet {
         }
     }
 
-    /// Whether every hook of this unit fails from here on.
+    /// Makes every hook of this unit fail, or ends that.
     pub fn fail_hooks(&self, unit: Uuid, fail: bool) {
-        let own = self.folders.values().filter(|folder| folder.at.unit == unit);
+        let own = self.folders.values().filter(|folder| folder.location.unit == unit);
         own.for_each(|folder| folder.charms.fail(fail));
     }
 
     fn folders_of(&self, unit: Uuid) -> Vec<Uuid> {
-        let own = self.folders.values().filter(|folder| folder.at.unit == unit);
-        own.map(|folder| folder.at.folder).collect()
+        let own = self.folders.values().filter(|folder| folder.location.unit == unit);
+        own.map(|folder| folder.location.folder).collect()
     }
 
     pub fn kill_process(&self, id: Uuid) {
         self.folders[&id].charms.kill_process();
     }
 
-    /// The folder is gone; its next agent begins with nothing.
+    /// Deletes the folder. Its next agent starts without state.
     pub fn lose_folder(&mut self, tasks: &mut Tasks, id: Uuid) {
         self.crash(tasks, id);
         let Some(folder) = self.folders.get_mut(&id) else { return };
-        self.damaged_units.insert(folder.at.unit);
-        self.world.trace(|| format!("{}: its folder is lost", folder.at.name));
+        self.damaged_units.insert(folder.location.unit);
+        self.world.trace(|| format!("{}: the folder is lost", folder.location.name));
         folder.charms.delete();
         folder.disk.delete_all();
         folder.has_finished = false;
-        folder.at.machine.finish(folder.at.unit, false);
+        folder.location.machine.finish(folder.location.unit, false);
     }
 
     pub fn corrupt(&mut self, tasks: &mut Tasks, id: Uuid) {
         self.crash(tasks, id);
         let folder = &self.folders[&id];
-        self.damaged_units.insert(folder.at.unit);
-        self.world.trace(|| format!("{}: a byte of its files is another one", folder.at.name));
+        self.damaged_units.insert(folder.location.unit);
+        self.world.trace(|| format!("{}: a byte of its files is corrupted", folder.location.name));
         folder.charms.kill_process();
         folder.disk.corrupt();
     }
@@ -334,7 +345,7 @@ impl AgentFleet {
         self.start_machine(tasks, machine.clone());
     }
 
-    /// Everything on the machine ends where it stands, until it boots again.
+    /// Powers a machine off. Everything on it ends until it boots again.
     pub fn cut_power(&mut self, tasks: &mut Tasks, machine: &Machine) {
         machine.switch_off();
         if let Some((_, task)) = self.machines.get(&machine.id) {
@@ -348,25 +359,28 @@ impl AgentFleet {
         }
     }
 
-    /// What a person repairs: folders of units that nobody serves any more, and those whose memory is lost, are made
-    /// anew (design 6, 11). After a restore also what the store no longer knows, and what only the store knows. False:
-    /// there is nothing to repair. Where no folder was damaged_units and no store put back, nobody's agent ends while the unit
-    /// is there: people need not repair what the product broke.
+    /// Repairs what an operator must repair: recreates folders that no agent serves and folders whose state is
+    /// lost (design 6, 11). After a restore it also removes folders of units that the store does not contain,
+    /// and creates missing ones. Returns whether there was anything to repair. Without a damaged folder or a
+    /// restore, an agent that ended although its unit exists is a violation: operators must not repair what the
+    /// product broke.
     pub fn repair(&mut self, tasks: &mut Tasks, reader: &dyn Reader, restored: bool) -> bool {
         let known = |unit: Uuid| read(reader, &Model(MODEL).unit(unit)).is_some();
-        let served =
-            |unit: Uuid| self.folders.values().any(|folder| folder.at.unit == unit && folder.task.is_some());
+        let served = |unit: Uuid| {
+            self.folders.values().any(|folder| folder.location.unit == unit && folder.task.is_some())
+        };
         let lost = |folder: &Folder| {
             folder.agent.borrow().as_ref().is_some_and(|agent| agent.with_local(|local| local.lost))
         };
         let broken = self.folders.values().filter(|folder| {
-            // a copy may be the one that serves, and lose_folder its memory
-            let own = folder.at.folder == folder.at.unit;
-            known(folder.at.unit) && (lost(folder) || (own && folder.has_finished && !served(folder.at.unit)))
+            // a copy may be the folder that serves the unit and may lose its state
+            let own = folder.location.folder == folder.location.unit;
+            known(folder.location.unit)
+                && (lost(folder) || (own && folder.has_finished && !served(folder.location.unit)))
         });
-        let broken: Vec<Uuid> = broken.map(|folder| folder.at.folder).collect();
-        let unknown = self.folders.values().filter(|folder| restored && !known(folder.at.unit));
-        let unknown: Vec<Uuid> = unknown.map(|folder| folder.at.folder).collect();
+        let broken: Vec<Uuid> = broken.map(|folder| folder.location.folder).collect();
+        let unknown = self.folders.values().filter(|folder| restored && !known(folder.location.unit));
+        let unknown: Vec<Uuid> = unknown.map(|folder| folder.location.folder).collect();
         let absent = read_all::<Uuid>(reader, &Model(MODEL).all(Kind::UnitName)).into_iter().filter_map(
             |(_, unit)| {
                 let doc = read(reader, &Model(MODEL).unit(unit))
@@ -376,14 +390,15 @@ impl AgentFleet {
         );
         let absent: Vec<(Uuid, UnitDoc)> = absent.collect();
         for (unit, doc) in &absent {
-            // a restored store knows it again, Dying, and no machine agent makes a folder only to end it
+            // the restored store contains the unit again as Dying, and a machine agent creates no folder only
+            // to remove it
             self.deploy(tasks, doc.machine, *unit, doc.name.clone());
         }
         for id in &broken {
-            let FolderLocation { unit, name, .. } = &self.folders[id].at;
+            let FolderLocation { unit, name, .. } = &self.folders[id].location;
             if !restored && !self.damaged_units.contains(unit) {
                 let what =
-                    format!("{name}: its agent has ended, or lost its memory, and nothing was done to it");
+                    format!("{name}: the agent ended or lost its state although its folder was not damaged");
                 self.world.note(Fact::InvariantViolated("converged", what));
             }
             self.lose_folder(tasks, *id);
@@ -392,8 +407,8 @@ impl AgentFleet {
         for id in &unknown {
             self.forget(tasks, *id);
         }
-        // an agent that had seen its machine Dead is no more, or wants only to say so, and the restored store knows the
-        // machine again
+        // an agent that saw its machine Dead has ended or only reports that, but the restored store contains
+        // the machine again
         let retired = self.machines.values().filter(|(machine, _)| {
             let known = read(reader, &Model(MODEL).machine_life(machine.id)).is_some();
             restored && known && machine.is_retired()
@@ -407,9 +422,11 @@ impl AgentFleet {
         !broken.is_empty() || !unknown.is_empty() || !absent.is_empty() || !retired.is_empty()
     }
 
-    /// A person takes a folder away that belongs to nobody the store knows.
+    /// An operator deletes a folder whose unit the store does not contain.
     fn forget(&mut self, tasks: &mut Tasks, id: Uuid) {
-        let Some(machine) = self.folders.get(&id).map(|folder| folder.at.machine.clone()) else { return };
+        let Some(machine) = self.folders.get(&id).map(|folder| folder.location.machine.clone()) else {
+            return;
+        };
         self.recall(tasks, id);
         machine.forget(id);
         self.start_machine(tasks, machine);
@@ -418,28 +435,29 @@ impl AgentFleet {
     /// Starts the agent of a folder that has none.
     pub fn start(&mut self, tasks: &mut Tasks, id: Uuid) {
         let Some(folder) = self.folders.get_mut(&id) else { return };
-        let not_yet = folder.start_ms > self.world.now_ms() || folder.at.machine.is_off();
+        let not_yet = folder.start_ms > self.world.now_ms() || folder.location.machine.is_off();
         if folder.task.is_some()
             || folder.has_finished
             || folder.is_quarantined
             || not_yet
-            || self.stopped_agents.contains(&folder.at.unit)
+            || self.stopped_agents.contains(&folder.location.unit)
         {
             return;
         }
-        let (world, machine, unit) = (self.world.clone(), folder.at.machine.clone(), folder.at.unit);
+        let (world, machine, unit) =
+            (self.world.clone(), folder.location.machine.clone(), folder.location.unit);
         let (disk, charms) = (folder.disk.clone(), folder.charms.clone());
         let link = Link::new(self.network.clone(), Model(MODEL), unit, id);
         let (agent, ended) = (folder.agent.clone(), folder.ended.clone());
-        self.world.trace(|| format!("{}: its agent starts", folder.at.name));
+        self.world.trace(|| format!("{}: the agent starts", folder.location.name));
         let task = tasks.start("unit agents", async move {
             let end = match disk.open().await {
                 Ok((memory, local, view)) => {
                     let clock = SimClock { world, machine };
                     let view = view.filter(|view| view.unit.uuid == unit);
-                    let uniter = Rc::new(UnitAgent::new((memory, link, charms, clock), local, view));
-                    *agent.borrow_mut() = Some(uniter.clone());
-                    uniter.run().await
+                    let running_agent = Rc::new(UnitAgent::new((memory, link, charms, clock), local, view));
+                    *agent.borrow_mut() = Some(running_agent.clone());
+                    running_agent.run().await
                 }
                 Err(failed) => unit_agent::UnitAgentEnd::Disk(failed),
             };
@@ -449,7 +467,7 @@ impl AgentFleet {
         self.by_task.insert(task, id);
     }
 
-    /// Ended agents, and those that are due again.
+    /// Handles an agent that ended and restarts the agents that are due.
     pub fn restart_ended(&mut self, tasks: &mut Tasks, stepped: StepResult) {
         let StepResult::Polled { task, done: true } = stepped else { return };
         if let Some(id) = self.by_task.remove(&task) {
@@ -457,24 +475,26 @@ impl AgentFleet {
             return;
         }
         let now_ms = self.world.now_ms();
-        let due = |folder: &&Folder| folder.task.is_none() && !folder.has_finished && folder.start_ms <= now_ms;
-        let due: Vec<Uuid> = self.folders.values().filter(due).map(|folder| folder.at.folder).collect();
+        let due =
+            |folder: &&Folder| folder.task.is_none() && !folder.has_finished && folder.start_ms <= now_ms;
+        let due: Vec<Uuid> = self.folders.values().filter(due).map(|folder| folder.location.folder).collect();
         due.into_iter().for_each(|id| self.start(tasks, id));
     }
 
     fn ended(&mut self, tasks: &mut Tasks, id: Uuid) {
-        let folder = self.folders.get_mut(&id).expect("a folder whose agent ran");
+        let folder = self.folders.get_mut(&id).expect("the agent ran in this folder");
         folder.task = None;
         folder.agent.borrow_mut().take();
-        let end = folder.ended.borrow_mut().take().expect("an agent that ended says how");
-        self.world.trace(|| format!("{}: its agent ends: {end:?}", folder.at.name));
-        if matches!(end, unit_agent::UnitAgentEnd::Finished) && folder.at.folder == folder.at.unit {
-            folder.at.machine.finish(folder.at.unit, true);
+        let end = folder.ended.borrow_mut().take().expect("an agent that ended stored its result");
+        self.world.trace(|| format!("{}: the agent ends: {end:?}", folder.location.name));
+        if matches!(end, unit_agent::UnitAgentEnd::Finished) && folder.location.folder == folder.location.unit
+        {
+            folder.location.machine.finish(folder.location.unit, true);
         }
         match end {
-            unit_agent::UnitAgentEnd::Finished | unit_agent::UnitAgentEnd::Copy(_) | unit_agent::UnitAgentEnd::Forked(_) => {
-                folder.has_finished = true
-            }
+            unit_agent::UnitAgentEnd::Finished
+            | unit_agent::UnitAgentEnd::Copy(_)
+            | unit_agent::UnitAgentEnd::Forked(_) => folder.has_finished = true,
             unit_agent::UnitAgentEnd::Disk(_) | unit_agent::UnitAgentEnd::Reattach(_) => {
                 folder.start_ms = self.world.now_ms() + RESTART_MS + self.world.below(RESTART_SPREAD_MS);
                 wake_at(&self.world, tasks, folder.start_ms);
@@ -483,7 +503,7 @@ impl AgentFleet {
     }
 }
 
-/// Something ends at that time, so that whoever is due is looked at.
+/// Finishes a task at that time, so that agents that are due are restarted.
 fn wake_at(world: &World, tasks: &mut Tasks, at_ms: u64) {
     let world = world.clone();
     tasks.start("time", async move { world.sleep_until(at_ms).await });

@@ -6,42 +6,42 @@ use crate::sim::clock::SimClock;
 use crate::sim::network::SimNetwork;
 use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
-use agent::machine_agent::{MachineAgentEnd, MachineAgent};
+use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Deployments, UnitToken};
 use state::documents::keys::{Model, TokenHolder, UserRole};
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What a machine agent keeps of a unit beside the unit's own files.
+/// The state that a machine agent stores for a unit beside the unit's own files.
 struct DeployedUnit {
     unit: Uuid,
     token: String,
     token_set: bool,
-    /// Its agent has finished.
+    /// Whether the agent of the unit has finished.
     finished: bool,
     recalling: bool,
 }
 
 struct State {
     hook_lock: Arc<tokio::sync::Mutex<()>>,
-    /// What the provider calls it: another one made for the same machine has other boots.
+    /// The number of its instance at the provider: another instance of the same machine has other boots.
     instance: u64,
     boots: u64,
-    /// It has no power.
+    /// Whether it is powered off.
     is_powered_off: bool,
     booted_ms: u64,
-    /// Its disk is full until then.
+    /// The disk is full until this time.
     full_ms: u64,
-    /// Folders of unit agents that are here, by what they are named after.
+    /// The folders of unit agents on this machine.
     deployed: BTreeMap<UnitName, DeployedUnit>,
-    /// Those that were set quarantined.
+    /// The quarantined folders, by unit.
     quarantined: BTreeMap<Uuid, DeployedUnit>,
-    /// Its agent has noted that it is Dead.
+    /// Whether the agent has stored that the machine is Dead.
     dead: bool,
 }
 
-/// One machine; what is in it outlives its agent.
+/// One machine. What is stored on it outlives its agent.
 #[derive(Clone)]
 pub struct Machine {
     pub id: Uuid,
@@ -105,21 +105,21 @@ impl Machine {
         self.state().full_ms > now_ms
     }
 
-    /// A folder was taken away by hand.
+    /// Forgets a folder that was deleted by an operator.
     pub fn forget(&self, unit: Uuid) {
         let mut state = self.state();
         state.deployed.retain(|_, deployed| deployed.unit != unit);
         state.quarantined.remove(&unit);
     }
 
-    /// The token of a unit that is here, once its agent may run.
+    /// The token of a unit on this machine, once its agent may run.
     pub fn token_of(&self, unit: Uuid) -> Option<String> {
         let state = self.state();
         let own = state.deployed.values().find(|deployed| deployed.unit == unit && deployed.token_set);
         own.map(|deployed| deployed.token.clone())
     }
 
-    /// Written down in the unit's folder.
+    /// Stores in the unit's folder whether its agent has finished.
     pub fn finish(&self, unit: Uuid, finished: bool) {
         let mut state = self.state();
         let own = state.deployed.values_mut().find(|deployed| deployed.unit == unit);
@@ -130,13 +130,13 @@ impl Machine {
         self.state().dead
     }
 
-    /// A person, or a restored store, has it begin anew.
+    /// Lets the machine start again, after a repair or a restore.
     pub fn clear_dead(&self) {
         self.state().dead = false;
     }
 }
 
-/// The machine agent: tends units until the machine is Dead, and then takes away what it brought.
+/// Runs the machine agent: it supervises unit agents until the machine is Dead and then uninstalls them.
 pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, machine: Machine) {
     let link = MachineLink::new(network, model, machine.id);
     let clock = SimClock { world: world.clone(), machine: machine.clone() };
@@ -151,7 +151,7 @@ pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, 
     agent.uninstall_units().await.expect("nothing fails here but the network");
 }
 
-/// The folders of a machine's units. What is done to an agent is the fleet's to do, once the poll is over.
+/// The folders of a machine's units. The fleet starts and stops the agents after the poll.
 struct Folders {
     world: World,
     machine: Machine,
@@ -192,8 +192,9 @@ impl Deployments for Folders {
                 finished: false,
                 recalling: false,
             };
-            let deployed = state.deployed.entry(name.clone()).or_insert_with(|| quarantined.unwrap_or_else(made));
-            assert_eq!(deployed.unit, unit, "{name}'s folder is another unit's");
+            let deployed =
+                state.deployed.entry(name.clone()).or_insert_with(|| quarantined.unwrap_or_else(made));
+            assert_eq!(deployed.unit, unit, "{name}: the folder belongs to another unit");
             deployed.token.clone()
         };
         self.world.pause().await;
@@ -202,7 +203,8 @@ impl Deployments for Folders {
 
     fn token(&self, name: &UnitName) -> anyhow::Result<UnitToken> {
         let state = self.machine.state();
-        let deployed = state.deployed.get(name).ok_or_else(|| anyhow::anyhow!("{name}'s folder is gone"))?;
+        let deployed =
+            state.deployed.get(name).ok_or_else(|| anyhow::anyhow!("{name}: the folder does not exist"))?;
         Ok(UnitToken { text: deployed.token.clone(), is_acknowledged: deployed.token_set })
     }
 
@@ -246,13 +248,13 @@ impl Deployments for Folders {
         Ok(format!("unknown/{name}"))
     }
 
-    /// Agents that end are started again by the fleet.
+    /// Never returns: the fleet restarts agents that end.
     async fn changed(&self) {
         std::future::pending().await
     }
 }
 
-/// Whom the provider and the users of the simulation act as.
+/// The user as which the provisioner and the operators of the simulator authenticate.
 pub fn admin() -> TokenHolder {
     TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin }
 }

@@ -1,9 +1,12 @@
-//! The whole system in one thread from one seed (design 14): the production core, agent loop and controller handlers
-//! on a simulated disk, network, clock, charms and users. Nothing here decides what the product would decide.
+//! Simulator of the whole system: one thread, one seed, virtual time (design 14).
 //!
-//! Reading order: `world` (time, chance, who runs), `mix` (a seed's faults), `system` (one run); then the ports:
-//! `disk`, `network`, `charms` with `script`, `clock`, `store`; `machine`, `provider` and `user` (who else acts); `checks` (the
-//! promises) and `mutants` (the faults that each of them must see); `session` (many runs, as the command does them).
+//! It runs the production core, the production agent loop and the production controller handlers on a simulated
+//! disk, network, clock, provider, charms and operators. It must not decide anything that the product decides.
+//!
+//! Reading order: `world` (time, randomness, scheduling), `profile` (the faults of a seed), `system` (one run);
+//! then the ports: `disk`, `network`, `charms` with `script`, `clock`, `store`; then the other actors: `machine`,
+//! `provider`, `operator`; then `checks` (the promises) and `mutants` (the faults that the checks must detect);
+//! last `campaign`, which runs many seeds for `cargo sim`.
 
 pub mod campaign;
 pub mod charms;

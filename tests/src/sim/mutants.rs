@@ -1,102 +1,105 @@
-//! The mutants that a run can have: faults of the simulator's own ports, and the mutants of the product, which the crate
-//! `mutants` lists. Each must be detected by the check that it names. Many repeat a known bug, which is then named.
+//! Mutants: the deliberate faults that the checks must detect.
+//!
+//! A mutant is either a fault of the simulator's own ports, listed here, or a change of the product, listed in the
+//! crate `mutants`. Each mutant names the check that must detect it. Where a mutant repeats a known bug, it refers
+//! to that bug.
 
 use mutants::table;
 
-/// One fault.
+/// One mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// The disk says "synced" before it is: a crash loses what was acknowledged.
+    /// The disk acknowledges a write before the sync: a crash loses acknowledged events.
     AcknowledgesBeforeSync,
-    /// A sync that failed counts as done when it is tried again (PostgreSQL, 2018).
+    /// A failed sync succeeds when it is repeated, although the data is lost (PostgreSQL, 2018).
     FailedSyncIsAccepted,
-    /// The state file is rewritten in place: a crash leaves half of it (consul#1221).
+    /// The state file is rewritten in place: a crash leaves a part of it (consul#1221).
     RewritesInPlace,
-    /// A rename whose folder was not synced is undone when the power goes.
+    /// A rename whose folder was not synced is undone by a power loss.
     RenameIsNotSynced,
-    /// A file that cannot be read is taken for none (mycelium#122).
+    /// A file that cannot be read is treated as missing (mycelium#122).
     UnreadableIsEmpty,
-    /// An outcome is saved first and its effects after it (k8s#84783).
+    /// An outcome is stored before its effects (k8s#84783).
     SavesInTwoSteps,
-    /// After a restart, the changed that a joined owes is forgotten.
+    /// After a restart, the pending relation-changed of a relation-joined is forgotten.
     ForgetsPendingChanged,
-    /// After a restart, what was joined is forgotten.
+    /// After a restart, the joined members are forgotten.
     ForgetsMembers,
-    /// After a restart, the configuration last seen is forgotten: config-changed runs again (juju#9498).
+    /// After a restart, the last delivered configuration is forgotten: config-changed runs again (juju#9498).
     ForgetsConfig,
     /// After a restart, the boot in which start ran is forgotten (pebble#527).
     ForgetsStart,
     /// After a restart, the hook that was interrupted is forgotten.
     ForgetsInterrupted,
-    /// After a restart, an action that had begun is begun again.
+    /// After a restart, an action that had started is started again.
     ForgetsAction,
-    /// The hook that outlived its agent is taken for dead, and does not hold the lock that would say otherwise.
+    /// A hook that outlived its agent is treated as ended, and does not inherit the hook lock.
     OrphanedRunIsIgnored,
     /// The machine's hook lock stays taken when the process that held it is killed (puppet#2888).
     LockOutlivesHook,
     /// A hook's exit code is swallowed (LP#1854338).
     FailedHookPublishes,
-    /// What a hook reads moves while it runs.
+    /// The values that a hook reads change while it runs.
     ContextMoves,
-    /// A bag that did not come along is read as empty.
+    /// A bag that was omitted from the view is read as empty.
     OmittedBagIsEmpty,
     /// A bag that a hook has read is fetched again for its next read.
     FetchesAgain,
     /// Timers follow the wall clock.
     TimersFollowWallClock,
-    /// A commit is answered and was never applied.
+    /// A commit is acknowledged without being applied.
     CommitIsLostButAnswered,
-    /// A delta is lost, its position shown all the same.
+    /// A delta is lost, but its position is shown.
     DeltaIsLost,
-    /// The first event of a watch is eaten by whoever opened it (juju#21517).
+    /// The first event of a watch is dropped (juju#21517).
     FirstEventIsDropped,
-    /// A watch begins at the newest revision, not where its reader is (juju#11530).
+    /// A watch starts at the newest revision instead of the position of its client (juju#11530).
     SubscribesAfterState,
-    /// A watch from before the log's beginning goes on as if nothing was missing (gardener).
+    /// A watch from a compacted position continues as if nothing was missing (gardener).
     CompactionIsSilent,
-    /// A unit that is going away may not attach (juju#21194).
+    /// A Dying unit may not attach (juju#21194).
     DyingMayNotAttach,
-    /// What arrives twice is answered as what an older agent says.
+    /// A message that arrives twice is rejected as one of an older agent.
     DuplicateIsFenced,
-    /// A restored store keeps its history's name (etcd#16028).
+    /// A restored store keeps its store generation (etcd#16028).
     StoreGenerationIsKept,
-    /// The store does not check what a transition read.
+    /// The store does not check the documents that a transition read.
     ReadsAreNotChecked,
     /// The store does not check the sets that a transition read.
     SetsAreNotChecked,
     /// A Dying unit is Alive again.
     DyingBecomesAlive,
-    /// A scope is entered without the unit's settings.
+    /// A unit enters a scope without its initial settings.
     ScopeWithoutSettings,
-    /// A removed unit leaves a document behind.
+    /// The status of a removed unit is not deleted.
     StatusOfRemovedStays,
-    /// The controller forgets what it has applied, and applies it again (foundationdb-rs).
+    /// The controller forgets which records it has applied, and applies them again (foundationdb-rs).
     AppliesTwice,
     /// The controller forgets that a newer agent has attached.
     OlderEpochIsAccepted,
-    /// A leader of before writes on (juju leadership).
+    /// A former leader continues to write (juju leadership).
     OlderLeaderWrites,
-    /// A unit's settings go to another unit (CVE-2025-68153).
+    /// The settings of a unit are written as those of another unit (CVE-2025-68153).
     WritesAnothersBag,
-    /// The ports of a unit are another unit's.
+    /// The ports of a unit are stored as those of another unit.
     OpensAnothersPorts,
-    /// The status of a unit's workload is another unit's.
+    /// The workload status of a unit is stored as that of another unit.
     SetsAnothersStatus,
-    /// Settings that did not change get a new version.
+    /// Unchanged settings get a new version.
     UnchangedBagGetsNewVersion,
-    /// The archive of a refresh is announced and not kept (LP#2053242).
+    /// The archive of a refresh is accepted but not stored (LP#2053242).
     ArchiveIsMissing,
-    /// A unit has a token that the controller was not told (juju#13619).
+    /// The token of a unit is not sent to the controller (juju#13619).
     TokenIsNotSentToController,
-    /// The provider makes another instance under a nonce that has one.
+    /// The provider creates a second instance under one nonce.
     NonceIsNotUnique,
-    /// A row of the table of mutants of the product.
+    /// A mutant of the product: the index of its row in the table.
     Product(usize),
 }
 
 impl Mutant {
-    /// Those of the simulator's own parts.
-    pub const PORTS: [Mutant; 42] = [
+    /// The mutants of the simulator's own ports.
+    pub const SIMULATOR_MUTANTS: [Mutant; 42] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsAccepted,
         Mutant::RewritesInPlace,
@@ -141,55 +144,55 @@ impl Mutant {
         Mutant::NonceIsNotUnique,
     ];
 
-    /// The check that must kill it.
+    /// The name of the check that must detect it.
     pub fn target(self) -> &'static str {
         match self {
             Mutant::AcknowledgesBeforeSync
             | Mutant::FailedSyncIsAccepted
             | Mutant::RewritesInPlace
             | Mutant::RenameIsNotSynced
-            | Mutant::UnreadableIsEmpty => "durable",
+            | Mutant::UnreadableIsEmpty => "durable-events",
             Mutant::ForgetsPendingChanged | Mutant::ForgetsMembers => "relations",
             Mutant::ForgetsConfig => "restart",
             Mutant::ForgetsStart => "hooks",
-            Mutant::ForgetsInterrupted | Mutant::OrphanedRunIsIgnored => "intervals",
+            Mutant::ForgetsInterrupted | Mutant::OrphanedRunIsIgnored => "run-intervals",
             Mutant::ForgetsAction => "actions",
-            Mutant::FailedHookPublishes | Mutant::SavesInTwoSteps => "effects",
-            Mutant::ContextMoves | Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain => "snapshot",
+            Mutant::FailedHookPublishes | Mutant::SavesInTwoSteps => "visible-effects",
+            Mutant::ContextMoves | Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain => "stable-reads",
             Mutant::DeltaIsLost
             | Mutant::FirstEventIsDropped
             | Mutant::SubscribesAfterState
             | Mutant::CompactionIsSilent
-            | Mutant::StoreGenerationIsKept => "views",
-            Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked => "serial",
-            Mutant::DyingBecomesAlive => "lives",
+            | Mutant::StoreGenerationIsKept => "view-fold",
+            Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked => "serializable",
+            Mutant::DyingBecomesAlive => "life-order",
             Mutant::ScopeWithoutSettings | Mutant::StatusOfRemovedStays => "documents",
-            Mutant::AppliesTwice => "once",
+            Mutant::AppliesTwice => "applied-once",
             Mutant::OlderEpochIsAccepted
             | Mutant::OlderLeaderWrites
             | Mutant::WritesAnothersBag
             | Mutant::OpensAnothersPorts
             | Mutant::SetsAnothersStatus => "authority",
-            Mutant::TokenIsNotSentToController => "identities",
-            Mutant::UnchangedBagGetsNewVersion => "versions",
-            Mutant::NonceIsNotUnique => "doubles",
+            Mutant::TokenIsNotSentToController => "names-and-tokens",
+            Mutant::UnchangedBagGetsNewVersion => "bag-counters",
+            Mutant::NonceIsNotUnique => "duplicate-instances",
             Mutant::CommitIsLostButAnswered
             | Mutant::LockOutlivesHook
             | Mutant::TimersFollowWallClock
             | Mutant::DyingMayNotAttach
             | Mutant::DuplicateIsFenced
-            | Mutant::ArchiveIsMissing => "settled",
+            | Mutant::ArchiveIsMissing => "converged",
             Mutant::Product(row) => &table::mutants()[row].killed_by,
         }
     }
 
-    /// All mutants of this build: those of the product only in the generated tree.
+    /// All mutants of this build. Those of the product exist only in the generated tree.
     pub fn all() -> Vec<Mutant> {
         let rows = if mutants::GENERATED { table::mutants().len() } else { 0 };
-        Mutant::PORTS.into_iter().chain((0..rows).map(Mutant::Product)).collect()
+        Mutant::SIMULATOR_MUTANTS.into_iter().chain((0..rows).map(Mutant::Product)).collect()
     }
 
-    /// What people call it.
+    /// Its name on the command line.
     pub fn name(self) -> String {
         match self {
             Mutant::Product(row) => table::mutants()[row].name.clone(),
@@ -197,7 +200,7 @@ impl Mutant {
         }
     }
 
-    /// Planted in what a transaction reads or writes.
+    /// Whether it is implemented in the simulated store.
     pub fn is_in_store(self) -> bool {
         matches!(
             self,
@@ -216,13 +219,13 @@ impl Mutant {
         )
     }
 
-    /// Planted in what the disk does with bytes.
+    /// Whether it is implemented in the byte form of the disk.
     pub fn is_in_disk_bytes(self) -> bool {
         matches!(self, Mutant::RewritesInPlace | Mutant::RenameIsNotSynced | Mutant::UnreadableIsEmpty)
     }
 }
 
-/// The product runs with its mutant, in this thread, for as long as this lives; a panic ends it too.
+/// Activates a mutant of the product in this thread until it is dropped, also by a panic.
 pub struct MutantGuard;
 
 impl MutantGuard {

@@ -1,5 +1,7 @@
-//! What lies between a unit agent and the controller's handlers: delay, short or of seconds, loss before and after
-//! taking effect, doubles, late arrivals, partitions, broken watches. A message once sent no longer dies with its sender.
+//! Network between unit agents and the controller's handlers.
+//!
+//! It delays, loses, duplicates and reorders messages, partitions agents and breaks watches. A message may be lost
+//! before or after it takes effect. A message that was sent does not die with its sender.
 
 pub mod machines;
 
@@ -11,8 +13,8 @@ use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, Attached, Claim, ClaimResponse, Commit, Committed, FetchArchive, Handle, Report,
-    Request, Shown, Stream, Watch, WatchUnit,
+    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle, Report,
+    Request, UnitWatchEvent, Stream, Watch, WatchUnit,
 };
 use controller::store::Store;
 use controller::{Controller, Session};
@@ -29,16 +31,17 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
-/// How long a client waits for an answer.
+/// How long a client waits for a response.
 const ANSWER_MS: u64 = 10_000;
-/// How long a message takes at most, and one that is slow: others overtake it. An answer takes half of that at most.
+/// The longest transit of a message, and of a slow one, which others overtake. A response takes at most half of
+/// it.
 const TRANSIT_MS: u64 = 20;
 const SLOW_MS: u64 = 5_000;
 
 pub type SimController = Controller<SimStore, SimEnvironment>;
 pub type SimSession = Session<SimStore, SimEnvironment>;
 
-/// Which direction messages of an agent are lost.
+/// The direction in which a partition loses messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     Both,
@@ -52,13 +55,13 @@ impl Direction {
 
 struct State {
     controller: Arc<SimController>,
-    /// Of each agent that is cut off: until when, and which direction.
+    /// The agents that are cut off: until when, and in which direction.
     partitions: BTreeMap<Uuid, (u64, Direction)>,
-    /// Nobody gets through until then.
+    /// The controller is unreachable for all clients until this time.
     outage_ms: u64,
-    /// Counts restarts of the controller.
+    /// The number of restarts of the controller.
     generation: u64,
-    /// Commits whose reply was lost once, when all are to be.
+    /// Commits whose response was lost once, if the profile loses each response once.
     lost_once: BTreeMap<(Uuid, u64), ()>,
 }
 
@@ -72,14 +75,14 @@ pub struct SimNetwork {
 
 /// What happens to one message.
 enum Delivery {
-    /// The direction there takes up to so much, that back half of it.
+    /// The transit to the controller takes up to `within_ms`, the response half of it.
     Delivered {
         doubled: bool,
         within_ms: u64,
     },
     LostBefore,
     LostAfter,
-    /// The sender gives up; it takes effect this much later.
+    /// The sender times out, and the message takes effect after this many milliseconds.
     Late(u64),
 }
 
@@ -99,7 +102,7 @@ impl SimNetwork {
         self.state.lock().expect("one thread")
     }
 
-    /// The history of the store that is served now.
+    /// The generation of the current store.
     pub fn store_generation(&self) -> Uuid {
         self.state().controller.store.store_generation()
     }
@@ -108,7 +111,7 @@ impl SimNetwork {
         self.state().controller.session_for(principal)
     }
 
-    /// The controller died and another process serves the same store.
+    /// Replaces the controller by another process with the same store.
     pub fn restart(&self, controller: Arc<SimController>) {
         let mut state = self.state();
         state.controller = controller;
@@ -117,12 +120,12 @@ impl SimNetwork {
         self.restarted.notify_waiters();
     }
 
-    /// Over when the controller dies.
+    /// Returns when the controller restarts.
     pub async fn restarted(&self) {
         self.restarted.notified().await;
     }
 
-    /// A planted fault asks: the unit is not Alive any more.
+    /// Whether the unit is no longer Alive; used by a mutant.
     fn is_tearing_down(&self, model: Model, unit: Uuid) -> bool {
         let controller = self.state().controller.clone();
         let life = |reader: &dyn Reader| effective_life::unit_life(&mut { reader }, model, unit);
@@ -137,7 +140,7 @@ impl SimNetwork {
         self.state().partitions.insert(agent, (until_ms, direction));
     }
 
-    pub fn cut_everybody_off(&self, until_ms: u64) {
+    pub fn start_outage(&self, until_ms: u64) {
         self.state().outage_ms = until_ms;
     }
 
@@ -147,15 +150,17 @@ impl SimNetwork {
         state.outage_ms = 0;
     }
 
-    /// Messages of this agent are lost on this direction.
+    /// Whether messages of this agent are lost in this direction.
     pub fn is_cut_off(&self, agent: Uuid, direction: Direction) -> bool {
         let now_ms = self.world.now_ms();
         let state = self.state();
-        let cut = |(until_ms, cut): &(u64, Direction)| *until_ms > now_ms && (*cut == Direction::Both || *cut == direction);
+        let cut = |(until_ms, cut): &(u64, Direction)| {
+            *until_ms > now_ms && (*cut == Direction::Both || *cut == direction)
+        };
         state.outage_ms > now_ms || state.partitions.get(&agent).is_some_and(cut)
     }
 
-    /// Nobody at all gets through.
+    /// Whether the controller is unreachable for all clients.
     fn is_outage(&self) -> bool {
         self.state().outage_ms > self.world.now_ms()
     }
@@ -168,12 +173,13 @@ impl SimNetwork {
         if world.draws_fault(mix.message_late) {
             return Delivery::Late(ANSWER_MS + world.below(5_000));
         }
-        let doubled = world.draws_fault(mix.message_doubled) || (mix.every_reply_lost > 0 && !world.is_calm());
+        let doubled =
+            world.draws_fault(mix.message_doubled) || (mix.every_reply_lost > 0 && !world.is_calm());
         let within_ms = if world.draws_fault(mix.message_slow) { SLOW_MS } else { TRANSIT_MS };
         Delivery::Delivered { doubled, within_ms }
     }
 
-    /// What a person or a machine agent asks, over the same network. None: no answer came.
+    /// Sends a request of an operator or a machine agent. `None`: no response arrived.
     pub async fn request<T, F>(&self, call: impl Fn(SimSession) -> F, principal: TokenHolder) -> Option<T>
     where
         F: Future<Output = T>,
@@ -218,9 +224,9 @@ fn unreachable_error(what: &str) -> ApiError {
     ApiError::new(ErrorCode::Unreachable, what)
 }
 
-/// When a stream breaks.
+/// Decides when a stream breaks.
 struct StreamBreak {
-    /// With the controller that serves it.
+    /// The stream breaks when the controller is restarted, which changes the generation.
     generation: u64,
     breaks_ms: u64,
 }
@@ -233,7 +239,7 @@ impl StreamBreak {
         StreamBreak { generation, breaks_ms }
     }
 
-    /// What comes next on it.
+    /// The next event, or an error when the stream breaks.
     async fn or_break<T>(&self, network: &SimNetwork, next: impl Future<Output = T>) -> Result<T, ApiError> {
         let mut next = pin!(next);
         loop {
@@ -252,13 +258,13 @@ impl StreamBreak {
     }
 }
 
-/// One unit agent's direction to the controller.
+/// The link of one unit agent to the controller.
 #[derive(Clone)]
 pub struct Link {
     network: SimNetwork,
     model: Model,
     unit: Uuid,
-    /// Which of the unit's folders speaks: there may be a copy.
+    /// The folder of the agent: a unit may have a copy of its folder.
     folder: Uuid,
 }
 
@@ -271,15 +277,15 @@ impl Link {
         self.network.session(TokenHolder::Unit { model: self.model, unit: self.unit })
     }
 
-    /// The message as the other end reads it.
+    /// Encodes and decodes the message as JSON if the profile says so.
     fn through_json<T: Message>(&self, message: T) -> T {
         if self.network.world.mix().json_messages == 0 {
             return message;
         }
-        T::from_bytes(message.into_bytes()).expect("what one end writes the other reads")
+        T::from_bytes(message.into_bytes()).expect("both ends use the same encoding")
     }
 
-    /// Sends `request` on its direction.
+    /// Sends a request.
     async fn send<R>(&self, name: &'static str, request: R) -> Result<R::Answer, ApiError>
     where
         R: Request + Clone,
@@ -288,7 +294,7 @@ impl Link {
         self.send_with(name, request, || {}, self.network.delivery()).await
     }
 
-    /// Sends `request` on its direction; `arrives` is called whenever it has arrived.
+    /// Sends a request; `arrives` is called each time it arrives.
     async fn send_with<R>(
         &self,
         name: &'static str,
@@ -304,7 +310,7 @@ impl Link {
         world.pause().await;
         if self.network.is_cut_off(self.folder, Direction::ToController) {
             world.sleep(ANSWER_MS).await;
-            return Err(unreachable_error("no answer"));
+            return Err(unreachable_error("no response"));
         }
         let (sender, receiver) = oneshot::channel();
         let request = self.through_json(request);
@@ -369,7 +375,9 @@ impl Link {
             arrives();
             let answer = link.session().handle(request).await;
             world.sleep(world.below(back_within_ms / 2)).await;
-            if let Some(reply) = reply.filter(|_| !link.network.is_cut_off(link.folder, Direction::FromController)) {
+            if let Some(reply) =
+                reply.filter(|_| !link.network.is_cut_off(link.folder, Direction::FromController))
+            {
                 reply.send(answer).ok();
             }
         });
@@ -377,31 +385,34 @@ impl Link {
 }
 
 impl Handle<Attach> for Link {
-    async fn handle(&self, attach: Attach) -> Result<Attached, ApiError> {
-        if self.network.world.mix().has(Mutant::DyingMayNotAttach) && self.network.is_tearing_down(self.model, self.unit) {
+    async fn handle(&self, attach: Attach) -> Result<AttachResponse, ApiError> {
+        if self.network.world.mix().has(Mutant::DyingMayNotAttach)
+            && self.network.is_tearing_down(self.model, self.unit)
+        {
             self.network.world.pause().await;
-            return Err(ApiError::new(ErrorCode::NotAlive, "the unit is going away"));
+            return Err(ApiError::new(ErrorCode::NotAlive, "the unit is not Alive"));
         }
         self.send("attach", attach).await
     }
 }
 
 impl Handle<Commit> for Link {
-    async fn handle(&self, commit: Commit) -> Result<Committed, ApiError> {
+    async fn handle(&self, commit: Commit) -> Result<CommitResponse, ApiError> {
         let (unit, sequence, epoch) = (self.unit, commit.record.sequence, commit.epoch);
         let (world, mix) = (self.network.world.clone(), self.network.world.mix());
         if mix.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
-            return Ok(Committed { revision: 1, refusal: None, dropped: Vec::new() });
+            return Ok(CommitResponse { revision: 1, refusal: None, dropped: Vec::new() });
         }
         let first = mix.every_reply_lost > 0
             && !world.is_calm()
             && self.network.state().lost_once.insert((unit, sequence), ()).is_none();
         let delivery = if first { Delivery::LostAfter } else { self.network.delivery() };
-        if mix.has(Mutant::DuplicateIsFenced) && matches!(delivery, Delivery::Delivered { doubled: true, .. }) {
+        if mix.has(Mutant::DuplicateIsFenced) && matches!(delivery, Delivery::Delivered { doubled: true, .. })
+        {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
-        let restates = commit.record.memory.is_some();
-        let arrives = move || world.note(Fact::RecordReceived { unit, sequence, epoch, restates });
+        let is_resync = commit.record.memory.is_some();
+        let arrives = move || world.note(Fact::RecordReceived { unit, sequence, epoch, is_resync });
         self.send_with("commit", commit, arrives, delivery).await
     }
 }
@@ -425,7 +436,7 @@ impl Handle<BagRequest> for Link {
     async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
         let bag = self.send("bag", asked).await?;
         let empty = self.network.world.mix().has(Mutant::OmittedBagIsEmpty);
-        Ok(bag.map(|bag| if empty { BagView::whole(bag.counter, Bag::new()) } else { bag }))
+        Ok(bag.map(|bag| if empty { BagView::with_values(bag.counter, Bag::new()) } else { bag }))
     }
 }
 
@@ -444,7 +455,7 @@ impl Watch<WatchUnit> for Link {
         let cut = Direction::ALL.iter().any(|direction| network.is_cut_off(self.folder, *direction));
         if cut || world.draws_fault(world.mix().message_lost) {
             world.sleep(ANSWER_MS).await;
-            return Err(unreachable_error("no answer"));
+            return Err(unreachable_error("no response"));
         }
         let generation = network.generation();
         let session = self.session();
@@ -464,13 +475,13 @@ impl Watch<WatchUnit> for Link {
     }
 }
 
-/// A watch that may break, fall silent, stutter or lag.
+/// A watch that may break, fall silent, repeat events or lag.
 pub struct SimStream {
     link: Link,
     inner: <SimSession as Watch<WatchUnit>>::Stream,
     until: StreamBreak,
-    duplicate: Option<Shown>,
-    /// A planted fault: the first event is not passed on.
+    duplicate: Option<UnitWatchEvent>,
+    /// A mutant: the first event is dropped.
     drops_first: bool,
 }
 
@@ -482,17 +493,17 @@ impl Drop for SimStream {
 }
 
 impl Stream for SimStream {
-    type Item = Shown;
+    type Item = UnitWatchEvent;
 
-    async fn next(&mut self) -> Result<Shown, ApiError> {
-        let shown = self.pass_on().await?;
+    async fn next(&mut self) -> Result<UnitWatchEvent, ApiError> {
+        let shown = self.next_event().await?;
         self.link.network.world.note(Fact::StreamReceived { folder: self.link.folder });
         Ok(shown)
     }
 }
 
 impl SimStream {
-    async fn pass_on(&mut self) -> Result<Shown, ApiError> {
+    async fn next_event(&mut self) -> Result<UnitWatchEvent, ApiError> {
         if let Some(duplicate) = self.duplicate.take() {
             return Ok(duplicate);
         }
@@ -504,20 +515,20 @@ impl SimStream {
         }
         if network.is_cut_off(self.link.folder, Direction::FromController) {
             world.sleep(WATCH_SILENCE_MS).await;
-            return Err(unreachable_error("silence"));
+            return Err(unreachable_error("the stream is silent"));
         }
         let shown = self.link.through_json(shown);
         if world.draws_fault(50) {
             self.duplicate = Some(shown.clone());
         }
-        let is_dropped =
-            std::mem::take(&mut self.drops_first) || (world.mix().has(Mutant::DeltaIsLost) && world.chance_of(100));
-        if let Shown::Delta(delta) = &shown
+        let is_dropped = std::mem::take(&mut self.drops_first)
+            || (world.mix().has(Mutant::DeltaIsLost) && world.chance_of(100));
+        if let UnitWatchEvent::Delta(delta) = &shown
             && is_dropped
             && !delta.full
         {
-            // its position is shown all the same
-            return Ok(Shown::Heartbeat(delta.position));
+            // the mutant still shows the position
+            return Ok(UnitWatchEvent::Heartbeat(delta.position));
         }
         Ok(shown)
     }

@@ -1,4 +1,7 @@
-//! What one seed's run is made of: its faults, its size, and the planted fault if there is one.
+//! Fault profile of a seed: the rates of its faults, the size of its run, and its mutant if there is one.
+//!
+//! Each kind of fault is absent in some seeds. `cargo sim --mix NAME=N` and the field `mix` of a mutant set the
+//! numbers by the names of the fields.
 
 use crate::sim::mutants::Mutant;
 use crate::sim::world::SeededRng;
@@ -14,7 +17,7 @@ const fn one_in<const N: usize>() -> [u64; N] {
 
 macro_rules! mix {
     ($($(#[$doc:meta])* $name:ident: $values:expr,)*) => {
-        /// Chances are per mille: of a poll for crashes, of a message for the network, of a hook for charms.
+        /// Rates are per mille: of a poll for crashes, of a message for the network, of a hook for charms.
         #[derive(Clone, Debug, PartialEq)]
         pub struct FaultProfile {
             $($(#[$doc])* pub $name: u64,)*
@@ -22,10 +25,10 @@ macro_rules! mix {
         }
 
         impl FaultProfile {
-            /// Every number of a mix by name: what shrinking takes away one by one.
+            /// The names of all numbers, which shrinking lowers one by one.
             pub const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-            fn drawn(chance: &mut SeededRng, mutant: Option<Mutant>) -> FaultProfile {
+            fn random(chance: &mut SeededRng, mutant: Option<Mutant>) -> FaultProfile {
                 let mut some = |values: &[u64]| *chance.pick(values).expect("values are given");
                 FaultProfile { $($name: some(&$values),)* mutant }
             }
@@ -44,110 +47,112 @@ macro_rules! mix {
 mix! {
     agent_crash: [0, 2, 5, 20],
     message_crash: [0, 0, 2, 10],
-    /// Of the polls of anybody, in a third of them.
+    /// Of the polls of all tasks, considered in a third of them.
     controller_crash: [0, 0, 0, 1],
     machine_agent_crash: [0, 0, 5],
     reboot: [0, 0, 100, 200],
-    /// The hook's process dies with its agent.
+    /// The process of the hook dies with its agent.
     process_dies: [0, 300, 1000],
-    /// The system kills a hook's process, its agent lives.
+    /// The process of a hook is killed, and its agent lives.
     process_killed: [0, 0, 0, 2],
     message_lost: [0, 10, 50, 200],
     message_doubled: [0, 50, 300],
     message_late: [0, 0, 20, 100],
-    /// What people and machine agents send is lost, doubled or late too.
+    /// The messages of operators and machine agents are lost, doubled or late, too.
     operator_messages_lost: [0, 0, 1],
     watch_broken: [0, 100, 300],
     partition: [0, 0, 5, 10],
-    /// Of what the provider of machines is asked: refused, or done and not answered.
+    /// Of the requests to the provider: refused, or done without an answer.
     provider_fails: [0, 0, 50, 300],
-    /// Its listing is a few seconds old.
+    /// Of the listings of the provider: a few seconds old.
     stale_listing: [0, 0, 300],
     provisioner_crash: [0, 0, 5, 30],
     instance_ends: [0, 0, 0, 300],
     instance_lost: [0, 0, 0, 0, 0, 100],
     sync_fails: [0, 0, 0, 10],
-    /// A machine's disk, or the controller's, is full for a while.
+    /// The disk of a machine or of the controller is full for a while.
     disk_full: [0, 0, 0, 2],
-    /// A unit's folder is gone.
+    /// The folder of a unit is deleted.
     folder_lost: [0, 0, 0, 1],
-    /// Bytes of a unit's files are flipped.
+    /// A bit of a unit's files is flipped.
     corrupted: [0, 0, 1],
-    /// A second agent on a copy of a unit's folder.
-    copied: [0, 0, 0, 1],
-    frozen: [0, 0, 0, 3],
-    /// The model has a teardown budget from the start.
+    /// The folder of a unit is copied, and a second agent runs on the copy.
+    folder_copied: [0, 0, 0, 1],
+    agent_frozen: [0, 0, 0, 3],
+    /// Whether the model has a teardown budget from the start.
     budget: [0, 0, 0, 1],
-    /// In the end people destroy the model.
+    /// Whether the operators destroy the model in the end.
     destroyed: ONE_IN_20,
-    /// The controller is restored from an older copy, once.
+    /// Whether the controller is restored from a backup, once.
     restored: [0, 0, 0, 1],
-    /// And meanwhile another one, on the same copy, had started one of its machines.
+    /// Whether another controller with the same backup started one of the machines in the meantime.
     started_elsewhere: [0, 1],
     clock_jumps: [0, 0, 3],
     hook_fails: [0, 0, 50, 200],
     hook_hangs: [0, 50],
-    /// A hook asks for a reboot, after it or at once.
+    /// A hook requests a reboot, after it or at once.
     hook_requests_reboot: [0, 0, 0, 20],
-    /// Real bytes on the crash disk, through the production journal.
-    bytes: ONE_IN_100,
-    /// Everything that is sent goes through JSON.
-    wire: [0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-    /// The reply of every commit is lost once and every request doubled.
+    /// Whether the disk stores bytes, through the production journal.
+    byte_disk: ONE_IN_100,
+    /// Whether all messages are encoded as JSON.
+    json_messages: [0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+    /// Whether the response of every commit is lost once and every request is doubled.
     every_reply_lost: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-    /// For so many minutes nobody reaches the controller.
-    outage: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 60],
+    /// For how many minutes the controller is unreachable.
+    outage_minutes: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 60],
     subordinate: [0, 0, 1],
-    /// Revisions that the store's change log keeps.
+    /// The number of revisions in the change log of the store.
     changes_kept: [10_000, 10_000, 10_000, 3],
-    /// By how many units the first two applications begin with more than the least, at most.
+    /// The largest number of additional units of the first two applications.
     units: [1, 1, 1, 2],
-    /// Nobody asks for more units than that.
+    /// Operators add no units beyond this number.
     units_max: [3, 3, 4, 4, 4, 5, 6, 12],
-    /// Acts of each user.
-    acts: [2, 3, 4, 6],
-    /// All documents are checked after each of so many commits.
-    checked_every: [1, 16, 16, 16, 16, 16, 16, 16],
-    /// Transactions are replayed at the end.
-    replayed: [0, 0, 0, 1],
-    /// Bytes of settings that come along with a view; 0: as many as in production.
-    settings_along: [0, 0, 0, 1, 300],
-    /// After the chaos something is removed and cannot go, and people ask why.
-    stuck: [0, 0, 0, 1],
-    /// Of the polls of the janitor, which has few: it begins anew, and so do the waits that it measures.
+    /// The number of actions of each operator.
+    operator_actions: [2, 3, 4, 6],
+    /// All documents are checked once per this number of commits.
+    commits_per_full_check: [1, 16, 16, 16, 16, 16, 16, 16],
+    /// Whether the transactions are replayed at the end.
+    check_serializable: [0, 0, 0, 1],
+    /// The bytes of settings that are inlined in a view. 0: as many as in production.
+    inline_settings_bytes: [0, 0, 0, 1, 300],
+    /// Whether obstructed removals follow the chaos, with requests of `why`.
+    obstructed: [0, 0, 0, 1],
+    /// Of the polls of the janitor, which are few: it restarts, and so do the waits that it measures.
     janitor_crash: [0, 0, 20, 200],
     /// Of a hook: it opens or closes a port.
-    port: [100, 100, 100, 500],
-    /// Of what people do: a relation is suspended, or resumed, beside the few times that it is anyway.
+    hook_changes_port: [100, 100, 100, 500],
+    /// Of the actions of operators: a relation is suspended or resumed, in addition to the few times without
+    /// it.
     suspend_relation: [0, 0, 0, 0, 0, 0, 0, 300],
-    /// Of messages: it takes seconds, there and back.
+    /// Of the messages: slow, with seconds of transit in both directions.
     message_slow: [0, 0, 0, 20, 200],
 }
 
 impl FaultProfile {
-    /// The mix of a seed. Each kind of fault is absent in some seeds, so that others come to the fore.
+    /// The profile of a seed. Each kind of fault is absent in some seeds, so that others have more effect.
     pub fn of(seed: u64, mutant: Option<Mutant>) -> FaultProfile {
-        let mut mix = FaultProfile::drawn(&mut SeededRng::new(seed ^ 0x6d69_7800), mutant);
+        let mut mix = FaultProfile::random(&mut SeededRng::new(seed ^ 0x6d69_7800), mutant);
         match mutant {
             Some(Mutant::Product(row)) => {
                 for (name, value) in &mutants::table::mutants()[row].mix {
-                    *mix.number(name).expect("the mix of a mutant names numbers") = *value;
+                    *mix.number(name).expect("the field mix of a mutant has the names of the profile") =
+                        *value;
                 }
             }
-            Some(mutant) if mutant.is_in_disk_bytes() => (mix.bytes, mix.reboot) = (1, 200),
+            Some(mutant) if mutant.is_in_disk_bytes() => (mix.byte_disk, mix.reboot) = (1, 200),
             Some(Mutant::FailedSyncIsAccepted) => mix.sync_fails = 10,
             Some(Mutant::StoreGenerationIsKept) => mix.restored = 1,
             Some(Mutant::NonceIsNotUnique) => (mix.provider_fails, mix.stale_listing) = (300, 300),
             Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
-            Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.replayed = 1,
+            Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.check_serializable = 1,
             Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
-            Some(Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain) => mix.settings_along = 1,
-            // nobody reaches the controller for longer than a term: who led has written, and another leads
-            Some(Mutant::OlderLeaderWrites) => (mix.outage, mix.units) = (2, 2),
+            Some(Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain) => mix.inline_settings_bytes = 1,
+            // the outage is longer than a term: a former leader has written, and another unit leads
+            Some(Mutant::OlderLeaderWrites) => (mix.outage_minutes, mix.units) = (2, 2),
             _ => {}
         }
-        // the corruption of bytes needs bytes
-        mix.corrupted *= mix.bytes;
+        // corruption requires the byte form of the disk
+        mix.corrupted *= mix.byte_disk;
         mix
     }
 

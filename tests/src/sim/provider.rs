@@ -8,14 +8,14 @@
 use crate::sim::checks::{Fact, InstanceEvent};
 use crate::sim::machine::admin;
 use crate::sim::mutants::Mutant;
-use crate::sim::network::{SimSession, SimNetwork};
+use crate::sim::network::{SimNetwork, SimSession};
 use crate::sim::operator::MODEL;
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
 use api::{ClientFile, Handle, InModel, Request};
 use cli::command_error::CommandError;
-use cli::supervisor::provider::{InstanceList, CreatedInstance, Provider, InstanceSpec};
-use cli::supervisor::provisioner::{ProvisionerEnvironment, Provisioner};
+use cli::supervisor::provider::{CreatedInstance, InstanceList, InstanceSpec, Provider};
+use cli::supervisor::provisioner::{Provisioner, ProvisionerEnvironment};
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
@@ -23,11 +23,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Between two tries of the loop, as the supervisor has it.
+/// The pause between two attempts of the provisioner, as in the supervisor.
 const RETRY_MS: u64 = 250;
-/// A supervisor that died is back within so long.
+/// A supervisor that died restarts within this time.
 const RESTART_MS: u64 = 3_000;
-/// A listing is at most so much late.
+/// The largest age of a listing.
 const LATE_MS: u64 = 3_000;
 /// The model of another controller.
 const FOREIGN: Uuid = Uuid(0x2222_2222_2222_4222_8222_2222_2222_2222);
@@ -37,18 +37,18 @@ struct Instance {
     machine: Uuid,
     nonce: Uuid,
     runs: bool,
-    made_ms: u64,
-    /// When it was taken away.
-    taken_ms: Option<u64>,
+    created_ms: u64,
+    /// When it was terminated.
+    terminated_ms: Option<u64>,
 }
 
-/// Everything that the provider has: it outlives whoever asks.
+/// All instances of the provider. They outlive the provisioner.
 #[derive(Clone)]
 pub struct SimCloud {
     world: World,
     /// By number.
     instances: Arc<Mutex<BTreeMap<u64, Instance>>>,
-    /// An instance ended by itself.
+    /// Signals that an instance stopped by itself.
     ended: Arc<Notify>,
 }
 
@@ -69,14 +69,15 @@ impl SimCloud {
     fn create(&self, model: Uuid, machine: Uuid, nonce: Uuid, what: InstanceEvent) {
         let mut instances = self.instances();
         let number = instances.len() as u64;
-        let made_ms = self.world.now_ms();
-        instances.insert(number, Instance { model, machine, nonce, runs: false, made_ms, taken_ms: None });
+        let created_ms = self.world.now_ms();
+        instances
+            .insert(number, Instance { model, machine, nonce, runs: false, created_ms, terminated_ms: None });
         drop(instances);
-        self.world.trace(|| format!("provider: instance {number} is made for machine {machine}"));
+        self.world.trace(|| format!("provider: instance {number} is created for machine {machine}"));
         self.world.note(Fact::Instance { number, model, machine, nonce, what });
     }
 
-    /// Every call may fail, with a reason.
+    /// Fails at random with this reason, as every call may.
     fn draw_failure(&self, what: &str) -> Result<(), CommandError> {
         match self.world.draws_fault(self.world.mix().provider_fails) {
             true => Err(CommandError::new(format!("{what} ({} ms)", self.world.now_ms()))),
@@ -84,14 +85,14 @@ impl SimCloud {
         }
     }
 
-    /// Ends all instances of a machine, with what is in them; or they are no more the simulated system's.
+    /// Ends all instances of a machine: they are terminated, or handed over and no longer part of the system.
     fn end_instances(&self, machine: Uuid, what: InstanceEvent) {
         let (world, mut instances) = (&self.world, self.instances());
         for (number, one) in instances.iter_mut() {
-            if one.machine != machine || one.taken_ms.is_some() {
+            if one.machine != machine || one.terminated_ms.is_some() {
                 continue;
             }
-            (one.runs, one.taken_ms) = (false, Some(world.now_ms()));
+            (one.runs, one.terminated_ms) = (false, Some(world.now_ms()));
             let (number, model, nonce, what) = (*number, one.model, one.nonce, what.clone());
             world.trace(|| format!("provider: instance {number} of machine {machine}: {what:?}"));
             world.note(Fact::Instance { number, model, machine, nonce, what });
@@ -99,7 +100,7 @@ impl SimCloud {
         }
     }
 
-    /// A machine's instance loses its power; what is in it stays. False: it did not run.
+    /// Powers off the instance of a machine, which keeps its content. Returns whether it was running.
     pub fn end(&self, machine: Uuid) -> bool {
         let mut instances = self.instances();
         let running = instances.values_mut().find(|one| one.machine == machine && one.runs);
@@ -111,14 +112,14 @@ impl SimCloud {
         ran
     }
 
-    /// A machine's instance is no more, nor what was in it. False: it did not run.
+    /// Deletes the instance of a machine with its content. Returns whether it was running.
     pub fn lose(&self, machine: Uuid) -> bool {
         let mut instances = self.instances();
         let Some((number, one)) = instances.iter_mut().find(|(_, one)| one.machine == machine && one.runs)
         else {
             return false;
         };
-        (one.runs, one.taken_ms) = (false, Some(self.world.now_ms()));
+        (one.runs, one.terminated_ms) = (false, Some(self.world.now_ms()));
         let (number, model, nonce, what) = (*number, one.model, one.nonce, InstanceEvent::Lost);
         drop(instances);
         self.world.trace(|| format!("provider: instance {number} of machine {machine} is lost"));
@@ -127,8 +128,8 @@ impl SimCloud {
         true
     }
 
-    /// A controller on another copy of the store has started this machine, under a nonce of its own, in place of the
-    /// instance that there was. Not where listings are late: there nobody can tell one from the other.
+    /// Replaces the instance of a machine by one that another controller with the same backup has created,
+    /// under its own nonce. Not if listings are stale, because then the two cannot be distinguished.
     pub fn start_elsewhere(&self, machine: Uuid) -> bool {
         if self.world.mix().started_elsewhere == 0
             || self.world.mix().stale_listing > 0
@@ -140,19 +141,19 @@ impl SimCloud {
         true
     }
 
-    /// Nobody remembers what was listed a moment ago: the controller is restored from a copy, which takes longer.
+    /// Makes listings current: restoring the controller takes longer than a listing is stale.
     pub fn expire_stale_listings(&self) {
         for one in self.instances().values_mut() {
-            one.made_ms = one.made_ms.saturating_sub(LATE_MS);
-            one.taken_ms = one.taken_ms.map(|taken_ms| taken_ms.saturating_sub(LATE_MS));
+            one.created_ms = one.created_ms.saturating_sub(LATE_MS);
+            one.terminated_ms = one.terminated_ms.map(|terminated_ms| terminated_ms.saturating_sub(LATE_MS));
         }
     }
 }
 
-/// What one supervisor has of the provider.
+/// The provider as one supervisor uses it.
 struct SimProvider {
     cloud: SimCloud,
-    /// Machines that it has started, or found running.
+    /// Machines whose instance this supervisor has started.
     tended: BTreeSet<Uuid>,
 }
 
@@ -168,7 +169,9 @@ impl Provider for SimProvider {
         let at_ms = world.now_ms() - late_ms;
         let instances = self.cloud.instances();
         let listed = instances.values().filter(|one| {
-            one.model == model && one.made_ms <= at_ms && one.taken_ms.is_none_or(|taken_ms| taken_ms > at_ms)
+            one.model == model
+                && one.created_ms <= at_ms
+                && one.terminated_ms.is_none_or(|terminated_ms| terminated_ms > at_ms)
         });
         Ok(listed.map(|one| (one.machine, Ok(one.nonce))).collect())
     }
@@ -189,7 +192,8 @@ impl Provider for SimProvider {
             failure
         };
         cloud.draw_failure("no instance is free").map_err(failed)?;
-        let same = |one: &Instance| one.machine == machine && one.nonce == nonce && one.taken_ms.is_none();
+        let same =
+            |one: &Instance| one.machine == machine && one.nonce == nonce && one.terminated_ms.is_none();
         let there = || {
             let instances = cloud.instances();
             instances.iter().rfind(|(_, one)| same(one)).map(|(number, _)| *number)
@@ -199,14 +203,19 @@ impl Provider for SimProvider {
             cloud.draw_failure("the provider gave no answer").map_err(failed)?;
         }
         let address = address(there().expect("it is made"));
-        Ok(CreatedInstance { instance_id: format!("simulated-{}", spec.machine.name), address, token: token(machine) })
+        Ok(CreatedInstance {
+            instance_id: format!("simulated-{}", spec.machine.name),
+            address,
+            token: token(machine),
+        })
     }
 
     async fn start(&mut self, spec: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
         let (world, machine) = (&self.cloud.world, spec.machine.uuid);
         world.pause().await;
         let mut instances = self.cloud.instances();
-        let there = instances.iter_mut().find(|(_, one)| one.machine == machine && one.taken_ms.is_none());
+        let there =
+            instances.iter_mut().find(|(_, one)| one.machine == machine && one.terminated_ms.is_none());
         let Some((number, instance)) = there else {
             return Err(CommandError::new("there is no such instance"));
         };
@@ -244,12 +253,12 @@ impl Provider for SimProvider {
     }
 }
 
-/// The provider gives each instance one of its own.
+/// The address of an instance: each has its own.
 pub fn address(instance: u64) -> String {
     format!("10.{}.{}.{}", instance >> 16 & 255, instance >> 8 & 255, instance & 255)
 }
 
-/// What the machine of an instance proves itself with.
+/// The token with which a machine authenticates.
 pub fn token(machine: Uuid) -> String {
     format!("{:032x}{:032x}", machine.0, machine.0)
 }
@@ -271,8 +280,8 @@ impl ProvisionerEnvironment for SimHost {
     }
 }
 
-/// The supervisor's way to the controller: what it asks is lost like what people ask, and broken off when the
-/// controller dies.
+/// The link of the provisioner to the controller. Its requests are lost like those of operators, and fail when
+/// the controller restarts.
 #[derive(Clone)]
 struct ProvisionerLink {
     world: World,
@@ -298,7 +307,8 @@ where
             async move { session.in_model(&self.model).handle(request).await }
         };
         let answer = {
-            let (restarted, asked) = (pin!(self.network.restarted()), pin!(self.network.request(call, admin())));
+            let (restarted, asked) =
+                (pin!(self.network.restarted()), pin!(self.network.request(call, admin())));
             tokio::select! {
                 biased;
                 () = restarted => None,
@@ -310,7 +320,7 @@ where
     }
 }
 
-/// The supervisor of the machines. It begins a moment after the one before it died.
+/// Runs the provisioner. It starts a moment after the previous one died.
 pub async fn run_provisioner(world: World, network: SimNetwork, cloud: SimCloud) {
     world.note(Fact::ProvisionerStarted);
     world.sleep(world.below(RESTART_MS)).await;

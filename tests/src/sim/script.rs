@@ -1,8 +1,9 @@
-//! What a simulated charm does in a hook: a few calls of the real tools, drawn by chance. Each hook that writes
-//! counts in the charm's own state (`n`) and says the same number to its counterparts, so that a lost or doubled
-//! effect shows as a hole or a repetition.
+//! Script of a simulated hook: a few calls of the production hook tools, chosen at random.
+//!
+//! Each hook that writes increments a counter in the charm's own state (`n`) and publishes the same number to its
+//! relations, so that a lost effect shows as a gap and a repeated effect as a repetition.
 
-use crate::sim::charms::Process;
+use crate::sim::charms::HookProcess;
 use crate::sim::checks::Fact;
 use crate::sim::world::World;
 use commands::ToolReply;
@@ -10,51 +11,51 @@ use state::terms::names::{RelationNumber, UnitName};
 use state::unit::hook::{Cause, HookContext, Relation};
 use state::unit::outcome::Exit;
 
-/// The key no hook that fails may ever publish.
+/// The key that only failing hooks write: it must never become visible.
 pub const FAILED_HOOK_KEY: &str = "poison";
-/// The counter that every hook which writes moves by one.
+/// The counter that every writing hook increments.
 pub const COUNTER: &str = "n";
-/// All that a member says in a relation.
+/// Names a read of all settings of a member.
 pub const SETTINGS: &str = "settings";
-/// What people set of an application.
+/// The configuration option that operators set.
 pub const LEVEL: &str = "level";
 
-/// What a leader says of all units begins with this, and ends with its name.
-pub const APPLICATION_STATUS_PREFIX: &str = "says for all: ";
-/// What units open; some of it is also another's.
+/// The prefix of the application status that a leader sets; the rest is the name of the leader.
+pub const APPLICATION_STATUS_PREFIX: &str = "set by leader ";
+/// The port ranges that units open; some overlap.
 const PORTS: [&str; 4] = ["80", "8000-8010", "8005", "8005/udp"];
 
-/// Charms here have no such hook.
+/// Hooks that the simulated charms do not have.
 pub fn is_missing(context: &HookContext) -> bool {
     matches!(context.cause.hook(), "leader-elected" | "update-status")
 }
 
-/// The hook's program, to its exit; and what it counted, if it came to that.
-pub async fn run(world: &World, process: &Process, context: &HookContext) -> (Exit, Option<u64>) {
+/// Runs the script of a hook and returns its exit and the counter that it wrote, if it wrote one.
+pub async fn run(world: &World, process: &HookProcess, context: &HookContext) -> (Exit, Option<u64>) {
     let mut counted = None;
     let exit = work(world, process, context, &mut counted).await;
-    let units_without_instance = if process.is_killed() { Exit::Signal(9) } else { Exit::Code(1) };
-    (exit.unwrap_or(units_without_instance), counted)
+    let interrupted = if process.is_killed() { Exit::Signal(9) } else { Exit::Code(1) };
+    (exit.unwrap_or(interrupted), counted)
 }
 
-/// None: killed, or nobody answers.
+/// Runs the tool calls of the script. `None`: the hook was killed, or no agent replied.
 async fn work(
     world: &World,
-    process: &Process,
+    process: &HookProcess,
     context: &HookContext,
     counted: &mut Option<u64>,
 ) -> Option<Exit> {
     world.sleep(world.below(30)).await;
-    look(world, process, context).await?;
+    read_settings(world, process, context).await?;
     let level = process.call("config-get", &[LEVEL]).await?;
-    read(world, process, LEVEL.to_owned(), &level);
+    note_read(world, process, LEVEL.to_owned(), &level);
     let hangs = world.draws_variation(world.mix().hook_hangs);
     let first = hangs && world.chance_of(500);
     if first {
         world.sleep(1_000 + world.below(20_000)).await;
     }
     if world.chance_of(100) {
-        return Some(Exit::Code(0)); // early
+        return Some(Exit::Code(0)); // a hook that exits without writing
     }
     let count = process.call("state-get", &[COUNTER]).await?;
     let count: u64 = String::from_utf8_lossy(&count.stdout).trim().parse().unwrap_or(0);
@@ -76,7 +77,7 @@ async fn work(
                 let what = format!("{COUNTER} of {unit} in {relation}");
                 let (folder, run, text) = (process.folder, process.run, (count + 1).to_string());
                 world.note(Fact::HookWrote { folder, run, what: what.clone(), text });
-                read(world, process, what, &own);
+                note_read(world, process, what, &own);
             }
             let leads = process.call("is-leader", &["--format", "json"]).await?;
             if leads.stdout.starts_with(b"true") && world.chance_of(300) {
@@ -96,10 +97,10 @@ async fn work(
         process.call("juju-log", &[&next]).await?;
     }
     if hangs && !first {
-        // what it has said is told before it ends
+        // the reports are sent before the hook ends
         world.sleep(1_000 + world.below(20_000)).await;
     }
-    if world.chance_of(world.mix().port) {
+    if world.chance_of(world.mix().hook_changes_port) {
         let port = PORTS[world.below(PORTS.len() as u64) as usize];
         let tool = if world.chance_of(700) { "open-port" } else { "close-port" };
         process.call(tool, &[port]).await?;
@@ -108,8 +109,8 @@ async fn work(
         let when: &[&str] = if world.chance_of(500) { &["--now"] } else { &[] };
         process.call("juju-reboot", when).await?;
     }
-    look(world, process, context).await?;
-    if world.strikes(world.mix().hook_fails) {
+    read_settings(world, process, context).await?;
+    if world.draws_fault(world.mix().hook_fails) {
         for number in context.relations.keys() {
             if let Some(relation) = context.relation_id(*number) {
                 process.call("relation-set", &["-r", &relation, &format!("{FAILED_HOOK_KEY}=1")]).await?;
@@ -120,8 +121,8 @@ async fn work(
     Some(Exit::Code(0))
 }
 
-/// Two charms that answer every word of the other with a word of their own never rest: only requirers and those
-/// whose hook is no answer to a word write.
+/// Whether the hook may publish settings. Two charms that answer every change of the other with a change never
+/// rest: in relation-changed hooks only requirers write.
 fn may_write(context: &HookContext) -> bool {
     match &context.cause {
         Cause::Relation { hook, .. } => !hook.ends_with("-changed") || hook.starts_with("echo-"),
@@ -134,8 +135,8 @@ fn may_write(context: &HookContext) -> bool {
     }
 }
 
-/// The hook's remote unit, and another member.
-fn whom(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
+/// The remote unit of the hook, and one other member.
+fn observed_members(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
     let about = context.cause.counterpart();
     let own = about.and_then(|about| Some((about.relation, about.unit.clone()?)));
     let of = |(number, relation): (&RelationNumber, &Relation)| {
@@ -145,18 +146,18 @@ fn whom(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
     own.into_iter().chain(other).collect()
 }
 
-/// What they say.
-async fn look(world: &World, process: &Process, context: &HookContext) -> Option<()> {
-    for (number, unit) in whom(context) {
+/// Reads the settings of the observed members.
+async fn read_settings(world: &World, process: &HookProcess, context: &HookContext) -> Option<()> {
+    for (number, unit) in observed_members(context) {
         let Some(relation) = context.relation_id(number) else { continue };
         let reply = process.call("relation-get", &["-r", &relation, "-", &unit.to_string()]).await?;
-        read(world, process, format!("{SETTINGS} of {unit} in {relation}"), &reply);
+        note_read(world, process, format!("{SETTINGS} of {unit} in {relation}"), &reply);
     }
     Some(())
 }
 
-/// It could be read.
-fn read(world: &World, process: &Process, what: String, reply: &ToolReply) {
+/// Records the value if the tool succeeded.
+fn note_read(world: &World, process: &HookProcess, what: String, reply: &ToolReply) {
     if reply.code == 0 {
         let text = String::from_utf8_lossy(&reply.stdout).trim_end().to_owned();
         world.note(Fact::HookRead { folder: process.folder, run: process.run, what, text });

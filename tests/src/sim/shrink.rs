@@ -1,24 +1,26 @@
-//! The shortest story of a failing seed: kinds of faults are taken away one by one, and the numbers made smaller, for
-//! as long as the same check still sees something.
+//! Shrinks a failing seed to the smallest profile that still fails.
+//!
+//! It removes the kinds of faults one by one and lowers the other numbers, as long as the same check still reports
+//! a violation. Called by `cargo sim --shrink`.
 
 use crate::sim::campaign;
 use crate::sim::profile::FaultProfile;
 use crate::sim::system::Report;
 
-/// A mix with which the seed still fails, and how.
+/// The smallest profile with which the seed still fails.
 pub struct ShrinkResult {
     pub mix: FaultProfile,
     pub report: Report,
-    /// Of the mix: names and values that differ from the seed's own.
+    /// The names and values that differ from the seed's own profile.
     pub changed: Vec<(&'static str, u64)>,
 }
 
-/// What a number may be made instead of what it is, simplest first.
+/// The simpler values to try for a number, simplest first.
 fn simpler(name: &str, now: u64) -> Vec<u64> {
     let least = match name {
         "changes_kept" => return if now == 10_000 { Vec::new() } else { vec![10_000] },
-        "checked_every" => return if now == 1 { Vec::new() } else { vec![1] },
-        "units" | "acts" => 1,
+        "commits_per_full_check" => return if now == 1 { Vec::new() } else { vec![1] },
+        "units" | "operator_actions" => 1,
         _ => 0,
     };
     let mut tried = vec![least, least + (now.saturating_sub(least)) / 2];
@@ -27,7 +29,7 @@ fn simpler(name: &str, now: u64) -> Vec<u64> {
     tried
 }
 
-/// Shrinks what `seed` does with `mix`; none: nothing fails.
+/// Shrinks the profile of a failing seed. `None`: the seed does not fail.
 pub fn shrink(seed: u64, mut mix: FaultProfile) -> Option<ShrinkResult> {
     let own = mix.clone();
     let mut best = campaign::run_mixed(seed, mix.clone());
@@ -35,10 +37,10 @@ pub fn shrink(seed: u64, mut mix: FaultProfile) -> Option<ShrinkResult> {
     loop {
         let mut better = false;
         for name in FaultProfile::NAMES {
-            let now = *mix.number(name).expect("a name of the mix");
+            let now = *mix.number(name).expect("a name of the profile");
             for value in simpler(name, now) {
                 let mut tried = mix.clone();
-                *tried.number(name).expect("a name of the mix") = value;
+                *tried.number(name).expect("a name of the profile") = value;
                 let report = campaign::run_mixed(seed, tried.clone());
                 if report.violations.first().is_some_and(|violation| violation.check == check) {
                     (mix, best, better) = (tried, report, true);

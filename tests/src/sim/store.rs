@@ -1,14 +1,15 @@
-//! The controller's world: the ordered map as its store, and clocks, chance and archives of the simulation. Planted
-//! faults of the store live here.
+//! Store and environment of the simulated controller: the in-memory map, and clock, randomness and archives.
+//!
+//! The mutants of the store are implemented here.
 
 use crate::sim::mutants::Mutant;
 use crate::sim::operator::MODEL;
 use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
-use controller::environment::{StoredArchive, Environment};
+use controller::environment::{Environment, StoredArchive};
 use controller::store::memory::MemoryStore;
 use controller::store::{
-    ApplyError, CommitChanges, Committed, Compacted, StoreError, Position, RETRIES_MAX, RunError, Store,
+    ApplyError, CommitChanges, Committed, Compacted, Position, RETRIES_MAX, RunError, Store, StoreError,
 };
 use state::charm::Charm;
 use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Txn};
@@ -20,10 +21,10 @@ use state::views::inline_settings;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Of a thousand transactions in chaos so many take long between their reads and their commit.
+/// The rate, per mille, of transactions during chaos that take long between their reads and their commit.
 const SLOW: u64 = 50;
 
-/// The map, the faults of its disk and those planted in it.
+/// The in-memory map, with the faults of its disk and the mutants of the store.
 #[derive(Clone)]
 pub struct SimStore {
     map: MemoryStore,
@@ -33,11 +34,11 @@ pub struct SimStore {
 
 #[derive(Default)]
 struct State {
-    /// The disk is full until then: nothing can be written.
+    /// The disk is full until this time: nothing can be written.
     full_ms: u64,
-    /// Planted faults read these documents as they were one change ago.
+    /// For mutants: the previous version of documents.
     older: BTreeMap<String, Option<StoredDocument>>,
-    /// Transactions as they should have been checked, when the planted fault is that they are not.
+    /// For mutants that skip the check: the transactions with the reads that should have been checked.
     unchecked: Vec<(Revision, Txn)>,
 }
 
@@ -53,7 +54,7 @@ impl SimStore {
         &self.map
     }
 
-    /// The transactions that committed, as far as they were kept.
+    /// The committed transactions, if the profile keeps them.
     pub fn recorded(&self) -> Vec<(Revision, Txn)> {
         let mut unchecked = self.state().unchecked.clone();
         unchecked.sort_by_key(|(revision, _)| *revision);
@@ -76,7 +77,7 @@ impl SimStore {
         self.world.mix().mutant.is_some_and(Mutant::is_in_store)
     }
 
-    /// What a faulty store makes of a transaction.
+    /// The transaction as a mutant of the store changes it.
     fn apply_mutant(&self, mut txn: Txn) -> Txn {
         if self.has(Mutant::ReadsAreNotChecked) {
             txn = Txn { writes: txn.writes, ..Txn::default() };
@@ -102,7 +103,7 @@ impl SimStore {
         if self.has(Mutant::OpensAnothersPorts) {
             self.map.read_now(|reader| swap_owner(&mut txn, "/ports/", reader));
         }
-        // a unit that is made has its first status from whoever makes it
+        // the first status of a unit is written by the transaction that creates the unit
         if self.has(Mutant::SetsAnothersStatus) && !txn.writes.keys().any(|key| key.contains("/unit/")) {
             self.map.read_now(|reader| swap_owner(&mut txn, "/unit-status/", reader));
         }
@@ -121,15 +122,15 @@ impl SimStore {
         txn
     }
 
-    /// Documents that a planted fault reads as they were one change ago.
+    /// Whether a mutant reads the previous version of this document.
     fn is_forgotten(&self, key: &str) -> bool {
         self.has(Mutant::AppliesTwice) && key.contains("/replica/")
             || self.has(Mutant::OlderEpochIsAccepted) && key.contains("/session/")
             || self.has(Mutant::OlderLeaderWrites) && key.contains("/leader/")
     }
 
-    /// Long enough between the reads and the commit for others to come between, if no fault is planted here; else as
-    /// that fault has it.
+    /// Runs a transition with enough time between its reads and its commit for other commits in between, unless
+    /// a mutant of the store needs other conditions.
     async fn run_slowly<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
     where
         A: Send + 'static,
@@ -173,11 +174,11 @@ impl SimStore {
                 Err(ApplyError::Failed(failure)) => return Err(RunError::Failed(failure)),
             }
         }
-        Err(RunError::Busy(state::documents::draft::Conflict("overtaken".to_owned())))
+        Err(RunError::Busy(state::documents::draft::Conflict("too many conflicts".to_owned())))
     }
 }
 
-/// A planted fault: what a unit writes of its own goes to another one of its relation.
+/// A mutant: the settings of a unit are written as those of another member of the relation.
 fn swap_bags(txn: &mut Txn, reader: &dyn Reader) {
     let written = txn.writes.iter().find(|(key, value)| {
         key.contains("/bag/") && value.as_ref().is_some_and(|value| value.contains("\"n\""))
@@ -193,7 +194,7 @@ fn swap_bags(txn: &mut Txn, reader: &dyn Reader) {
     }
 }
 
-/// A planted fault: what a unit has of its own is written as another one's.
+/// A mutant: a document of a unit is written as that of another unit.
 fn swap_owner(txn: &mut Txn, kind: &str, reader: &dyn Reader) {
     let written = txn.writes.iter().find(|(key, value)| key.contains(kind) && value.is_some());
     let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
@@ -206,7 +207,7 @@ fn swap_owner(txn: &mut Txn, kind: &str, reader: &dyn Reader) {
     }
 }
 
-/// Shows some documents as they were one change ago.
+/// Shows the previous version of some documents.
 struct StaleReader<'r> {
     reader: &'r dyn Reader,
     older: &'r BTreeMap<String, Option<StoredDocument>>,
@@ -219,7 +220,7 @@ impl Reader for StaleReader<'_> {
     fn get(&self, key: &str) -> Option<StoredDocument> {
         let newest = self.reader.get(key);
         match (self.older.get(key), newest) {
-            // the revision stays the newest: the commit must go through
+            // the revision stays the newest, so that the commit succeeds
             (Some(Some(older)), Some(newest)) => {
                 Some(StoredDocument { revision: newest.revision, ..older.clone() })
             }
@@ -298,7 +299,7 @@ impl Store for SimStore {
     }
 }
 
-/// Archives by digest: a charm's declaration as JSON is its whole archive.
+/// Clock, randomness and archives of the controller. The archive of a charm is its declaration as JSON.
 #[derive(Clone)]
 pub struct SimEnvironment {
     world: World,

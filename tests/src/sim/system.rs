@@ -1,9 +1,12 @@
-//! One run of a whole system from one seed: chaos, then calm, perhaps being stuck and calm again, then restarts with
-//! nothing changed.
+//! One run of the whole system from one seed.
+//!
+//! A run has phases: chaos with faults; calm until nothing changes; optionally obstructed removals and calm again;
+//! the checks of the final state; and restart of everything with nothing changed. A run ends at its first
+//! violation.
 
 mod obstructed;
 
-use crate::sim::checks::{Checks, Commit, FinalState, Fact, Violation};
+use crate::sim::checks::{Checks, Commit, Fact, FinalState, Violation};
 use crate::sim::faults::{ControllerFault, inject};
 use crate::sim::fleet::AgentFleet;
 use crate::sim::machine::{self, Machine};
@@ -27,24 +30,25 @@ use state::terms::names::Uuid;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Chaos lasts as long as its users act, and at most this long.
+/// Chaos lasts until the operators have finished their actions, and at most this long.
 const CHAOS_MS: u64 = 200_000;
 const MINUTE_MS: u64 = 60_000;
-/// Without a change for so long, and with nothing to resolve, the system rests: longer than a leader's term (60 s),
-/// a silent watch (15 s) and the longest pause of a loop (5 s) one after the other.
+/// The system rests when nothing has changed for this long. 85 s is longer than a leader's term (60 s), a
+/// silent watch (15 s) and the longest pause of a loop (5 s) in sequence.
 const REST_AFTER_MS: u64 = 85_000;
-/// Between two restarts of everything: a few tries of a link.
+/// The time between two restart of everything: a few connection attempts.
 const BETWEEN_RESTARTS_MS: u64 = 10_000;
-/// Rounds of "wait until quiet, resolve what failed" that suffice.
+/// The number of rounds of "wait until the system rests, resolve failures" after which it must have converged.
 const ROUNDS_MAX: u64 = 40;
-/// After so many rounds people remove what still fails, where the store was restored: a unit that had ended before.
+/// After this many rounds following a restore, operators remove the units that still fail: they may have ended
+/// before the restore.
 const ROUNDS_BEFORE_REMOVAL: u64 = 5;
-/// Polls of one run: several times what an hour without a controller takes.
+/// The largest number of polls of one run: several times what an hour without a controller takes.
 const POLLS_MAX: u64 = 2_000_000;
-/// A standard schedule has as many applications, units, hooks and faults at least.
+/// The smallest numbers of applications, units, hooks and faults of a standard schedule.
 const STANDARD: (u64, u64, u64, u64) = (2, 3, HOOKS_MIN, 5);
 
-/// How a run went.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub seed: u64,
@@ -57,7 +61,7 @@ pub struct Report {
     /// Applications that ever had a unit deployed, and those units.
     pub applications: u64,
     pub units: u64,
-    /// How long chaos lasted, in polls.
+    /// The duration of chaos in polls.
     pub chaos_polls: u64,
     pub spent: TimeSpent,
 }
@@ -70,12 +74,12 @@ impl Report {
     }
 }
 
-/// The system.
+/// The simulated system.
 struct System {
     world: World,
     tasks: Tasks,
     store: SimStore,
-    /// An older copy of the store, to be restored from.
+    /// The backup of the store.
     copy: Option<MemoryStore>,
     restored: bool,
     outside: SimEnvironment,
@@ -84,25 +88,25 @@ struct System {
     cloud: SimCloud,
     /// The provisioner.
     provisioner: TaskId,
-    /// Of the controller: it dies with it.
+    /// The janitor, which is part of the controller and dies with it.
     janitor: TaskId,
     checks: Checks,
     seen: u64,
     commits: u64,
-    /// Commits since all documents were looked at.
+    /// The number of commits since all documents were checked.
     unchecked: u64,
     changed_ms: u64,
     chaos_polls: u64,
 }
 
-/// Runs one seed with its own mix.
+/// Runs one seed with its own profile.
 pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Report {
     run_mixed(seed, FaultProfile::of(seed, mutant), traced)
 }
 
-/// Runs one seed with a mix of faults given.
+/// Runs one seed with the given profile.
 pub fn run_mixed(seed: u64, mix: FaultProfile, traced: bool) -> Report {
-    let _planting = MutantGuard::of(mix.mutant);
+    let _guard = MutantGuard::of(mix.mutant);
     let target = mix.mutant.map(Mutant::target);
     let world = World::new(seed, mix, traced);
     let mut system = System::new(world.clone());
@@ -131,8 +135,10 @@ fn controller(store: &SimStore, outside: &SimEnvironment) -> Arc<SimController> 
 impl System {
     fn new(world: World) -> System {
         let store_generation = Uuid(world.random_u128());
-        let store =
-            SimStore::new(MemoryStore::with_changes_kept(store_generation, world.mix().changes_kept), world.clone());
+        let store = SimStore::new(
+            MemoryStore::with_changes_kept(store_generation, world.mix().changes_kept),
+            world.clone(),
+        );
         let outside = SimEnvironment::new(world.clone());
         let network = SimNetwork::new(world.clone(), controller(&store, &outside));
         System {
@@ -190,7 +196,7 @@ impl System {
         self.start_janitor();
     }
 
-    /// The one that may run dies, with what it had in mind.
+    /// Starts the janitor. A running one dies and loses its state.
     fn start_janitor(&mut self) {
         self.tasks.drop_task(self.janitor);
         let (world, controller) = (self.world.clone(), self.network.clone());
@@ -207,7 +213,7 @@ impl System {
         });
     }
 
-    /// The one that may run dies.
+    /// Starts the provisioner. A running one dies.
     fn start_provisioner(&mut self) {
         self.tasks.drop_task(self.provisioner);
         let (world, network) = (self.world.clone(), self.network.clone());
@@ -215,17 +221,17 @@ impl System {
             self.tasks.start("provisioner", provider::run_provisioner(world, network, self.cloud.clone()));
     }
 
-    /// False: a violation ended the run.
+    /// Runs the operators under faults. False: a violation ended the run.
     fn chaos(&mut self, over: &impl Fn(&System) -> bool) -> bool {
         self.world.set_calm(false);
         let (first, second) = (self.operator(), self.operator());
         let mut acting = vec![
-            self.tasks.start("people", async move {
+            self.tasks.start("operators", async move {
                 first.create_applications().await;
                 first.act().await;
                 first.destroy().await;
             }),
-            self.tasks.start("people", async move {
+            self.tasks.start("operators", async move {
                 second.world.sleep(5_000).await;
                 second.act().await;
                 second.destroy().await;
@@ -239,7 +245,7 @@ impl System {
                 let until_ms = self.world.now_ms() + outage * MINUTE_MS;
                 self.world.trace(|| format!("network: {outage} minutes without the controller"));
                 outage = 0;
-                self.network.cut_everybody_off(until_ms);
+                self.network.start_outage(until_ms);
                 self.pass_time(until_ms, over);
             }
             let stepped = self.step(until_ms);
@@ -256,16 +262,17 @@ impl System {
         !over(self)
     }
 
-    /// Who is frozen for much longer than chaos lasts is so to its end, and goes on among faults; others are thawed.
+    /// Waits for agents that are frozen for much longer than chaos lasts, so that they resume among faults. All
+    /// other agents resume when faults end.
     fn pass_frozen_time(&mut self, over: &impl Fn(&System) -> bool) {
         let until_ms = self.fleet.frozen_ms;
         if until_ms > self.world.now_ms() + CHAOS_MS {
-            self.world.trace(|| "an hour passes for who is frozen");
+            self.world.trace(|| "time passes until the frozen agents resume");
             self.pass_time(until_ms + MINUTE_MS, over);
         }
     }
 
-    /// Time passes, faults among it.
+    /// Lets time pass, with faults unless the system is calm.
     fn pass_time(&mut self, until_ms: u64, over: &impl Fn(&System) -> bool) {
         loop {
             let stepped = self.step(until_ms);
@@ -278,15 +285,15 @@ impl System {
         }
     }
 
-    /// Perhaps a fault, after a poll.
+    /// Injects a fault at random after a poll.
     fn inject_fault(&mut self, stepped: StepResult) {
         let StepResult::Polled { task, done: false } = stepped else { return };
         if task == self.provisioner && self.world.draws_fault(self.world.mix().provisioner_crash) {
-            self.world.trace(|| "provisioner: dies");
+            self.world.trace(|| "provisioner: crashes");
             return self.start_provisioner();
         }
         if task == self.janitor && self.world.draws_fault(self.world.mix().janitor_crash) {
-            self.world.trace(|| "janitor: dies");
+            self.world.trace(|| "janitor: crashes");
             return self.start_janitor();
         }
         match inject((&self.world, &self.network), &mut self.tasks, &mut self.fleet, task) {
@@ -301,7 +308,7 @@ impl System {
             Some(ControllerFault::Restore) => self.restore(),
             Some(ControllerFault::InstanceEnds) => {
                 if let Some(machine) = self.random_machine().filter(|machine| self.cloud.end(machine.id)) {
-                    self.world.trace(|| format!("machine {}: its instance ends", machine.id));
+                    self.world.trace(|| format!("machine {}: the instance stops", machine.id));
                     self.fleet.cut_power(&mut self.tasks, &machine);
                 }
             }
@@ -319,9 +326,9 @@ impl System {
         machines.get(self.world.below(machines.len() as u64) as usize).cloned()
     }
 
-    /// Waits until nothing changes any more, resolving what failed. False: a violation ended the run.
+    /// Ends all faults and waits until nothing changes, resolving failures. False: a violation ended the run.
     fn calm(&mut self, over: &impl Fn(&System) -> bool) -> bool {
-        self.world.trace(|| "calm: no more faults");
+        self.world.trace(|| "calm: faults are over");
         self.world.set_calm(true);
         self.world.note(Fact::FaultsEnded);
         self.network.heal();
@@ -330,7 +337,7 @@ impl System {
         self.fleet.machines().iter().for_each(|machine| machine.fill(0));
         for round in 0..ROUNDS_MAX {
             let (operator, restored) = (self.operator(), self.restored);
-            self.tasks.start("people", async move {
+            self.tasks.start("operators", async move {
                 operator.disable_timed_hooks(restored).await;
                 if restored && round >= ROUNDS_BEFORE_REMOVAL {
                     operator.remove_failed_units().await;
@@ -349,7 +356,7 @@ impl System {
         true
     }
 
-    /// Some machine waits for its provider to try again.
+    /// Whether a machine has a provisioning error.
     fn has_provisioning_error(&self) -> bool {
         let prefix = Model(MODEL).all(Kind::MachineTrouble);
         self.store.map().read_now(|reader| !reader.scan(&prefix, "", 1).is_empty())
@@ -376,13 +383,19 @@ impl System {
         let (fleet, checks) = (&self.fleet, &mut self.checks);
         self.store.map().read_now(|reader| {
             let agents = fleet.running_agents(reader);
-            checks.at_rest(&FinalState { model: Model(MODEL), reader, agents, is_at_rest, recorded: &recorded });
+            checks.at_rest(&FinalState {
+                model: Model(MODEL),
+                reader,
+                agents,
+                is_at_rest,
+                recorded: &recorded,
+            });
         });
     }
 
-    /// Every process once more, and nothing else.
+    /// Restarts every process, with nothing else changed.
     fn restart_everything(&mut self, over: &impl Fn(&System) -> bool) {
-        self.world.trace(|| "restarts of everything");
+        self.world.trace(|| "restart of everything");
         self.world.note(Fact::OnlyRestarts);
         for _ in 0..2 {
             for folder in self.fleet.ids() {
@@ -406,7 +419,7 @@ impl System {
         }
     }
 
-    /// The store is put back to what it was at an earlier time, once a run.
+    /// Restores the store from its backup, once per run.
     fn restore(&mut self) {
         let Some(copy) = self.copy.take().filter(|_| !self.restored) else { return };
         self.restored = true;
@@ -418,9 +431,10 @@ impl System {
         self.world.trace(|| format!("controller: restored from revision {}", self.store.newest()));
         self.seen = self.store.newest();
         self.cloud.expire_stale_listings();
-        if let Some(machine) = self.random_machine().filter(|machine| self.cloud.start_elsewhere(machine.id)) {
+        if let Some(machine) = self.random_machine().filter(|machine| self.cloud.start_elsewhere(machine.id))
+        {
             self.fleet.terminate_machine(&mut self.tasks, machine.id);
-            // no provisioner is at work on the machines that another one starts
+            // the other controller's machine starts without a provisioner in progress
             self.start_provisioner();
         }
         let checks = &mut self.checks;
@@ -428,7 +442,7 @@ impl System {
         self.restart_controller();
     }
 
-    /// One poll, or a jump in time, and what follows from it.
+    /// Performs one poll or one jump in time, then its commands, facts and commits.
     fn step(&mut self, until_ms: u64) -> StepResult {
         let stepped = self.tasks.step(until_ms);
         let started = self.tasks.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
@@ -458,8 +472,10 @@ impl System {
                 fleet.machines().iter().filter(|m| m.id == id).for_each(|m| fleet.reboot(tasks, m));
             }
             Command::Recall(unit) => {
-                // none was made: no agent has started there
-                let Some(machine) = fleet.folder(unit).map(|folder| folder.at.machine.id) else { return };
+                // the folder was never created, so no agent has run
+                let Some(machine) = fleet.folder(unit).map(|folder| folder.location.machine.id) else {
+                    return;
+                };
                 let (life, buried) = self.store.map().read_now(|reader| {
                     let buried = |id| read(reader, &Model(MODEL).tombstone(id)).is_some();
                     (read(reader, &Model(MODEL).unit_life(unit)), buried(unit) || buried(machine))
@@ -474,7 +490,8 @@ impl System {
     fn observe(&mut self, fact: Fact) {
         if let Fact::Recorded { folder, events, .. } = &fact {
             self.changed_ms = self.world.now_ms();
-            let name = |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.at.name.to_string());
+            let name =
+                |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.location.name.to_string());
             self.world.trace(|| format!("{}: on disk: {}", name(*folder), event_text(events)));
         }
         self.checks.advance_time(self.world.now_ms());
@@ -489,7 +506,7 @@ impl System {
         self.changed_ms = self.world.now_ms();
         let after = Position { store_generation: self.store.store_generation(), revision: self.seen };
         let changes = block_on(self.store.map().changes_after(after, usize::MAX));
-        let changes = changes.expect("one poll makes few commits");
+        let changes = changes.expect("the change log contains the commits of one poll");
         for changes in &changes {
             self.commits += 1;
             self.world.trace(|| {
@@ -510,7 +527,7 @@ impl System {
     }
 }
 
-/// Kinds of documents that no promise about all documents is about.
+/// Kinds of documents that do not affect the checks of all documents.
 const UNCHECKED_KINDS: [&str; 8] = [
     "replica",
     "unit-status",
@@ -522,35 +539,37 @@ const UNCHECKED_KINDS: [&str; 8] = [
     "sequence",
 ];
 
-/// Something else than what a unit says of itself has changed.
+/// Whether documents other than the reports of units have changed.
 fn is_structural(changes: &CommitChanges) -> bool {
     changes.entries.iter().any(|entry| !UNCHECKED_KINDS.contains(&kind(&entry.key)))
 }
 
-/// What a journal's events say, for the trace.
+/// The events of a journal as text for the trace.
 fn event_text(events: &[state::unit::local::Event]) -> String {
     use state::unit::local::Event;
     let line = |event: &Event| match event {
         Event::Started(run) => {
-            format!("began {} (run {}, attempt {}: {})", run.operation, run.number, run.attempt, run.cause)
+            format!("started {} (run {}, attempt {}: {})", run.operation, run.number, run.attempt, run.cause)
         }
         Event::Finished(record) => {
             format!("record {}: {} {:?}", record.sequence, record.operation, record.outcome)
         }
         Event::Acknowledged { sequence, refusal, .. } => {
-            format!("record {sequence} answered, refusal {refusal:?}")
+            format!("record {sequence} acknowledged, refusal {refusal:?}")
         }
         Event::Attaching { .. } => "attaching".to_owned(),
         Event::Attached { epoch, sequence, .. } => {
-            format!("attached, epoch {epoch}, record {sequence} is there")
+            format!("attached, epoch {epoch}, applied record {sequence}")
         }
         Event::ReplicaTaken { replica } => {
             format!("restored from the replica of record {}", replica.sequence)
         }
         Event::LeadershipChanged(generation) => format!("leader {generation:?}"),
-        Event::RebootRequested(boot) => format!("asks for the end of {boot}"),
-        Event::UnrecordedReport(unheard) => format!("run {} said {} things", unheard.run, unheard.said.len()),
-        Event::ReportAcknowledged { run } => format!("what run {run} said is event_text"),
+        Event::RebootRequested(boot) => format!("requests a reboot of {boot}"),
+        Event::UnrecordedReport(unrecorded) => {
+            format!("run {} has {} unrecorded reports", unrecorded.run, unrecorded.said.len())
+        }
+        Event::ReportAcknowledged { run } => format!("the reports of run {run} are acknowledged"),
     };
     events.iter().map(line).collect::<Vec<_>>().join("; ")
 }

@@ -1,7 +1,8 @@
-//! One thread's world: virtual time, chance from one seed, and who runs next. Nothing here knows what is simulated.
+//! World of one run: virtual time, randomness from one seed, and the scheduler.
 //!
-//! Tasks are polled one at a time; which of the ready ones is chance. Time stands still while anybody is ready and
-//! jumps to the next timer when nobody is. To crash a task is to drop it.
+//! The scheduler polls one task at a time and chooses among the ready tasks at random. Time stands still while a
+//! task is ready and jumps to the next timer otherwise. To crash a task is to drop it. Nothing here depends on what
+//! is simulated.
 
 use crate::sim::checks::Fact;
 use crate::sim::profile::FaultProfile;
@@ -15,12 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-/// Virtual time begins here: no moment is as early as "never".
+/// Virtual time starts here and not at 0, which means "never".
 const START_MS: u64 = 1_000_000;
-/// The wall clock then: some day in 2024, as good as any.
+/// The wall clock at that time: an arbitrary day in 2024.
 const WALL_START_MS: i64 = 1_714_550_400_000;
-/// Polls that one future on its own may take: a thousand times what the largest takes.
-const POLLS_ALONE_MAX: u64 = 1_000_000;
+/// The most polls of a future in `block_on`: a thousand times what the largest takes.
+const BLOCK_ON_POLLS_MAX: u64 = 1_000_000;
 
 /// A stream of numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
@@ -55,29 +56,23 @@ impl SeededRng {
 }
 
 pub type TaskId = u64;
-type Future0 = Pin<Box<dyn Future<Output = ()>>>;
+type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 type Message = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What a task asks the run to do once its poll is over.
+/// A request of a task to the run, executed after its poll.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// A machine boots: the agent of a new one, or of one that had ended.
-    StartMachine {
-        machine: Uuid,
-        instance: u64,
-    },
-    /// A machine ends, with all that is in it.
-    TakeAway(Uuid),
-    /// The unit's agent is to run: in its folder, which is made if it is not there.
-    Keep {
-        machine: Uuid,
-        unit: Uuid,
-        name: UnitName,
-    },
+    /// Boot a machine: a new one, or one that was stopped.
+    StartMachine { machine: Uuid, instance: u64 },
+    /// Terminate a machine with everything on it.
+    TerminateMachine(Uuid),
+    /// Run the agent of the unit in its folder, which is created if it does not exist.
+    EnsureRunning { machine: Uuid, unit: Uuid, name: UnitName },
+    /// Stop the agent of this unit and delete its folder.
     Recall(Uuid),
-    /// Its agent ends, and is not started again before it is to be kept.
-    SetAside(Uuid),
-    /// Of this machine: a hook asked for it.
+    /// Stop the agent of this unit until `EnsureRunning`.
+    Quarantine(Uuid),
+    /// Reboot this machine: a hook requested it.
     Reboot(Uuid),
 }
 
@@ -91,16 +86,16 @@ struct State {
     commands: Vec<Command>,
     facts: Vec<Fact>,
     hooks: u64,
-    story: Option<Vec<String>>,
+    trace_lines: Option<Vec<String>>,
 }
 
-/// What is asked for several times in every poll lies beside the lock: a world has one thread, and its handles are
-/// sent between threads only in what the types say.
-struct Inside {
+/// The shared state. Values that are read several times per poll are outside the lock: a world has one thread,
+/// and its handles are `Send` only for the types.
+struct WorldInner {
     seed: u64,
     mix: FaultProfile,
     now_ms: AtomicU64,
-    /// Where the stream of chance is.
+    /// The state of the random number generator.
     chance: AtomicU64,
     /// Faults are over.
     calm: AtomicBool,
@@ -111,21 +106,21 @@ struct Inside {
 
 /// A handle to the world.
 #[derive(Clone)]
-pub struct World(Arc<Inside>);
+pub struct World(Arc<WorldInner>);
 
-struct Waking {
+struct TaskWaker {
     task: TaskId,
     ready: Arc<Mutex<BTreeSet<TaskId>>>,
 }
 
-impl Wake for Waking {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.ready.lock().expect("one thread").insert(self.task);
     }
 }
 
 impl World {
-    pub fn new(seed: u64, mix: FaultProfile, tell: bool) -> World {
+    pub fn new(seed: u64, mix: FaultProfile, traced: bool) -> World {
         let state = State {
             wall_ms: WALL_START_MS,
             timers: BTreeMap::new(),
@@ -135,9 +130,9 @@ impl World {
             commands: Vec::new(),
             facts: Vec::new(),
             hooks: 0,
-            story: tell.then(Vec::new),
+            trace_lines: traced.then(Vec::new),
         };
-        World(Arc::new(Inside {
+        World(Arc::new(WorldInner {
             seed,
             mix,
             now_ms: AtomicU64::new(START_MS),
@@ -195,22 +190,23 @@ impl World {
         self.chance(|chance| chance.chance_of(per_mille))
     }
 
-    pub fn bits(&self) -> u128 {
+    pub fn random_u128(&self) -> u128 {
         self.chance(|chance| u128::from(chance.number()) << 64 | u128::from(chance.number()))
     }
 
-    /// Like [`World::chance_of`], and never in the calm: what may take longer or be asked for, and is no fault.
+    /// Like [`World::chance_of`], but never while the system is calm: for delays and requests that are not
+    /// faults.
     pub fn draws_variation(&self, per_mille: u64) -> bool {
         !self.is_calm() && self.chance_of(per_mille)
     }
 
-    /// A fault strikes: never once faults are over.
-    pub fn strikes(&self, per_mille: u64) -> bool {
-        let struck = self.draws_variation(per_mille);
-        if struck {
+    /// Draws whether a fault occurs and counts it. Never true while the system is calm.
+    pub fn draws_fault(&self, per_mille: u64) -> bool {
+        let occurs = self.draws_variation(per_mille);
+        if occurs {
             self.0.faults.store(self.faults() + 1, Relaxed);
         }
-        struck
+        occurs
     }
 
     pub fn set_calm(&self, calm: bool) {
@@ -225,23 +221,23 @@ impl World {
         self.0.faults.load(Relaxed)
     }
 
-    /// A line of the story, made only if somebody listens.
-    pub fn tell<T: Display>(&self, line: impl FnOnce() -> T) {
-        if self.state().story.is_none() {
+    /// Adds a line to the trace. The line is built only if the run is traced.
+    pub fn trace<T: Display>(&self, line: impl FnOnce() -> T) {
+        if self.state().trace_lines.is_none() {
             return;
         }
         let line = line().to_string();
         let now_ms = self.now_ms() - START_MS;
-        if let Some(story) = &mut self.state().story {
-            story.push(format!("{:>6}.{:03} {line}", now_ms / 1000, now_ms % 1000));
+        if let Some(trace_lines) = &mut self.state().trace_lines {
+            trace_lines.push(format!("{:>6}.{:03} {line}", now_ms / 1000, now_ms % 1000));
         }
     }
 
-    pub fn story(&self) -> Vec<String> {
-        self.state().story.clone().unwrap_or_default()
+    pub fn trace_lines(&self) -> Vec<String> {
+        self.state().trace_lines.clone().unwrap_or_default()
     }
 
-    /// Hooks that began.
+    /// The number of hooks that started.
     pub fn hooks(&self) -> u64 {
         self.state().hooks
     }
@@ -252,7 +248,7 @@ impl World {
         state.facts.push(fact);
     }
 
-    /// Takes what was noted and asked for since the last time.
+    /// Takes the commands and facts since the last call.
     pub fn take_events(&self) -> (Vec<Command>, Vec<Fact>) {
         let mut state = self.state();
         (std::mem::take(&mut state.commands), std::mem::take(&mut state.facts))
@@ -262,28 +258,28 @@ impl World {
         self.state().commands.push(command);
     }
 
-    /// Sends a message on its way: it does not die with its sender, but with the controller.
+    /// Sends a message. It does not die with its sender, but with the controller.
     pub fn send(&self, message: impl Future<Output = ()> + Send + 'static) {
         self.spawn(Box::pin(message), true);
     }
 
-    /// Starts something that lives on its own: a hook's process.
-    pub fn release(&self, process: impl Future<Output = ()> + Send + 'static) {
+    /// Starts an independent process: a hook.
+    pub fn spawn_process(&self, process: impl Future<Output = ()> + Send + 'static) {
         self.spawn(Box::pin(process), false);
     }
 
-    fn spawn(&self, future: Message, message: bool) {
+    fn spawn(&self, future: Message, is_message: bool) {
         let mut state = self.state();
         state.tasks_made += 1;
         let task = state.tasks_made;
-        state.spawned.push((task, future, message));
+        state.spawned.push((task, future, is_message));
     }
 
-    /// Perhaps gives way: for others to go first, now and then for a few milliseconds.
+    /// Yields at random, so that other tasks run first, and sometimes sleeps for a few milliseconds.
     pub async fn pause(&self) {
         match self.below(8) {
             0 => self.sleep(self.below(8)).await,
-            1..=3 => once().await,
+            1..=3 => yield_once().await,
             _ => {}
         }
     }
@@ -296,7 +292,7 @@ impl World {
         Sleep { world: self.clone(), at_ms, timer: None }
     }
 
-    /// Jumps to the next timer. False: there is none, or it is later than `until_ms` (then it is that time now).
+    /// Advances to the next timer. False: there is none before `until_ms`, and the time is `until_ms` now.
     fn advance(&self, until_ms: u64) -> bool {
         let due = {
             let mut state = self.state();
@@ -314,11 +310,11 @@ impl World {
     }
 }
 
-/// Gives way once.
-pub fn once() -> impl Future<Output = ()> + Send {
-    let mut gave = false;
+/// Yields once.
+pub fn yield_once() -> impl Future<Output = ()> + Send {
+    let mut has_yielded = false;
     std::future::poll_fn(move |context| {
-        if std::mem::replace(&mut gave, true) {
+        if std::mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -365,37 +361,38 @@ impl Drop for Sleep {
 }
 
 struct Task {
-    future: Future0,
+    future: TaskFuture,
     waker: Waker,
-    whose: &'static str,
-    message: bool,
-    /// Stopped until then: as a process under SIGSTOP, or on a machine that was suspended.
+    label: &'static str,
+    is_message: bool,
+    /// Frozen until this time, like a process under SIGSTOP or on a suspended machine.
     frozen_ms: u64,
 }
 
-/// Everything that runs.
+/// All running tasks.
 pub struct Tasks {
     world: World,
     running: BTreeMap<TaskId, Task>,
     pub polls: u64,
-    /// Nanoseconds by whose they were, of one poll in [`MEASURED_EVERY`]. Told, and never decided by.
+    /// Nanoseconds of real time by label, measured for one poll in [`MEASURED_EVERY`]. Reported only: no
+    /// decision may depend on them.
     pub spent: TimeSpent,
 }
 
-/// Real time by what it went to.
+/// Real time by label.
 pub type TimeSpent = BTreeMap<&'static str, u64>;
 
-/// Reading the clock takes a fiftieth of a poll.
+/// Only one poll in eight is measured, because reading the clock takes a fiftieth of a poll.
 pub const MEASURED_EVERY: u64 = 8;
 
-/// What one step was.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepResult {
-    /// This task was polled; done?
+    /// This task was polled; `done`: it has finished.
     Polled { task: TaskId, done: bool },
     /// Time passed.
-    ForceTimer,
-    /// Nothing is to happen until the time asked for.
+    TimePassed,
+    /// Nothing happens until the requested time.
     Quiet,
 }
 
@@ -404,30 +401,30 @@ impl Tasks {
         Tasks { world, running: BTreeMap::new(), polls: 0, spent: TimeSpent::new() }
     }
 
-    /// `whose` is what its time is told under.
-    pub fn start(&mut self, whose: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
+    /// Starts a task. `label`: the name under which its time is reported.
+    pub fn start(&mut self, label: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
         let task = {
             let mut state = self.world.state();
             state.tasks_made += 1;
             state.tasks_made
         };
-        self.insert(task, Box::pin(future), (whose, false));
+        self.insert(task, Box::pin(future), (label, false));
         task
     }
 
-    fn insert(&mut self, task: TaskId, future: Future0, (whose, message): (&'static str, bool)) {
+    fn insert(&mut self, task: TaskId, future: TaskFuture, (label, is_message): (&'static str, bool)) {
         let ready = self.world.0.ready.clone();
         ready.lock().expect("one thread").insert(task);
-        let waker = Waker::from(Arc::new(Waking { task, ready }));
-        self.running.insert(task, Task { future, waker, whose, message, frozen_ms: 0 });
+        let waker = Waker::from(Arc::new(TaskWaker { task, ready }));
+        self.running.insert(task, Task { future, waker, label, is_message, frozen_ms: 0 });
     }
 
-    /// Ends a task where it stands: a crash.
+    /// Drops a task: a crash.
     pub fn drop_task(&mut self, task: TaskId) {
         self.running.remove(&task);
     }
 
-    /// Stops a task where it stands; at `until_ms` it goes on as if nothing had been.
+    /// Freezes a task. At `until_ms` it resumes where it stopped.
     pub fn freeze(&mut self, task: TaskId, until_ms: u64) {
         let Some(running) = self.running.get_mut(&task) else { return };
         running.frozen_ms = until_ms;
@@ -438,7 +435,7 @@ impl Tasks {
         state.timers.insert(timer, waker);
     }
 
-    /// Everybody who was stopped goes on.
+    /// Resumes all frozen tasks.
     pub fn resume_all(&mut self) {
         for task in self.running.values_mut().filter(|task| task.frozen_ms > 0) {
             task.frozen_ms = 0;
@@ -446,13 +443,13 @@ impl Tasks {
         }
     }
 
-    /// Messages under way are lost.
+    /// Drops all messages in transit.
     pub fn drop_messages(&mut self) {
         let messages: Vec<TaskId> =
-            self.running.iter().filter(|(_, task)| task.message).map(|(id, _)| *id).collect();
+            self.running.iter().filter(|(_, task)| task.is_message).map(|(id, _)| *id).collect();
         messages.into_iter().for_each(|task| self.drop_task(task));
         let spawned = std::mem::take(&mut self.world.state().spawned);
-        let kept = spawned.into_iter().filter(|(_, _, message)| !message).collect();
+        let kept = spawned.into_iter().filter(|(_, _, is_message)| !is_message).collect();
         self.world.state().spawned = kept;
     }
 
@@ -461,15 +458,15 @@ impl Tasks {
     }
 
     pub fn is_message(&self, task: TaskId) -> bool {
-        self.running.get(&task).is_some_and(|task| task.message)
+        self.running.get(&task).is_some_and(|task| task.is_message)
     }
 
-    /// Lets one ready task run, or time pass, up to `until_ms`.
+    /// Polls one ready task, or advances time up to `until_ms`.
     pub fn step(&mut self, until_ms: u64) -> StepResult {
         let spawned = std::mem::take(&mut self.world.state().spawned);
-        for (task, future, message) in spawned {
-            let whose = if message { "calls of the controller" } else { "hooks" };
-            self.insert(task, future, (whose, message));
+        for (task, future, is_message) in spawned {
+            let label = if is_message { "controller requests" } else { "hooks" };
+            self.insert(task, future, (label, is_message));
         }
         let chosen = {
             let mut ready = self.world.0.ready.lock().expect("one thread");
@@ -481,20 +478,20 @@ impl Tasks {
             chosen
         };
         let Some(task) = chosen else {
-            return if self.world.advance(until_ms) { StepResult::ForceTimer } else { StepResult::Quiet };
+            return if self.world.advance(until_ms) { StepResult::TimePassed } else { StepResult::Quiet };
         };
-        let Some(running) = self.running.get_mut(&task) else { return StepResult::ForceTimer };
+        let Some(running) = self.running.get_mut(&task) else { return StepResult::TimePassed };
         if running.frozen_ms > 0 {
             if running.frozen_ms > self.world.now_ms() {
-                return StepResult::ForceTimer; // its timer wakes it again
+                return StepResult::TimePassed; // its timer wakes it again
             }
             running.frozen_ms = 0;
         }
         self.polls += 1;
-        let begun = self.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
+        let started = self.polls.is_multiple_of(MEASURED_EVERY).then(Instant::now);
         let done = running.future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready();
-        if let Some(begun) = begun {
-            *self.spent.entry(running.whose).or_default() += nanoseconds(begun);
+        if let Some(started) = started {
+            *self.spent.entry(running.label).or_default() += nanoseconds(started);
         }
         if done {
             self.running.remove(&task);
@@ -503,18 +500,18 @@ impl Tasks {
     }
 }
 
-pub fn nanoseconds(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+pub fn nanoseconds(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Runs a future that needs nobody else to its end.
-pub fn finish<T>(future: impl Future<Output = T>) -> T {
+/// Runs a future to completion. Panics if it waits for another task.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..POLLS_ALONE_MAX {
+    for _ in 0..BLOCK_ON_POLLS_MAX {
         if let Poll::Ready(done) = future.as_mut().poll(&mut context) {
             return done;
         }
     }
-    panic!("a future that was to need nobody else waits for somebody");
+    panic!("block_on: the future waits for another task");
 }

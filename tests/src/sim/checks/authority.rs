@@ -1,32 +1,36 @@
-//! I31, I34 seen from the store: what belongs to a unit changes only in the commit of a record of that unit, what
-//! belongs to a leader only in a commit of the unit that leads, made in the grant it leads by, and each message that
-//! counts is of the newest epoch.
+//! Only the current agent of a unit changes what belongs to the unit, and only the leader what belongs to the
+//! application (I31, I34, seen from the store).
+//!
+//! Documents of a unit change only in the commit of a record of that unit. Settings of an application change only
+//! in the commit of a record that its leader made under the current grant. Each message that takes effect has the
+//! newest epoch.
 
-use super::{Check, Commit, Fact, place};
+use super::{Check, Commit, Fact, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, SessionDoc, StatusDoc, last_id};
 use state::terms::names::Uuid;
 use state::unit::hook::ReportContent;
 use state::unit::local::Event;
-use state::unit::record::{Record, Said};
+use state::unit::record::{Record, RunReport};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Documents of a unit that nobody else writes; who removes it takes them away.
-const OWN: [&str; 4] = ["ports", "ports-on", "unit-status", "workload-version"];
+/// Kinds of documents that only their unit writes. The removal of the unit deletes them.
+const UNIT_OWNED_KINDS: [&str; 4] = ["ports", "ports-on", "unit-status", "workload-version"];
 
 #[derive(Default)]
 pub struct Authority {
-    /// By unit, the newest epoch granted.
+    /// The newest epoch that was granted, by unit.
     epochs: BTreeMap<Uuid, (u64, Uuid)>,
-    /// In messages of which epochs a record reached the controller.
+    /// The epochs of the messages in which a record reached the controller, by unit and sequence.
     arrived: BTreeMap<(Uuid, u64), BTreeSet<u64>>,
-    /// By unit, the newest record that restates: the bites that come before it change bags too.
-    restating: BTreeMap<Uuid, u64>,
-    /// By unit, versions of the workload that it said at once, beside its records.
+    /// The newest resync, by unit: the batches before its record change bags as well.
+    resyncing: BTreeMap<Uuid, u64>,
+    /// Workload versions that a unit reported ahead of its records.
     versions: BTreeSet<(Uuid, String)>,
-    /// By unit, the numbers of statuses that it said at once, and that follow from what it said it runs.
+    /// Numbers of the statuses that a unit reported ahead of its records, or that follow from the run it
+    /// reported.
     statuses: BTreeSet<(Uuid, (u64, u32))>,
-    /// By digest of a record that writes as leader: the generation of the grant it was made in.
+    /// The generation of the grant under which a record writes application settings, by digest of the record.
     generations: BTreeMap<String, u64>,
 }
 
@@ -35,16 +39,16 @@ impl Check for Authority {
         "authority"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         match fact {
-            Fact::RecordReceived { unit, sequence, epoch, restates } => {
-                if *restates {
-                    self.restating.insert(*unit, *sequence);
+            Fact::RecordReceived { unit, sequence, epoch, is_resync } => {
+                if *is_resync {
+                    self.resyncing.insert(*unit, *sequence);
                 }
                 self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
             }
             Fact::Reported { unit, run, said, executes, .. } => {
-                let is_status = |said: &&Said| matches!(said.what, ReportContent::UnitStatus { .. });
+                let is_status = |said: &&RunReport| matches!(said.what, ReportContent::UnitStatus { .. });
                 let calls = said.iter().filter(is_status).map(|said| said.call);
                 let calls = calls.chain(executes.then_some(0));
                 self.statuses.extend(calls.map(|call| (*unit, (*run, call))));
@@ -68,7 +72,7 @@ impl Check for Authority {
         }
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let sessions = read_all::<SessionDoc>(reader, &model.all(Kind::Session)).into_iter();
         self.epochs = sessions
             .filter_map(|(key, session)| Some((last_id(&key)?, (session.epoch, session.nonce))))
@@ -77,38 +81,40 @@ impl Check for Authority {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let changed = |kind: &'static str| {
-            let of = move |key: &&str| place(key).0 == kind;
+            let of = move |key: &&str| key_parts(key).0 == kind;
             commit.changes.entries.iter().map(|change| change.key.as_str()).filter(of)
         };
-        let speaking: BTreeSet<Uuid> = changed("replica").filter_map(last_id).collect();
+        let recording_units: BTreeSet<Uuid> = changed("replica").filter_map(last_id).collect();
         for key in changed("bag") {
             let (Some(owner), Some(_)) = (last_id(key), commit.reader.get(key)) else { continue };
             let leads = read(commit.reader, &commit.model.leader(owner));
-            let relation = place(key).1.split('/').next();
-            let made = changed("relation").any(|made| Some(place(made).1) == relation);
-            let leads = leads.filter(|grant| speaking.contains(&grant.holder));
+            let relation = key_parts(key).1.split('/').next();
+            let made = changed("relation").any(|made| Some(key_parts(made).1) == relation);
+            let leads = leads.filter(|grant| recording_units.contains(&grant.holder));
             if let Some(grant) = &leads {
                 let replica = read(commit.reader, &commit.model.replica(grant.holder));
                 let made_in = replica.and_then(|replica| self.generations.get(&replica.digest));
                 if made_in.is_some_and(|generation| *generation != grant.generation) {
                     let (holder, now) = (&grant.holder_name, grant.generation);
-                    found.push(format!("{key}: {holder} wrote it in grant {made_in:?} and leads by {now}"));
+                    found.push(format!(
+                        "{key}: {holder} wrote it under grant {made_in:?}, but the current grant is {now}"
+                    ));
                 }
             }
             let leads = leads.is_some();
             let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
-            let restates = self.restating.get(&owner).is_some_and(|sequence| *sequence > applied);
-            if !speaking.contains(&owner) && !leads && !made && !restates {
-                found.push(format!("{key} changes and its owner says nothing"));
+            let resyncs = self.resyncing.get(&owner).is_some_and(|sequence| *sequence > applied);
+            if !recording_units.contains(&owner) && !leads && !made && !resyncs {
+                found.push(format!("{key} changed without a record or report of its owner"));
             }
         }
-        for key in OWN.into_iter().flat_map(changed) {
+        for key in UNIT_OWNED_KINDS.into_iter().flat_map(changed) {
             let (Some(owner), Some(now)) = (last_id(key), commit.reader.get(key)) else { continue };
             let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
-            let restates = self.restating.get(&owner).is_some_and(|sequence| *sequence > applied);
+            let resyncs = self.resyncing.get(&owner).is_some_and(|sequence| *sequence > applied);
             let made = read(commit.reader, &commit.model.unit(owner)).is_some()
                 && changed("unit").any(|unit| last_id(unit) == Some(owner));
-            let said = match place(key).0 {
+            let said = match key_parts(key).0 {
                 "workload-version" => {
                     now.value.parse().is_ok_and(|version| self.versions.contains(&(owner, version)))
                 }
@@ -118,11 +124,11 @@ impl Check for Authority {
                 }
                 _ => false,
             };
-            if !speaking.contains(&owner) && !restates && !said && !made {
-                found.push(format!("{key} changes and its owner says nothing"));
+            if !recording_units.contains(&owner) && !resyncs && !said && !made {
+                found.push(format!("{key} changed without a record or report of its owner"));
             }
         }
-        for unit in &speaking {
+        for unit in &recording_units {
             let session = read(commit.reader, &commit.model.session(*unit));
             let replica = read(commit.reader, &commit.model.replica(*unit));
             let (Some(session), Some(replica)) = (session, replica) else { continue };
@@ -130,7 +136,7 @@ impl Check for Authority {
             if !arrived.is_some_and(|epochs| epochs.contains(&session.epoch)) {
                 let (sequence, newest) = (replica.sequence, session.epoch);
                 found.push(format!(
-                    "{unit}: record {sequence} of epochs {arrived:?} is taken in epoch {newest}"
+                    "{unit}: record {sequence} of epochs {arrived:?} is accepted in epoch {newest}"
                 ));
             }
         }
@@ -140,7 +146,7 @@ impl Check for Authority {
             let (before, nonce) =
                 self.epochs.insert(unit, (session.epoch, session.nonce)).unwrap_or_default();
             if session.epoch < before || session.epoch == before && session.nonce != nonce {
-                found.push(format!("{unit}: epoch {} is granted after {before}", session.epoch));
+                found.push(format!("{unit}: epoch {} is granted after epoch {before}", session.epoch));
             }
         }
     }

@@ -1,7 +1,7 @@
-//! I31: a unit is shown the settings of its counterparts and its own, not those of other units of its application, but
-//! for their peer relation.
+//! A unit sees the settings of its remote units and its own, but not those of other units of its application,
+//! except in their peer relation (I31).
 
-use crate::sim::checks::{Check, End};
+use crate::sim::checks::{Check, FinalState};
 use state::documents::draft::read;
 use state::terms::owner::Owner;
 
@@ -10,10 +10,10 @@ pub struct BagVisibility;
 
 impl Check for BagVisibility {
     fn name(&self) -> &'static str {
-        "strange-bags"
+        "bag-visibility"
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
             for (number, shown) in agent.view.iter().flat_map(|view| &view.relations) {
                 let relation = read(end.reader, &end.model.relation(shown.head.uuid));
@@ -26,7 +26,7 @@ impl Check for BagVisibility {
                 });
                 let name = &agent.name;
                 for unit in units.filter(|unit| *unit != name && unit.application == name.application) {
-                    found.push(format!("{name} is shown the settings of {unit} in relation {number}"));
+                    found.push(format!("{name} sees the settings of {unit} in relation {number}"));
                 }
             }
         }

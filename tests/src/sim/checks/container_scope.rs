@@ -1,6 +1,6 @@
-//! I31: of a container relation a unit is shown only its own principal's container, or its own.
+//! In a container-scoped relation a unit sees only the container of its own principal (I31).
 
-use crate::sim::checks::{Check, End};
+use crate::sim::checks::{Check, FinalState};
 use state::charm::Scope;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::Model;
@@ -10,21 +10,21 @@ use state::terms::owner::Owner;
 #[derive(Default)]
 pub struct ContainerScope;
 
-/// The principal a unit belongs to, or the unit itself; none: it is gone.
+/// The principal of a unit, or the unit itself. `None` if the unit does not exist.
 fn principal(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Uuid> {
     read(reader, &model.unit(unit)).map(|doc| doc.principal.unwrap_or(unit))
 }
 
 impl Check for ContainerScope {
     fn name(&self) -> &'static str {
-        "containers"
+        "container-scope"
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
             let Some(shown) = &agent.view else { continue };
             let Some(own) = principal(end.reader, end.model, agent.unit) else { continue };
-            let strange = |unit: &UnitName| {
+            let is_foreign = |unit: &UnitName| {
                 let id = read(end.reader, &end.model.unit_name(unit));
                 id.and_then(|id| principal(end.reader, end.model, id)).is_some_and(|other| other != own)
             };
@@ -34,8 +34,11 @@ impl Check for ContainerScope {
                     Owner::Application(_) => None,
                 });
                 let mut units = view.members.keys().chain(owners);
-                found.extend(units.find(|unit| strange(unit)).map(|unit| {
-                    format!("{} is shown {unit} of another container in {}", agent.name, view.head.endpoint)
+                found.extend(units.find(|unit| is_foreign(unit)).map(|unit| {
+                    format!(
+                        "{} sees {unit}, which is in another container, on endpoint {}",
+                        agent.name, view.head.endpoint
+                    )
                 }));
             }
         }

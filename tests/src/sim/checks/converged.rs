@@ -1,8 +1,9 @@
-//! I6, I10 and I16 (the second halves), I25, I53: once faults are over and failures resolved, the system comes to rest;
-//! nothing is Dying any more, every record is applied, every member and its last version was delivered, so was the
-//! configuration, each unit was started in its machine's boot, and nobody waits.
+//! Once faults are over and failures are resolved, the system converges (I6, I10, I16, I25, I53).
+//!
+//! At rest nothing is Dying, every record is applied, the last version of every member and of the configuration was
+//! delivered, each unit was started in the current boot of its machine, and no agent waits.
 
-use crate::sim::checks::{Agent, Check, End};
+use crate::sim::checks::{Agent, Check, FinalState};
 use state::documents::draft::{read, read_all};
 use state::documents::keys::{BagDoc, Kind, ScopeDoc, last_id};
 use state::terms::life::Life;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 pub struct Converged;
 
 impl Converged {
-    fn lives(end: &End<'_>, found: &mut Vec<String>) {
+    fn lives(end: &FinalState<'_>, found: &mut Vec<String>) {
         for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
             for (key, life) in read_all::<Life>(end.reader, &end.model.all(kind)) {
                 if life != Life::Alive {
@@ -26,15 +27,16 @@ impl Converged {
         }
     }
 
-    /// Members of each relation this unit is in, with their versions, as the store has them.
-    fn members(end: &End<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, Version> {
+    /// The other members that this unit observes in the relation, with their versions according to the store.
+    fn members(end: &FinalState<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, Version> {
         let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
         let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
         let scopes = read_all::<ScopeDoc>(end.reader, &end.model.scopes(relation));
         let container = |key: &str| key.rsplit('/').nth(1).unwrap_or_default().to_owned();
-        let mine = scopes.iter().find(|(key, _)| last_id(key) == Some(unit)).map(|(key, _)| container(key));
+        let own_container =
+            scopes.iter().find(|(key, _)| last_id(key) == Some(unit)).map(|(key, _)| container(key));
         let others = scopes.iter().filter(|(key, scope)| {
-            let other = last_id(key) != Some(unit) && Some(container(key)) == mine;
+            let other = last_id(key) != Some(unit) && Some(container(key)) == own_container;
             other && (doc.is_peer() || scope.application != own.application)
         });
         others
@@ -47,9 +49,9 @@ impl Converged {
             .collect()
     }
 
-    /// The settings of each application that this unit observes in the relation, as the store counts them; those that
-    /// nobody has ever set count nothing.
-    fn applications(end: &End<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, u64> {
+    /// The counter of each application bag that this unit observes in the relation, according to the store.
+    /// Bags that were never set are left out.
+    fn applications(end: &FinalState<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, u64> {
         let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
         let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
         let sides = doc.sides.iter().filter(|side| doc.is_peer() || side.application != own.application);
@@ -64,39 +66,43 @@ impl Converged {
 
 impl Check for Converged {
     fn name(&self) -> &'static str {
-        "settled"
+        "converged"
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        if !end.rests {
-            found.push("the system does not come to rest".to_owned());
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+        if !end.is_at_rest {
+            found.push("the system does not converge".to_owned());
         }
         Converged::lives(end, found);
         for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all(Kind::UnitName)) {
             if !end.agents.iter().any(|agent| agent.unit == unit) {
-                found.push(format!("{name}: its agent does not run"));
+                found.push(format!("{name}: the unit agent is not running"));
             }
         }
         for Agent { unit, name, boot, local, view, waits, .. } in &end.agents {
             if local.step != Step::Idle || !local.started {
-                found.push(format!("{name} rests in {:?}, workflow {}", local.step, local.workflow()));
+                found.push(format!("{name}: rests in {:?}, workflow {}", local.step, local.workflow()));
             }
             if local.boot.as_ref() != Some(boot) {
-                found.push(format!("{name} was started in {:?}, its machine is in {boot}", local.boot));
+                found.push(format!("{name}: start ran in boot {:?}, the machine is in {boot}", local.boot));
             }
-            let there = view.as_deref().map(config_digest);
-            if local.config != there {
-                found.push(format!("{name} was configured with {:?}, there is {there:?}", local.config));
+            let current = view.as_deref().map(config_digest);
+            if local.config != current {
+                found.push(format!(
+                    "{name}: the last config-changed delivered {:?}, current is {current:?}",
+                    local.config
+                ));
             }
             if !local.outbox.is_empty() {
-                found.push(format!("{name} has {} unsent records", local.outbox.len()));
+                found.push(format!("{name}: {} records are not sent", local.outbox.len()));
             }
             let applied = read(end.reader, &end.model.replica(*unit)).map_or(0, |replica| replica.sequence);
             if applied != local.sequence {
-                found.push(format!("{name}: {} records were made and {applied} applied", local.sequence));
+                found
+                    .push(format!("{name}: {} records were journaled and {applied} applied", local.sequence));
             }
             for cause in waits {
-                found.push(format!("{name} waits: {:?} ({:?})", cause.duty, cause.actor));
+                found.push(format!("{name}: waits for {:?} ({:?})", cause.duty, cause.actor));
             }
             for (number, shown) in view.iter().flat_map(|view| &view.relations) {
                 let head = &shown.head;
@@ -104,40 +110,45 @@ impl Check for Converged {
                 let open = head.life.is_alive() && !head.suspended;
                 let declared = local.charm.as_ref().is_some_and(|c| c.endpoints.contains(&head.endpoint));
                 if open && known.is_none() && (head.implicit || declared) {
-                    found.push(format!("{name} rests, and has not entered relation {number}"));
+                    found.push(format!("{name}: has not entered relation {number}"));
                 }
                 if !open && known.is_some() {
-                    found.push(format!("{name} rests, and has not left relation {number}: {head:?}"));
+                    found.push(format!("{name}: has not left relation {number}: {head:?}"));
                 }
-                let beside = view.as_ref().map(|view| &view.unit.subordinates);
-                let mut beside = beside.into_iter().flatten();
-                if open && head.brings && !beside.any(|unit| unit.application == head.remote_application) {
-                    found.push(format!("{name} is in relation {number}, and no subordinate came with it"));
+                let subordinates = view.as_ref().map(|view| &view.unit.subordinates);
+                let mut subordinates = subordinates.into_iter().flatten();
+                if open
+                    && head.creates_subordinate
+                    && !subordinates.any(|unit| unit.application == head.remote_application)
+                {
+                    found
+                        .push(format!("{name}: is in relation {number}, which did not create a subordinate"));
                 }
             }
             let relations = read_all::<()>(end.reader, &end.model.scopes_of(*unit)).len();
             if relations != local.relations.len() {
                 found.push(format!(
-                    "{name} is in {relations} scopes and knows {} relations",
+                    "{name}: is in {relations} scopes but stores {} relations",
                     local.relations.len()
                 ));
             }
-            for (number, relation) in local.relations.iter().filter(|(_, relation)| !relation.place.implicit)
+            for (number, relation) in
+                local.relations.iter().filter(|(_, relation)| !relation.local_endpoint.implicit)
             {
                 let delivered: BTreeMap<String, Version> =
                     relation.members.iter().map(|(unit, version)| (unit.to_string(), *version)).collect();
-                let there = Converged::members(end, *unit, relation.uuid);
-                if delivered != there {
+                let current = Converged::members(end, *unit, relation.uuid);
+                if delivered != current {
                     found.push(format!(
-                        "{name} in relation {number} was told of {delivered:?}, there is {there:?}"
+                        "{name}: relation {number} delivered members {delivered:?}, current are {current:?}"
                     ));
                 }
                 let mut delivered = relation.applications.clone();
                 delivered.retain(|_, counter| *counter > 0);
-                let there = Converged::applications(end, *unit, relation.uuid);
-                if delivered != there {
+                let current = Converged::applications(end, *unit, relation.uuid);
+                if delivered != current {
                     found.push(format!(
-                        "{name} in relation {number} was told of settings {delivered:?}, there are {there:?}"
+                        "{name}: relation {number} delivered application settings {delivered:?}, current are {current:?}"
                     ));
                 }
             }

@@ -1,7 +1,6 @@
-//! I6 for settings of an application, by their content: at rest the last config-changed of each unit began when the
-//! settings were what they are now.
+//! At rest the last config-changed of each unit ran with the current settings of its application (I6, by content).
 
-use crate::sim::checks::{Check, Commit, End, Fact, place};
+use crate::sim::checks::{Check, Commit, Fact, FinalState, key_parts};
 use crate::sim::script::LEVEL;
 use state::documents::draft::{Reader, Revision, read};
 use state::documents::keys::{Kind, Model, last_id};
@@ -14,21 +13,21 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct DeliveredConfig {
-    /// By application, what was set from which revision on, as JSON.
+    /// The settings of each application as JSON, with the revision from which they apply.
     set: BTreeMap<Uuid, Vec<(Revision, String)>>,
-    /// By folder, the config-changed that was begun last: its run, and the view it began on.
-    begun: BTreeMap<Uuid, (u64, Position)>,
-    /// The view on which the last one began that is done.
-    seen: BTreeMap<Uuid, Position>,
-    /// By folder, the newest run: its unit, and the view it began on.
+    /// The last config-changed that started, by folder: its run and the position of its view.
+    started: BTreeMap<Uuid, (u64, Position)>,
+    /// The position of the view on which the last completed config-changed started, by folder.
+    delivered: BTreeMap<Uuid, Position>,
+    /// The newest run, by folder: its unit, its number and the position of its view.
     runs: BTreeMap<Uuid, (Uuid, u64, Position)>,
     applications: BTreeMap<Uuid, Uuid>,
     was_restored: bool,
 }
 
 impl DeliveredConfig {
-    /// It reads what is set, or was when its hook was decided, or since.
-    fn reads(&self, (folder, run): (Uuid, u64), text: &str) -> Option<String> {
+    /// Reports a violation unless the hook reads settings that applied when it was decided or later.
+    fn stale_read(&self, (folder, run): (Uuid, u64), text: &str) -> Option<String> {
         let (unit, _, position) = self.runs.get(&folder).filter(|(_, number, _)| *number == run)?;
         let set = self.set.get(self.applications.get(unit)?).filter(|_| !self.was_restored)?;
         let from = set.iter().rposition(|(revision, _)| *revision <= position.revision)?;
@@ -38,54 +37,54 @@ impl DeliveredConfig {
         };
         let levels: Vec<String> = set[from..].iter().map(level).collect();
         (!levels.iter().any(|level| level == text))
-            .then(|| format!("{folder}: run {run} reads {text:?}, and {levels:?} were set"))
+            .then(|| format!("{folder}: run {run} reads {text:?}, expected one of {levels:?}"))
     }
 }
 
 impl Check for DeliveredConfig {
     fn name(&self) -> &'static str {
-        "configured"
+        "delivered-config"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         if let Fact::HookRead { folder, run, what, text } = fact
             && what == LEVEL
         {
-            found.extend(self.reads((*folder, *run), text));
+            found.extend(self.stale_read((*folder, *run), text));
         }
-        let Fact::Recorded { folder, of, events } = fact else { return };
+        let Fact::Recorded { folder, unit, events } = fact else { return };
         for event in events.iter() {
             let Event::Started(run) = event else { continue };
-            self.runs.extend(run.position.map(|position| (*folder, (*of, run.number, position))));
+            self.runs.extend(run.position.map(|position| (*folder, (*unit, run.number, position))));
             if matches!(run.operation, Operation::Hook(Hook::ConfigChanged(_))) {
-                self.begun.extend(run.position.map(|position| (*folder, (run.number, position))));
+                self.started.extend(run.position.map(|position| (*folder, (run.number, position))));
             }
         }
     }
 
-    fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
+    fn record_done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
         if !matches!(record.operation, Operation::Hook(Hook::ConfigChanged(_))) {
             return;
         }
-        let begun = self.begun.get(&folder).filter(|(run, _)| *run == record.run);
-        match begun.filter(|_| record.outcome != Outcome::Skipped) {
-            Some((_, position)) => drop(self.seen.insert(folder, *position)),
-            // a person gave it up: nobody knows on which settings
-            None => drop(self.seen.remove(&folder)),
+        let started = self.started.get(&folder).filter(|(run, _)| *run == record.run);
+        match started.filter(|_| record.outcome != Outcome::Skipped) {
+            Some((_, position)) => drop(self.delivered.insert(folder, *position)),
+            // an operator skipped it: the delivered settings are unknown
+            None => drop(self.delivered.remove(&folder)),
         }
     }
 
-    fn begin(&mut self, folder: Uuid, _memory: &Local) {
-        self.begun.remove(&folder);
-        self.seen.remove(&folder);
+    fn journal_started(&mut self, folder: Uuid, _memory: &Local) {
+        self.started.remove(&folder);
+        self.delivered.remove(&folder);
     }
 
-    fn copy(&mut self, folder: Uuid, copy: Uuid) {
-        self.begun.extend(self.begun.get(&folder).copied().map(|begun| (copy, begun)));
-        self.seen.extend(self.seen.get(&folder).copied().map(|seen| (copy, seen)));
+    fn folder_copied(&mut self, folder: Uuid, copy: Uuid) {
+        self.started.extend(self.started.get(&folder).copied().map(|started| (copy, started)));
+        self.delivered.extend(self.delivered.get(&folder).copied().map(|position| (copy, position)));
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let stored = reader.scan(&model.all(Kind::ApplicationConfig), "", usize::MAX).into_iter();
         let set =
             stored.filter_map(|stored| Some((last_id(&stored.key)?, vec![(0, stored.value.to_string())])));
@@ -95,19 +94,19 @@ impl Check for DeliveredConfig {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let revision = commit.changes.revision;
-        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "unit") {
+        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "unit") {
             let doc =
                 last_id(&change.key).and_then(|id| Some((id, read(commit.reader, &commit.model.unit(id))?)));
             self.applications.extend(doc.map(|(id, doc)| (id, doc.application)));
         }
-        for change in commit.changes.entries.iter().filter(|c| place(&c.key).0 == "application-config") {
+        for change in commit.changes.entries.iter().filter(|c| key_parts(&c.key).0 == "application-config") {
             let text = change.value.as_ref().map_or(String::new(), |value| value.to_string());
-            // all charms here declare the same option
+            // all charms of the simulator declare the same option, so a refresh does not change the settings
             let charm = last_id(&change.key).map(|id| commit.model.application_charm(id));
             let with = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
             let made = last_id(&change.key).is_some_and(|id| with(commit.model.application(id).text()));
             if charm.is_some_and(|charm| with(charm.text())) && !made {
-                found.push(format!("{} changes with a refresh, and is {text}", change.key));
+                found.push(format!("{} changes with a refresh, to {text}", change.key));
             }
             self.set.extend(last_id(&change.key).map(|id| {
                 let mut set = self.set.get(&id).cloned().unwrap_or_default();
@@ -117,11 +116,13 @@ impl Check for DeliveredConfig {
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for agent in end.agents.iter().filter(|_| end.rests) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+        for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             let store_generation = agent.view.as_ref().map(|view| view.position.store_generation);
-            let seen =
-                self.seen.get(&agent.folder).filter(|seen| Some(seen.store_generation) == store_generation);
+            let seen = self
+                .delivered
+                .get(&agent.folder)
+                .filter(|seen| Some(seen.store_generation) == store_generation);
             let unit = read(end.reader, &end.model.unit(agent.unit));
             let set = unit.and_then(|unit| self.set.get(&unit.application));
             let (Some(seen), Some(set)) = (seen, set) else { continue };
@@ -129,7 +130,7 @@ impl Check for DeliveredConfig {
             let (then, now) = (then.map(|(_, text)| text), set.last().map(|(_, text)| text));
             if then != now {
                 let name = &agent.name;
-                found.push(format!("{name} was configured with {then:?}, and {now:?} is set"));
+                found.push(format!("{name}: config-changed delivered {then:?}, current is {now:?}"));
             }
         }
     }

@@ -1,7 +1,7 @@
-//! I6 by content: at rest the last joined or changed of each member, by which its last version counts as delivered, has
-//! read what that member says.
+//! At rest the last joined or changed hook about each member has read the current settings of that member (I6, by
+//! content).
 
-use crate::sim::checks::{Check, End, Fact};
+use crate::sim::checks::{Check, Fact, FinalState};
 use crate::sim::script::{COUNTER, SETTINGS};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::Model;
@@ -11,20 +11,20 @@ use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
-/// Whose settings in which relation.
-type Whose = (RelationNumber, UnitName);
+/// Identifies a bag: relation and member.
+type BagOfMember = (RelationNumber, UnitName);
 
 #[derive(Default)]
-pub struct Delivered {
-    /// By folder, what its newest run has read: the counters, where there were any.
-    reads: BTreeMap<Uuid, (u64, BTreeMap<Whose, Option<String>>)>,
-    /// What the last hook about it has read.
-    seen: BTreeMap<(Uuid, Whose), Option<String>>,
+pub struct DeliveredSettings {
+    /// The newest run of each folder and the counters that it has read.
+    reads: BTreeMap<Uuid, (u64, BTreeMap<BagOfMember, Option<String>>)>,
+    /// The counter that the last hook about the member has read.
+    seen: BTreeMap<(Uuid, BagOfMember), Option<String>>,
     was_restored: bool,
 }
 
-/// Of `settings of db/0 in echo:3`.
-fn whose(what: &str) -> Option<Whose> {
+/// Parses `settings of db/0 in echo:3`.
+fn bag_of_read(what: &str) -> Option<BagOfMember> {
     let (unit, relation) = what.strip_prefix(SETTINGS)?.strip_prefix(" of ")?.split_once(" in ")?;
     Some((relation.rsplit(':').next()?.parse().ok()?, unit.parse().ok()?))
 }
@@ -35,38 +35,38 @@ fn counter(text: &str) -> Option<String> {
     Some(value.trim_matches('"').to_owned())
 }
 
-impl Check for Delivered {
+impl Check for DeliveredSettings {
     fn name(&self) -> &'static str {
-        "delivered"
+        "delivered-settings"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         match fact {
-            // a folder that was lost counts its runs anew
+            // a folder that was lost numbers its runs from 1 again
             Fact::HookStarted { folder, run, .. } => {
                 drop(self.reads.insert(*folder, (*run, BTreeMap::new())))
             }
             Fact::HookRead { folder, run, what, text } => {
                 let known = self.reads.get_mut(folder).filter(|(newest, _)| newest == run);
-                if let Some(((_, reads), whose)) = known.zip(whose(what)) {
-                    reads.insert(whose, counter(text));
+                if let Some(((_, reads), member)) = known.zip(bag_of_read(what)) {
+                    reads.insert(member, counter(text));
                 }
             }
             _ => {}
         }
     }
 
-    fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
+    fn record_done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
         let Operation::Hook(Hook::Relation { relation, event, .. }) = &record.operation else { return };
         match event {
             RelationEvent::Joined { unit, .. } | RelationEvent::Changed { unit, .. } => {
-                let whose = (*relation, unit.clone());
+                let member = (*relation, unit.clone());
                 let ran = self.reads.get(&folder).filter(|(run, _)| *run == record.run);
                 let read =
-                    ran.filter(|_| record.outcome == Outcome::Ok).and_then(|(_, reads)| reads.get(&whose));
+                    ran.filter(|_| record.outcome == Outcome::Ok).and_then(|(_, reads)| reads.get(&member));
                 match read.cloned() {
-                    Some(read) => drop(self.seen.insert((folder, whose), read)),
-                    None => drop(self.seen.remove(&(folder, whose))),
+                    Some(read) => drop(self.seen.insert((folder, member), read)),
+                    None => drop(self.seen.remove(&(folder, member))),
                 }
             }
             RelationEvent::Departed { unit, .. } => {
@@ -79,23 +79,23 @@ impl Check for Delivered {
         }
     }
 
-    fn begin(&mut self, folder: Uuid, _memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, _memory: &Local) {
         self.seen.retain(|(of, _), _| *of != folder);
     }
 
-    fn copy(&mut self, folder: Uuid, copy: Uuid) {
+    fn folder_copied(&mut self, folder: Uuid, copy: Uuid) {
         let of = self.seen.iter().filter(|((of, _), _)| *of == folder);
-        let of: Vec<_> = of.map(|((_, whose), read)| ((copy, whose.clone()), read.clone())).collect();
+        let of: Vec<_> = of.map(|((_, member), read)| ((copy, member.clone()), read.clone())).collect();
         self.seen.extend(of);
     }
 
-    /// What it counts it counts again: a version may be that of another content.
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+    /// A restored store reuses counters, so one version may have two contents: nothing is checked afterwards.
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.was_restored = true;
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for agent in end.agents.iter().filter(|_| end.rests && !self.was_restored) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+        for agent in end.agents.iter().filter(|_| end.is_at_rest && !self.was_restored) {
             for (number, known) in &agent.local.relations {
                 for unit in known.members.keys() {
                     let Some(read_then) = self.seen.get(&(agent.folder, (*number, unit.clone()))) else {
@@ -107,7 +107,7 @@ impl Check for Delivered {
                     if read_then.as_ref() != now {
                         let name = &agent.name;
                         found.push(format!(
-                            "{name} has read {read_then:?} of {unit} in relation {number} last, and it says {now:?}"
+                            "{name}: the last hook about {unit} in relation {number} read {read_then:?}, current is {now:?}"
                         ));
                     }
                 }

@@ -1,36 +1,37 @@
-//! I25 for models: into one that is going nothing new comes; at rest one that was destroyed is gone with everything of
-//! it, its name is free, and a tombstone says so.
+//! A model that is being destroyed accepts no new entity, and a destroyed model leaves nothing behind (I25).
+//!
+//! At rest all its documents are deleted, its name is free, its tokens are revoked, and a tombstone records it.
 
-use crate::sim::checks::{Check, Commit, End, place};
+use crate::sim::checks::{Check, Commit, FinalState, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
-/// Documents that are made once, with what they name.
+/// Kinds of documents that are created together with a new entity.
 const NEW: [&str; 3] = ["application-name", "machine-name", "relation-key"];
 
 #[derive(Default)]
-pub struct Destroyed {
-    /// The model is not Alive any more.
-    going: bool,
+pub struct DestroyedModel {
+    /// Whether the model is no longer Alive.
+    is_dying: bool,
 }
 
-impl Check for Destroyed {
+impl Check for DestroyedModel {
     fn name(&self) -> &'static str {
-        "destroyed"
+        "destroyed-model"
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        self.going = read(reader, &model.model_life()) != Some(Life::Alive);
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
+        self.is_dying = read(reader, &model.model_life()) != Some(Life::Alive);
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            if self.going && change.value.is_some() && NEW.contains(&place(&change.key).0) {
-                found.push(format!("{} is new, and its model is being destroyed", change.key));
+            if self.is_dying && change.value.is_some() && NEW.contains(&key_parts(&change.key).0) {
+                found.push(format!("{} was created in a model that is being destroyed", change.key));
             }
-            if place(&change.key).0 == "application-life"
+            if key_parts(&change.key).0 == "application-life"
                 && let Some(id) = last_id(&change.key)
                 && commit.changes.entries.iter().any(|e| e.key == commit.model.model_destruction().text())
                 && read(commit.reader, &commit.model.model_destruction())
@@ -38,49 +39,52 @@ impl Check for Destroyed {
                 && read(commit.reader, &commit.model.application(id)).is_some()
                 && read(commit.reader, &commit.model.forced(id)).is_none()
             {
-                found.push(format!("{} goes with a model that is destroyed by force, without", change.key));
+                found.push(format!(
+                    "{} is removed without force, but its model is destroyed with force",
+                    change.key
+                ));
             }
             if change.key == commit.model.model_life().text() {
                 let life = change.value.as_ref();
                 let life = life.map(|text| text.parse::<Life>().expect("documents are what was written"));
-                self.going = life != Some(Life::Alive);
+                self.is_dying = life != Some(Life::Alive);
             }
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         let id = end.model.0;
         match read(end.reader, &end.model.model_life()) {
             Some(Life::Alive) => return,
-            Some(life) => return found.push(format!("the model is still {life}")),
+            Some(life) => return found.push(format!("the model is still {life} at rest")),
             None => {}
         }
         for left in end.reader.scan(&format!("{id}/"), "", usize::MAX) {
-            found.push(format!("{} is left of a model that was destroyed", left.key));
+            found.push(format!("{} remains after the model was destroyed", left.key));
         }
         for (name, model) in read_all::<Uuid>(end.reader, &GLOBAL.all(Kind::ModelName)) {
             if model == id {
-                found.push(format!("{name} names a model that was destroyed"));
+                found.push(format!("{name} still refers to the destroyed model"));
             }
         }
         for (key, principal) in read_all::<TokenHolder>(end.reader, &GLOBAL.all(Kind::Token)) {
-            let lets_in = match principal {
-                // one that only tells a machine that it was removed by force (`token::retire`) lets nobody in
+            let is_accepted = match principal {
+                // a token that only informs a machine of its forced removal (`token::retire`) is not accepted
                 TokenHolder::Machine { model, machine } => {
                     model == end.model && read(end.reader, &GLOBAL.token_of(machine)).is_some()
                 }
                 TokenHolder::Unit { model, .. } => model == end.model,
                 _ => false,
             };
-            if lets_in {
-                found.push(format!("{key} lets in {principal:?}, whose model was destroyed"));
+            if is_accepted {
+                found.push(format!("{key} still authenticates {principal:?}, whose model was destroyed"));
             }
         }
         if read(end.reader, &GLOBAL.tombstone(id)).is_none() {
-            found.push(format!("model {id} is gone, and no tombstone says so"));
+            found.push(format!("model {id} was destroyed without a tombstone"));
         }
         if end.reader.get(GLOBAL.cleanup(id).text()).is_some() {
-            found.push(format!("what model {id} left behind is still to be cleared"));
+            found.push(format!("the cleanup of model {id} is not finished"));
         }
     }
 }

@@ -1,22 +1,23 @@
-//! I13, I14, I18 to I23: what must hold of the documents after any commit; the production check decides.
+//! After every commit the documents satisfy the invariants I13, I14 and I18 to I23; the production checker
+//! evaluates them.
 
-use super::{Check, Commit, End, place};
+use super::{Check, Commit, FinalState, key_parts};
 use state::documents::invariants;
 
 #[derive(Default)]
-pub struct Documents;
+pub struct DocumentInvariants;
 
-impl Check for Documents {
+impl Check for DocumentInvariants {
     fn name(&self) -> &'static str {
         "documents"
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for gone in commit.changes.entries.iter().filter(|change| change.value.is_none()) {
-            let ("bag", rest) = place(&gone.key) else { continue };
+        for deleted in commit.changes.entries.iter().filter(|change| change.value.is_none()) {
+            let ("bag", rest) = key_parts(&deleted.key) else { continue };
             let relation = rest.split('/').next().and_then(|part| part.parse().ok()).unwrap_or_default();
             if commit.reader.get(commit.model.relation(relation).text()).is_some() {
-                found.push(format!("I14: {} is gone and its relation is not", gone.key));
+                found.push(format!("I14: {} was deleted before its relation", deleted.key));
             }
         }
         if commit.whole {
@@ -24,10 +25,10 @@ impl Check for Documents {
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         found.extend(invariants::violations(end.reader, end.model));
         for left in end.reader.scan(&end.model.cleanups(), "", usize::MAX) {
-            found.push(format!("I14: {} is still there, at rest", left.key));
+            found.push(format!("I14: {} is not finished at rest", left.key));
         }
     }
 }

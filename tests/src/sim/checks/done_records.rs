@@ -1,17 +1,20 @@
-//! Which records count as done: at once, unless they hold a write that may be refused; then when it was answered.
+//! Decides when a record counts as done, for the checks that count completed operations.
+//!
+//! A record is done at once, unless it contains a conditional write; then it is done when the controller has
+//! accepted it.
 
 use state::terms::names::Uuid;
 use state::unit::local::{Event, Local, Step};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
 
-/// By folder, the record that waits for its answer.
+/// The record that waits for its acknowledgement, by folder.
 #[derive(Default)]
-pub struct Ledger(BTreeMap<Uuid, Record>);
+pub struct DoneRecords(BTreeMap<Uuid, Record>);
 
-impl Ledger {
-    /// The record that is done by this event.
-    pub fn take(&mut self, unit: Uuid, event: &Event) -> Option<Record> {
+impl DoneRecords {
+    /// The record that this event completes, if there is one.
+    pub fn complete(&mut self, unit: Uuid, event: &Event) -> Option<Record> {
         match event {
             Event::Finished(record) => {
                 if record.is_conditional() {
@@ -40,8 +43,8 @@ impl Ledger {
         }
     }
 
-    /// Another journal begins here: nothing waits in it but what its memory says.
-    pub fn begin(&mut self, unit: Uuid, memory: &Local) {
+    /// The journal of a folder starts again: only the record that its state is waiting for is pending.
+    pub fn journal_started(&mut self, unit: Uuid, memory: &Local) {
         self.0.remove(&unit);
         if let Step::AwaitingAnswer { sequence, .. } = &memory.step {
             let waiting = memory.outbox.iter().find(|record| record.sequence == *sequence);
@@ -49,7 +52,7 @@ impl Ledger {
         }
     }
 
-    pub fn copy(&mut self, from: Uuid, to: Uuid) {
+    pub fn folder_copied(&mut self, from: Uuid, to: Uuid) {
         if let Some(record) = self.0.get(&from).cloned() {
             self.0.insert(to, record);
         }

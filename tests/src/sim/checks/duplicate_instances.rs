@@ -1,4 +1,5 @@
-//! F.3: a machine has one instance, however often its start is cut off or its answer lost (scenario 183).
+//! A machine has at most one instance, however often its start is interrupted or the answer is lost (F.3, scenario
+//! 183).
 
 use crate::sim::checks::{Check, Fact, InstanceEvent};
 use state::terms::names::Uuid;
@@ -12,16 +13,17 @@ pub struct DuplicateInstances {
 
 impl Check for DuplicateInstances {
     fn name(&self) -> &'static str {
-        "doubles"
+        "duplicate-instances"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Instance { number, machine, what, .. } = fact else { return };
         match what {
             InstanceEvent::WasThere | InstanceEvent::Made => {
                 if let Some(first) = self.there.insert(*machine, *number) {
-                    found
-                        .push(format!("machine {machine} has instance {first}, and {number} is made for it"));
+                    found.push(format!(
+                        "machine {machine} has instance {first}, and instance {number} is created for it"
+                    ));
                 }
             }
             InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {

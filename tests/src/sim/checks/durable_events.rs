@@ -1,4 +1,5 @@
-//! I10, the first half: what an agent was told is on its disk is what the next agent finds there.
+//! What was acknowledged as durable to an agent is what the next agent loads from the same folder (I10, first
+//! half).
 
 use crate::sim::checks::{Check, Fact};
 use state::terms::names::Uuid;
@@ -7,17 +8,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub struct DurableEvents(BTreeMap<Uuid, Known>);
+pub struct DurableEvents(BTreeMap<Uuid, KnownMemory>);
 
-/// What a start found, and what was acknowledged since.
-type Known = (Local, Vec<Arc<[Event]>>);
+/// The state that an agent loaded, and the events that were acknowledged since.
+type KnownMemory = (Local, Vec<Arc<[Event]>>);
 
 impl Check for DurableEvents {
     fn name(&self) -> &'static str {
-        "durable"
+        "durable-events"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::Recorded { folder, events, .. } => {
                 if let Some((_, since)) = self.0.get_mut(folder) {
@@ -30,7 +31,7 @@ impl Check for DurableEvents {
                     if known != **local {
                         let (known, loaded) = ((known.run, known.sequence), (local.run, local.sequence));
                         found.push(format!(
-                            "{folder}: run and record {known:?} were acknowledged, {loaded:?} is there"
+                            "{folder}: run and record {known:?} were acknowledged, but {loaded:?} was loaded"
                         ));
                     }
                 }

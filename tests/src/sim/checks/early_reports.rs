@@ -1,6 +1,8 @@
-//! I31, I34 for what is said at once, beside records: the newest agent says it, and of an application its leader does.
+//! Reports that are sent ahead of their record take effect only from the newest agent of the unit (I31, I34).
+//!
+//! A report about an application takes effect only if its leader sent it.
 
-use crate::sim::checks::{Check, Commit, Fact, place};
+use crate::sim::checks::{Check, Commit, Fact, key_parts};
 use crate::sim::script::APPLICATION_STATUS_PREFIX;
 use state::documents::draft::read;
 use state::documents::keys::last_id;
@@ -9,48 +11,51 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct EarlyReports {
-    /// By unit, run and call: in messages of which epochs it was said.
-    said: BTreeMap<(Uuid, u64, u32), BTreeSet<u64>>,
+    /// The epochs of the messages that carried a report, by unit, run and call.
+    epochs: BTreeMap<(Uuid, u64, u32), BTreeSet<u64>>,
 }
 
 impl EarlyReports {
-    /// What was said in this call is taken: is it in the newest session?
-    fn takes(&self, commit: &Commit<'_>, said: (Uuid, u64, u32)) -> Option<String> {
-        let epochs = self.said.get(&said)?;
+    /// Reports a violation if this report is accepted but was not sent in the newest session.
+    fn rejected_epoch(&self, commit: &Commit<'_>, said: (Uuid, u64, u32)) -> Option<String> {
+        let epochs = self.epochs.get(&said)?;
         let session = read(commit.reader, &commit.model.session(said.0))?;
         (!epochs.contains(&session.epoch)).then(|| {
             let (unit, run, call) = said;
             let newest = session.epoch;
-            format!("{unit}: call {call} of run {run}, said in epochs {epochs:?}, is taken in epoch {newest}")
+            format!("{unit}: the report of call {call} in run {run}, sent in epochs {epochs:?}, is accepted in epoch {newest}")
         })
     }
 }
 
 impl Check for EarlyReports {
     fn name(&self) -> &'static str {
-        "speakers"
+        "early-reports"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         if let Fact::Reported { unit, epoch, run, said, .. } = fact {
             for said in said {
-                self.said.entry((*unit, *run, said.call)).or_default().insert(*epoch);
+                self.epochs.entry((*unit, *run, said.call)).or_default().insert(*epoch);
             }
         }
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let speaking = commit.changes.entries.iter().filter(|change| place(&change.key).0 == "replica");
-        let speaking: BTreeSet<Uuid> = speaking.filter_map(|change| last_id(&change.key)).collect();
+        let recording_units =
+            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "replica");
+        let recording_units: BTreeSet<Uuid> =
+            recording_units.filter_map(|change| last_id(&change.key)).collect();
         for change in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
-            match place(&change.key) {
+            match key_parts(&change.key) {
                 ("unit-status", _) => {
-                    let Some(unit) = last_id(&change.key).filter(|unit| !speaking.contains(unit)) else {
+                    let Some(unit) = last_id(&change.key).filter(|unit| !recording_units.contains(unit))
+                    else {
                         continue;
                     };
                     let Some(status) = read(commit.reader, &commit.model.unit_status(unit)) else { continue };
                     let (run, call) = status.number;
-                    found.extend(self.takes(commit, (unit, run, call)));
+                    found.extend(self.rejected_epoch(commit, (unit, run, call)));
                 }
                 ("log", rest) => {
                     let parts: Vec<&str> = rest.split('/').collect();
@@ -58,21 +63,23 @@ impl Check for EarlyReports {
                     let (Ok(unit), Ok(run), Ok(call)) = (unit.parse(), run.parse(), call.parse()) else {
                         continue;
                     };
-                    if !speaking.contains(&unit) {
-                        found.extend(self.takes(commit, (unit, run, call)));
+                    if !recording_units.contains(&unit) {
+                        found.extend(self.rejected_epoch(commit, (unit, run, call)));
                     }
                 }
                 ("application-status", _) => {
                     let Some(application) = last_id(&change.key) else { continue };
                     let status = read(commit.reader, &commit.model.application_status(application));
                     let message = status.unwrap_or_default().message;
-                    let speaker = message
+                    let reporter = message
                         .strip_prefix(APPLICATION_STATUS_PREFIX)
                         .and_then(|name| name.parse::<UnitName>().ok());
                     let leader = read(commit.reader, &commit.model.leader(application));
                     let leader = leader.map(|grant| grant.holder_name);
-                    if speaker.is_some() && speaker != leader {
-                        found.push(format!("{speaker:?} speaks for all, and {leader:?} leads"));
+                    if reporter.is_some() && reporter != leader {
+                        found.push(format!(
+                            "{reporter:?} set the status of the application, but {leader:?} is the leader"
+                        ));
                     }
                 }
                 _ => {}

@@ -1,6 +1,6 @@
-//! Spec E.5: a machine whose last unit goes is no longer Alive, from that commit on.
+//! A machine that loses its last unit is no longer Alive from that commit on (spec E.5).
 
-use crate::sim::checks::{Check, Commit, place};
+use crate::sim::checks::{Check, Commit, key_parts};
 use state::documents::draft::read;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -11,13 +11,13 @@ pub struct EmptyMachine;
 
 impl Check for EmptyMachine {
     fn name(&self) -> &'static str {
-        "emptied"
+        "empty-machine"
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let gone = commit.changes.entries.iter().filter(|change| change.value.is_none());
-        let machines: BTreeSet<Uuid> = gone
-            .filter_map(|change| match place(&change.key) {
+        let deleted = commit.changes.entries.iter().filter(|change| change.value.is_none());
+        let machines: BTreeSet<Uuid> = deleted
+            .filter_map(|change| match key_parts(&change.key) {
                 ("unit-on", rest) => rest.split('/').next()?.parse().ok(),
                 _ => None,
             })
@@ -26,7 +26,7 @@ impl Check for EmptyMachine {
             let empty = commit.reader.scan(&commit.model.machine_units(machine), "", 1).is_empty();
             let life = read(commit.reader, &commit.model.machine_life(machine));
             if empty && life == Some(Life::Alive) {
-                found.push(format!("machine {machine} has lost its last unit, and is Alive"));
+                found.push(format!("machine {machine} has no units left and is still Alive"));
             }
         }
     }

@@ -1,7 +1,8 @@
-//! Spec A.16: an action that a unit says has failed had begun, unless an agent before had begun it and its memory is
-//! lost.
+//! An action that is reported as failed had started (spec A.16).
+//!
+//! The exception is an action that an earlier agent may have started whose memory was lost.
 
-use crate::sim::checks::{Check, Commit, Fact, place};
+use crate::sim::checks::{Check, Commit, Fact, key_parts};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::Model;
 use state::terms::names::Uuid;
@@ -11,29 +12,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct FailedActions {
-    begun: BTreeSet<(Uuid, u64)>,
-    /// Whose folder it is.
+    started: BTreeSet<(Uuid, u64)>,
+    /// The unit of each folder.
     units: BTreeMap<Uuid, Uuid>,
-    /// How often the memory of a unit began, in whatever folder: the first time it is new.
-    begins: BTreeMap<Uuid, u32>,
+    /// How often a journal of the unit started, in any folder. More than once: its memory was lost or copied.
+    journal_starts: BTreeMap<Uuid, u32>,
     was_restored: bool,
 }
 
 impl Check for FailedActions {
     fn name(&self) -> &'static str {
-        "begun"
+        "failed-actions"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::JournalStarted { folder, local } => {
                 self.units.insert(*folder, local.unit);
-                *self.begins.entry(local.unit).or_default() += 1;
+                *self.journal_starts.entry(local.unit).or_default() += 1;
             }
             Fact::Copied { folder, copy } => {
                 if let Some(unit) = self.units.get(folder).copied() {
                     self.units.insert(*copy, unit);
-                    self.begins.insert(unit, u32::MAX / 2);
+                    self.journal_starts.insert(unit, u32::MAX / 2);
                 }
             }
             Fact::Recorded { folder, events, .. } => {
@@ -41,16 +42,17 @@ impl Check for FailedActions {
                     match event {
                         Event::Started(run) => {
                             if let Operation::Action { id, .. } = run.operation {
-                                self.begun.insert((*folder, id));
+                                self.started.insert((*folder, id));
                             }
                         }
                         Event::Finished(record) => {
                             let Operation::Action { id, .. } = record.operation else { continue };
-                            let whole = self.units.get(folder).is_some_and(|unit| self.begins[unit] <= 1);
-                            if whole && !self.was_restored && !self.begun.contains(&(*folder, id)) {
+                            let is_complete =
+                                self.units.get(folder).is_some_and(|unit| self.journal_starts[unit] <= 1);
+                            if is_complete && !self.was_restored && !self.started.contains(&(*folder, id)) {
                                 let outcome = &record.outcome;
                                 found.push(format!(
-                                    "{folder}: action {id} was never begun, and is {outcome:?}"
+                                    "{folder}: action {id} never started, but its record has the outcome {outcome:?}"
                                 ));
                             }
                         }
@@ -64,22 +66,22 @@ impl Check for FailedActions {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let ended = commit.changes.entries.iter().filter(|change| change.value.is_none());
-        for change in ended.filter(|change| place(&change.key).0 == "action-of" && !self.was_restored) {
-            let mut parts = place(&change.key).1.split('/');
+        for change in ended.filter(|change| key_parts(&change.key).0 == "action-of" && !self.was_restored) {
+            let mut parts = key_parts(&change.key).1.split('/');
             let unit: Option<Uuid> = parts.next().and_then(|unit| unit.parse().ok());
             let id: Option<u64> = parts.next().and_then(|id| id.parse().ok());
             let (Some(unit), Some(id)) = (unit, id) else { continue };
-            let there = read(commit.reader, &commit.model.unit(unit)).is_some();
-            let whole = self.begins.get(&unit).is_some_and(|begins| *begins <= 1);
-            let began =
-                self.begun.iter().any(|(folder, of)| *of == id && self.units.get(folder) == Some(&unit));
-            if there && whole && !began {
-                found.push(format!("{unit}: action {id} was never begun, and waits no more"));
+            let exists = read(commit.reader, &commit.model.unit(unit)).is_some();
+            let is_complete = self.journal_starts.get(&unit).is_some_and(|starts| *starts <= 1);
+            let was_started =
+                self.started.iter().any(|(folder, of)| *of == id && self.units.get(folder) == Some(&unit));
+            if exists && is_complete && !was_started {
+                found.push(format!("{unit}: action {id} never started, but is no longer pending"));
             }
         }
     }
 
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.was_restored = true;
     }
 }

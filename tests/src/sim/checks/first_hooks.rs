@@ -1,7 +1,9 @@
-//! Spec A.2, D.4: the order of a unit's first hooks. What it is told of relations that it has entered, and that it leads,
-//! comes before its first config-changed.
+//! The first hooks of a unit run in the specified order (spec A.2, D.4).
+//!
+//! relation-created of the relations that the unit has entered, and leader-elected, run before the first
+//! config-changed.
 
-use crate::sim::checks::{Check, Commit, Fact, place};
+use crate::sim::checks::{Check, Commit, Fact, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Model, last_id};
 use state::terms::life::Life;
@@ -11,20 +13,23 @@ use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A link that was heard so lately is one on which hooks of relations begin: they do for 30 s.
-const HEARD_MS: u64 = 25_000;
+/// Relation hooks start for 30 s after the last event of the stream. 25 s leave room for the decision and the
+/// disk.
+const LINK_FRESH_MS: u64 = 25_000;
 
 #[derive(Clone, Default)]
 struct Folder {
-    /// In this process of its agent.
-    heard_ms: Option<u64>,
-    /// config-changed has begun once.
-    tried: bool,
+    /// When this process of the agent last received an event of its stream.
+    received_ms: Option<u64>,
+    /// Whether config-changed has started once.
+    has_started_config_changed: bool,
     upgraded: bool,
     elected: Option<u64>,
-    /// A scope that this process entered, as far as it knows: it did so on a view that is as new as its session.
-    enters: Option<(RelationNumber, u64)>,
-    /// Relations that were entered, whose created has not run; and when the link was last heard then.
+    /// The scope that this process is entering, and when the stream was last received. Its view is as new as
+    /// its session.
+    entering: Option<(RelationNumber, u64)>,
+    /// Entered relations whose relation-created has not run, and when the stream was last received before the
+    /// entry.
     entered: BTreeMap<RelationNumber, (Uuid, u64)>,
 }
 
@@ -32,29 +37,28 @@ struct Folder {
 pub struct FirstHooks {
     now_ms: u64,
     by_folder: BTreeMap<Uuid, Folder>,
-    /// Relations that were suspended or going at some time.
-    going: BTreeSet<Uuid>,
+    /// Relations that were suspended or not Alive at some time.
+    departing_relations: BTreeSet<Uuid>,
     was_restored: bool,
 }
 
 impl FirstHooks {
-    fn begins(&mut self, folder: Uuid, run: &Run) -> Vec<String> {
+    fn config_changed_started(&mut self, folder: Uuid, run: &Run) -> Vec<String> {
         let known = self.by_folder.entry(folder).or_default();
-        if std::mem::replace(&mut known.tried, true) || self.was_restored {
+        if std::mem::replace(&mut known.has_started_config_changed, true) || self.was_restored {
             return Vec::new();
         }
         let now_ms = self.now_ms;
-        let waiting = known
-            .entered
-            .iter()
-            .filter(|(_, (uuid, heard_ms))| now_ms - heard_ms <= HEARD_MS && !self.going.contains(uuid));
+        let waiting = known.entered.iter().filter(|(_, (uuid, received_ms))| {
+            now_ms - received_ms <= LINK_FRESH_MS && !self.departing_relations.contains(uuid)
+        });
         let mut found: Vec<String> = waiting
             .map(|(number, _)| {
-                format!("{folder}: config-changed begins before the created of relation {number}")
+                format!("{folder}: config-changed started before relation-created of relation {number}")
             })
             .collect();
-        if run.leads.is_some() && run.leads != known.elected && !known.upgraded {
-            found.push(format!("{folder}: config-changed begins before leader-elected"));
+        if run.leader_generation.is_some() && run.leader_generation != known.elected && !known.upgraded {
+            found.push(format!("{folder}: config-changed started before leader-elected"));
         }
         found
     }
@@ -62,21 +66,21 @@ impl FirstHooks {
 
 impl Check for FirstHooks {
     fn name(&self) -> &'static str {
-        "first"
+        "first-hooks"
     }
 
-    fn time(&mut self, now_ms: u64) {
+    fn advance_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::StreamReceived { folder } => {
-                self.by_folder.entry(*folder).or_default().heard_ms = Some(self.now_ms);
+                self.by_folder.entry(*folder).or_default().received_ms = Some(self.now_ms);
             }
             Fact::Loaded { folder, .. } => {
                 let known = self.by_folder.entry(*folder).or_default();
-                (known.heard_ms, known.enters) = (None, None);
+                (known.received_ms, known.entering) = (None, None);
                 known.entered.clear();
             }
             Fact::Recorded { folder, events, .. } => {
@@ -85,12 +89,12 @@ impl Check for FirstHooks {
                         Event::Started(run)
                             if matches!(run.operation, Operation::Hook(Hook::ConfigChanged(_))) =>
                         {
-                            found.extend(self.begins(*folder, run));
+                            found.extend(self.config_changed_started(*folder, run));
                         }
                         Event::Finished(record) => {
                             let Operation::EnterScope { relation, .. } = &record.operation else { continue };
                             let known = self.by_folder.entry(*folder).or_default();
-                            known.enters = known.heard_ms.map(|heard_ms| (*relation, heard_ms));
+                            known.entering = known.received_ms.map(|received_ms| (*relation, received_ms));
                         }
                         _ => {}
                     }
@@ -100,12 +104,12 @@ impl Check for FirstHooks {
         }
     }
 
-    fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
+    fn record_done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
         let known = self.by_folder.entry(folder).or_default();
         match &record.operation {
-            Operation::EnterScope { relation, uuid, place, .. } if !place.implicit => {
-                let entered = known.enters.take().filter(|(entered, _)| entered == relation);
-                known.entered.extend(entered.map(|(_, heard_ms)| (*relation, (*uuid, heard_ms))));
+            Operation::EnterScope { relation, uuid, local_endpoint, .. } if !local_endpoint.implicit => {
+                let entered = known.entering.take().filter(|(entered, _)| entered == relation);
+                known.entered.extend(entered.map(|(_, received_ms)| (*relation, (*uuid, received_ms))));
             }
             Operation::LeaveScope { relation, .. } => drop(known.entered.remove(relation)),
             Operation::Hook(Hook::Relation {
@@ -119,9 +123,9 @@ impl Check for FirstHooks {
         }
     }
 
-    fn begin(&mut self, folder: Uuid, memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, memory: &Local) {
         let known = Folder {
-            tried: memory.installed,
+            has_started_config_changed: memory.installed,
             upgraded: memory.installed,
             elected: memory.leader,
             ..Folder::default()
@@ -129,31 +133,31 @@ impl Check for FirstHooks {
         self.by_folder.insert(folder, known);
     }
 
-    fn copy(&mut self, folder: Uuid, copy: Uuid) {
+    fn folder_copied(&mut self, folder: Uuid, copy: Uuid) {
         let known = self.by_folder.get(&folder).cloned().unwrap_or_default();
         self.by_folder
-            .insert(copy, Folder { heard_ms: None, enters: None, entered: BTreeMap::new(), ..known });
+            .insert(copy, Folder { received_ms: None, entering: None, entered: BTreeMap::new(), ..known });
     }
 
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.was_restored = true;
     }
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
             let Some(id) = last_id(&change.key) else { continue };
-            match place(&change.key).0 {
-                "relation-suspended" => drop(self.going.insert(id)),
+            match key_parts(&change.key).0 {
+                "relation-suspended" => drop(self.departing_relations.insert(id)),
                 "relation-life"
                     if read(commit.reader, &commit.model.relation_life(id)) != Some(Life::Alive) =>
                 {
-                    self.going.insert(id);
+                    self.departing_relations.insert(id);
                 }
                 "application-life"
                     if read(commit.reader, &commit.model.application_life(id)) != Some(Life::Alive) =>
                 {
                     let relations = read_all::<()>(commit.reader, &commit.model.relations_of(id));
-                    self.going.extend(relations.iter().filter_map(|(key, ())| last_id(key)));
+                    self.departing_relations.extend(relations.iter().filter_map(|(key, ())| last_id(key)));
                 }
                 _ => {}
             }

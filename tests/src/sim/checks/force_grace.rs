@@ -1,36 +1,39 @@
-//! Spec E.6: removed by force, but not at once, a unit has a minute before the controller acts in its agent's place.
+//! A unit that is removed by force, but not at once, has a grace period of one minute before the controller acts in
+//! place of its agent (spec E.6).
 
-use crate::sim::checks::{Check, Commit, place};
+use crate::sim::checks::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ForcedBy, ForcedDoc, Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The grace period of a forced removal.
 const WAIT_MS: u64 = 60_000;
 
 #[derive(Default)]
 pub struct ForceGrace {
-    /// Units that people force after a wait, by the time written down then: what goes with another has its time.
+    /// Units whose removal is forced after the grace period, with the stored time of the request. A removal
+    /// that is part of another has the time of that one.
     marked: BTreeMap<Uuid, i64>,
-    /// When each of these times was written first, in virtual time.
+    /// The virtual time at which each of these times was first stored.
     since: BTreeMap<i64, u64>,
-    /// Units that were on a budget, too: theirs may be shorter.
+    /// Units that the teardown budget forced as well: the budget may be shorter than the grace period.
     budgeted: BTreeSet<Uuid>,
-    /// Units the controller has begun to act for.
+    /// Units that the controller has started to act for.
     acted: BTreeSet<Uuid>,
 }
 
 impl Check for ForceGrace {
     fn name(&self) -> &'static str {
-        "patience"
+        "force-grace"
     }
 
-    /// Waits that are in the copy go on from what is written down of them: they are not measured here.
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    /// Waits in the backup continue from their stored times. They are not measured here.
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced));
         self.since.extend(forced.iter().map(|(_, forced)| (forced.since_ms, 0)));
-        // who was asked for again since waits by the earlier word again
+        // a request that was repeated after the backup waits from the earlier request again
         let waits = forced.into_iter().filter(|(_, forced)| !forced.no_wait);
         self.marked = waits.filter_map(|(key, forced)| Some((last_id(&key)?, forced.since_ms))).collect();
         self.acted.clear();
@@ -39,7 +42,7 @@ impl Check for ForceGrace {
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
             let Some(id) = last_id(&change.key) else { continue };
-            match place(&change.key).0 {
+            match key_parts(&change.key).0 {
                 "forced" => {
                     let forced = read(commit.reader, &commit.model.forced(id));
                     self.budgeted.extend(forced.iter().filter(|f| f.by == ForcedBy::Budget).map(|_| id));
@@ -49,7 +52,9 @@ impl Check for ForceGrace {
                             let is_new = self.marked.insert(id, forced.since_ms).is_none();
                             let wait_ms = forced.due_ms - forced.since_ms;
                             if is_new && wait_ms < WAIT_MS as i64 {
-                                found.push(format!("{id} is to wait {wait_ms} ms before it is forced"));
+                                found.push(format!(
+                                    "{id}: the grace period is {wait_ms} ms instead of {WAIT_MS} ms"
+                                ));
                             }
                         }
                         None => drop(self.marked.remove(&id)),
@@ -58,12 +63,11 @@ impl Check for ForceGrace {
                 "unit-life" => {
                     let dead = read(commit.reader, &commit.model.unit_life(id)) == Some(Life::Dead);
                     let with = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
-                    let (waits, speaks) = (commit.model.forced(id), commit.model.replica(id));
+                    let (wait, replica) = (commit.model.forced(id), commit.model.replica(id));
                     let acts = self.acted.contains(&id) && self.marked.contains_key(&id);
-                    if dead && acts && !with(waits.text()) && !with(speaks.text()) {
-                        found.push(format!(
-                            "{id} is Dead by force, and its machine's agent has no time to recall it"
-                        ));
+                    if dead && acts && !with(wait.text()) && !with(replica.text()) {
+                        found
+                            .push(format!("{id}: is Dead by force before its machine agent could recall it"));
                     }
                 }
                 "session" => {
@@ -72,7 +76,9 @@ impl Check for ForceGrace {
                     let Some(since_ms) = self.marked.get(&id).filter(|_| fenced) else { continue };
                     let passed_ms = commit.now_ms - self.since.get(since_ms).copied().unwrap_or(0);
                     if self.acted.insert(id) && passed_ms < WAIT_MS {
-                        found.push(format!("{id} is forced after {passed_ms} ms of a wait of {WAIT_MS} ms"));
+                        found.push(format!(
+                            "{id}: is forced after {passed_ms} ms of a grace period of {WAIT_MS} ms"
+                        ));
                     }
                 }
                 _ => {}

@@ -1,7 +1,9 @@
-//! I24, I27, I34 for force: once the controller acts in place of a unit's agent, no record of that agent is taken any
-//! more; it acts only for what is forced; and at rest nothing forced is left, though agents of it are down.
+//! A forced removal fences the agent of the unit and completes without it (I24, I27, I34).
+//!
+//! Once the controller acts in place of an agent, it accepts no record of that agent. It acts only for entities
+//! whose removal is forced. At rest no forced removal is left, even if agents are down.
 
-use super::{Check, Commit, End, Fact, place};
+use super::{Check, Commit, Fact, FinalState, key_parts};
 use crate::sim::checks::true_blockers::StuckSystem;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
@@ -11,18 +13,18 @@ use std::collections::BTreeSet;
 
 #[derive(Default)]
 pub struct Forced {
-    /// What has a document that says so.
+    /// Entities whose removal is forced.
     forced: BTreeSet<Uuid>,
-    /// Machines that are Dead: their provider takes them away, if it is there.
+    /// Machines that are Dead: the provisioner terminates them when it runs.
     released: BTreeSet<Uuid>,
-    /// Units for which the controller has acted.
+    /// Units that the controller has acted for.
     acted: BTreeSet<Uuid>,
-    /// Units whose agents say all again, in bites before the record: these leave scopes, too.
-    restating: BTreeSet<Uuid>,
+    /// Units that are resynchronising: the batches before the record leave scopes as well.
+    resyncing: BTreeSet<Uuid>,
 }
 
-/// The session is the controller's own: no agent's record is taken.
-fn fences(session: &SessionDoc) -> bool {
+/// Whether the session belongs to the controller, so that no record of the agent is accepted.
+fn is_fenced(session: &SessionDoc) -> bool {
     session.nonce == Uuid(0)
 }
 
@@ -31,47 +33,52 @@ impl Check for Forced {
         "forced"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::RecordReceived { unit, restates: true, .. } = fact {
-            self.restating.insert(*unit);
+    fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        if let Fact::RecordReceived { unit, is_resync: true, .. } = fact {
+            self.resyncing.insert(*unit);
         }
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced));
         self.forced = forced.iter().filter_map(|(key, _)| last_id(key)).collect();
         let sessions = read_all::<SessionDoc>(reader, &model.all(Kind::Session));
-        let fenced = sessions.iter().filter(|(_, session)| fences(session));
+        let fenced = sessions.iter().filter(|(_, session)| is_fenced(session));
         self.acted = fenced.filter_map(|(key, _)| last_id(key)).collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let of = |kind: &'static str| {
-            commit.changes.entries.iter().filter(move |change| place(&change.key).0 == kind)
+            commit.changes.entries.iter().filter(move |change| key_parts(&change.key).0 == kind)
         };
-        let speaking: BTreeSet<Uuid> =
+        let recording_units: BTreeSet<Uuid> =
             of("replica").filter(|change| change.value.is_some()).filter_map(|c| last_id(&c.key)).collect();
-        for unit in speaking.intersection(&self.acted) {
-            found.push(format!("{unit}: a record is taken after the controller acted in its agent's place"));
+        for unit in recording_units.intersection(&self.acted) {
+            found.push(format!(
+                "{unit}: a record is accepted after the controller acted in place of the agent"
+            ));
         }
         let left = of("scope-of").filter(|change| change.value.is_none());
-        // of a relation that is forced those leave too whose own time has not come
+        // units leave a relation that is forced even if their own removal is not due yet
         let left = left.filter(|change| last_id(&change.key).is_none_or(|id| !self.forced.contains(&id)));
-        let left = left.filter_map(|change| place(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
+        let left = left.filter_map(|change| key_parts(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
         let by_its_agent = |unit: &Uuid| {
-            let fenced =
-                || read(commit.reader, &commit.model.session(*unit)).is_some_and(|session| fences(&session));
-            speaking.contains(unit) || self.restating.contains(unit) && !fenced()
+            let fenced = || {
+                read(commit.reader, &commit.model.session(*unit)).is_some_and(|session| is_fenced(&session))
+            };
+            recording_units.contains(unit) || self.resyncing.contains(unit) && !fenced()
         };
         self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !by_its_agent(unit)));
-        self.restating.retain(|unit| !speaking.contains(unit));
+        self.resyncing.retain(|unit| !recording_units.contains(unit));
         for change in of("unit-life") {
             let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
-            let Some(unit) = last_id(&change.key).filter(|unit| !speaking.contains(unit)) else { continue };
+            let Some(unit) = last_id(&change.key).filter(|unit| !recording_units.contains(unit)) else {
+                continue;
+            };
             if life == Some(Life::Dead) {
                 self.acted.insert(unit);
                 if !self.forced.contains(&unit) {
-                    found.push(format!("{unit} is Dead, not by its agent, and is not forced"));
+                    found.push(format!("{unit}: is Dead without a record of its agent and without force"));
                 }
             }
         }
@@ -88,16 +95,16 @@ impl Check for Forced {
         }
     }
 
-    /// At rest, with agents that are down.
-    fn explain(&mut self, _stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
+    /// The system rests although agents are down: nothing forced may wait for them.
+    fn check_explanations(&mut self, _stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
         for entity in self.forced.difference(&self.released) {
-            found.push(format!("{entity} is forced, and waits for somebody"));
+            found.push(format!("{entity}: its forced removal does not finish"));
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for (key, forced) in read_all::<ForcedDoc>(end.reader, &end.model.all(Kind::Forced)) {
-            found.push(format!("{key} is still there: {forced:?}"));
+            found.push(format!("{key} remains at rest: {forced:?}"));
         }
     }
 }

@@ -1,7 +1,9 @@
-//! F.3: nothing of another controller is ever touched; of this model an instance that nothing is known of only goes
-//! where the model's harvest mode says so.
+//! An instance of another controller is never terminated (F.3).
+//!
+//! An instance of this model whose machine is unknown is terminated only if the harvest mode of the model allows
+//! it.
 
-use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, place};
+use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, key_parts};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, MachineDoc, Model, TombstoneDoc, last_id};
@@ -9,26 +11,26 @@ use state::machine::provision::HarvestMode;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a store's history knows of machines, and its harvest mode.
+/// The machines that a store generation has recorded, and its harvest mode.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownMachines {
     pub machines: BTreeSet<Uuid>,
     pub mode: HarvestMode,
 }
 
-impl Known {
-    pub fn of(reader: &dyn Reader, model: Model) -> Known {
+impl KnownMachines {
+    pub fn of(reader: &dyn Reader, model: Model) -> KnownMachines {
         let there = read_all::<MachineDoc>(reader, &model.all(Kind::Machine)).into_iter().map(|(key, _)| key);
         let gone = read_all::<TombstoneDoc>(reader, &model.all(Kind::Tombstone)).into_iter();
         let gone = gone.filter(|(_, tombstone)| tombstone.kind == "machine").map(|(key, _)| key);
         let machines = there.chain(gone).filter_map(|key| last_id(&key)).collect();
         let config = read(reader, &model.model_config()).unwrap_or_default();
-        Known { machines, mode: mode(&config) }
+        KnownMachines { machines, mode: mode(&config) }
     }
 
     pub fn commit(&mut self, commit: &Commit<'_>) {
         for change in commit.changes.entries.iter() {
-            if place(&change.key).0 == "machine" {
+            if key_parts(&change.key).0 == "machine" {
                 self.machines.extend(last_id(&change.key));
             }
             if change.key == commit.model.model_config().text() {
@@ -39,13 +41,13 @@ impl Known {
         }
     }
 
-    /// Instances of machines that nothing is known of are taken away.
-    pub fn takes_unknown(&self) -> bool {
+    /// Whether instances of unknown machines are terminated.
+    pub fn harvests_unknown(&self) -> bool {
         matches!(self.mode, HarvestMode::Unknown | HarvestMode::All)
     }
 
-    /// Those of machines that were removed are.
-    pub fn takes_removed(&self) -> bool {
+    /// Whether instances of removed machines are terminated.
+    pub fn harvests_removed(&self) -> bool {
         matches!(self.mode, HarvestMode::Destroyed | HarvestMode::All)
     }
 }
@@ -57,41 +59,41 @@ fn mode(config: &BTreeMap<String, Value>) -> HarvestMode {
 
 #[derive(Default)]
 pub struct ForeignInstances {
-    known: Known,
-    /// The mode was such a moment ago: a round under way may have read it.
+    known: KnownMachines,
+    /// Whether the mode allowed unknown machines before: a round in progress may have read it.
     harvested_unknown: bool,
-    /// Machines of before the store was put back: who saw them may still act on that.
+    /// Machines recorded before the restore: a provisioner that saw them may still act on them.
     before: BTreeSet<Uuid>,
 }
 
 impl Check for ForeignInstances {
     fn name(&self) -> &'static str {
-        "strangers"
+        "foreign-instances"
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        let before = std::mem::replace(&mut self.known, Known::of(reader, model));
-        self.harvested_unknown |= before.takes_unknown();
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
+        let before = std::mem::replace(&mut self.known, KnownMachines::of(reader, model));
+        self.harvested_unknown |= before.harvests_unknown();
         self.before.extend(before.machines);
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Instance { number, model, machine, what: InstanceEvent::Taken, .. } = fact else { return };
         if *model != crate::sim::operator::MODEL {
-            found.push(format!("instance {number} is taken away, which is of model {model}"));
+            found.push(format!("instance {number} of another model ({model}) is terminated"));
             return;
         }
         let known = self.known.machines.contains(machine) || self.before.contains(machine);
-        if !known && !self.known.takes_unknown() && !self.harvested_unknown {
+        if !known && !self.known.harvests_unknown() && !self.harvested_unknown {
             let mode = self.known.mode;
             found.push(format!(
-                "instance {number} of an unknown machine is taken away, harvest mode {mode:?}"
+                "instance {number} of an unknown machine is terminated in harvest mode {mode:?}"
             ));
         }
     }
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
-        self.harvested_unknown |= self.known.takes_unknown();
+        self.harvested_unknown |= self.known.harvests_unknown();
         self.known.commit(commit);
     }
 }

@@ -1,7 +1,8 @@
-//! F.3: an instance is not taken away while its machine is Alive or units are assigned to it, unless it was made under
-//! another nonce than the one recorded.
+//! An instance is not terminated while its machine is Alive or has units (F.3).
+//!
+//! The exception is an instance that was created under another nonce than the recorded one.
 
-use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, place};
+use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, key_parts};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{InstanceDoc, Kind, Model, last_id};
 use state::terms::life::Life;
@@ -12,23 +13,24 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct InstanceTermination {
     lives: BTreeMap<Uuid, Life>,
     nonces: BTreeMap<Uuid, Uuid>,
-    /// Machine and unit.
+    /// Machines and the units assigned to them.
     assigned: BTreeSet<(Uuid, Uuid)>,
-    /// Before the store was put back these were on their way out: who saw that may still act on it.
+    /// Machines that were Dying or Dead before the restore: a provisioner that saw that may still terminate
+    /// them.
     ending: BTreeSet<Uuid>,
 }
 
 fn assigned(key: &str) -> Option<(Uuid, Uuid)> {
-    let (machine, unit) = place(key).1.split_once('/')?;
+    let (machine, unit) = key_parts(key).1.split_once('/')?;
     Some((machine.parse().ok()?, unit.parse().ok()?))
 }
 
 impl Check for InstanceTermination {
     fn name(&self) -> &'static str {
-        "takings"
+        "instance-termination"
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let before = std::mem::take(self);
         let lives = read_all::<Life>(reader, &model.all(Kind::MachineLife)).into_iter();
         self.lives = lives.filter_map(|(key, life)| Some((last_id(&key)?, life))).collect();
@@ -40,25 +42,25 @@ impl Check for InstanceTermination {
         self.ending = ended.copied().collect();
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Instance { machine, nonce, what: InstanceEvent::Taken, .. } = fact else { return };
         let other = self.nonces.get(machine).is_some_and(|known| known != nonce);
         if other || self.ending.contains(machine) {
             return;
         }
         if self.lives.get(machine) == Some(&Life::Alive) {
-            found.push(format!("the instance of machine {machine} is taken away, which is Alive"));
+            found.push(format!("the instance of machine {machine} is terminated while the machine is Alive"));
         }
         if let Some((_, unit)) = self.assigned.iter().find(|(at, _)| at == machine) {
             found.push(format!(
-                "the instance of machine {machine} is taken away, and {unit} is assigned to it"
+                "the instance of machine {machine} is terminated while {unit} is assigned to it"
             ));
         }
     }
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            let (kind, value) = (place(&change.key).0, change.value.as_ref());
+            let (kind, value) = (key_parts(&change.key).0, change.value.as_ref());
             let Some(id) = last_id(&change.key) else { continue };
             match (kind, value) {
                 ("machine-life", Some(life)) => {
@@ -72,8 +74,8 @@ impl Check for InstanceTermination {
                 ("machine-instance", None) => drop(self.nonces.remove(&id)),
                 ("unit-on", Some(_)) => self.assigned.extend(assigned(&change.key)),
                 ("unit-on", None) => {
-                    let gone = assigned(&change.key);
-                    self.assigned.retain(|one| Some(*one) != gone);
+                    let removed = assigned(&change.key);
+                    self.assigned.retain(|entry| Some(*entry) != removed);
                 }
                 _ => {}
             }

@@ -1,21 +1,22 @@
-//! I42: a journal is folded into the state before it is longer than it may be.
+//! A journal is compacted before it exceeds its maximum size (I42).
 
 use crate::sim::checks::{Check, Fact};
 use crate::sim::disk::JOURNAL_BYTES_MAX;
 
 #[derive(Default)]
-pub struct Bounds;
+pub struct JournalSize;
 
-impl Check for Bounds {
+impl Check for JournalSize {
     fn name(&self) -> &'static str {
-        "bounds"
+        "journal-size"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         if let Fact::Appended { folder, bytes } = fact
             && *bytes > JOURNAL_BYTES_MAX
         {
-            found.push(format!("{folder}: a journal of {bytes} bytes, at most {JOURNAL_BYTES_MAX}"));
+            found
+                .push(format!("{folder}: the journal has {bytes} bytes, the maximum is {JOURNAL_BYTES_MAX}"));
         }
     }
 }

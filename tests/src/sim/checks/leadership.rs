@@ -1,7 +1,8 @@
-//! Design 13, spec D.4: while one unit is promised that it leads, no other is granted that; and at rest whoever leads has
-//! run leader-elected for that grant.
+//! While one unit has a promise that it leads, no other unit is granted leadership (design 13, spec D.4).
+//!
+//! At rest the leader has run leader-elected for its current grant.
 
-use crate::sim::checks::{Check, Commit, End, Fact, place};
+use crate::sim::checks::{Check, Commit, Fact, FinalState, key_parts};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{GrantDoc, Model, last_id};
 use state::terms::life::Life;
@@ -11,62 +12,63 @@ use state::unit::operation::{Hook, Operation};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
 
-/// What is-leader promises.
+/// How long is-leader promises leadership (spec D.4).
 const PROMISE_MS: u64 = 30_000;
 
 #[derive(Default)]
 pub struct Leadership {
     now_ms: u64,
-    /// By unit, until when it was promised to lead.
+    /// The end of the last promise, by unit.
     promised: BTreeMap<Uuid, u64>,
-    /// By application, who was last granted it.
+    /// The unit of the last grant, by application.
     holders: BTreeMap<Uuid, Uuid>,
-    /// By folder, the last grant for which leader-elected was run.
+    /// The last grant for which leader-elected has run, by folder.
     elected: BTreeMap<Uuid, u64>,
-    /// A restored store may have granted another what the lost one promised (design 7).
+    /// A restored store may grant leadership to another unit while a promise of the lost store holds (design
+    /// 7).
     was_restored: bool,
-    /// By application, the newest grant.
+    /// The newest grant, by application.
     newest: BTreeMap<Uuid, (u64, Uuid)>,
 }
 
 impl Check for Leadership {
     fn name(&self) -> &'static str {
-        "leading"
+        "leadership"
     }
 
-    fn time(&mut self, now_ms: u64) {
+    fn advance_time(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
         if let Fact::LeadershipPromised { unit } = fact {
             self.promised.insert(*unit, self.now_ms + PROMISE_MS);
         }
     }
 
-    fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
+    fn record_done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
         if let Operation::Hook(Hook::LeaderElected { generation: Some(generation) }) = &record.operation {
             self.elected.insert(folder, *generation);
         }
     }
 
-    fn begin(&mut self, folder: Uuid, memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, memory: &Local) {
         self.elected.remove(&folder);
         let ran = memory.leader.filter(|_| memory.follow_up != Some(FollowUp::LeaderElected));
         self.elected.extend(ran.map(|generation| (folder, generation)));
     }
 
-    fn copy(&mut self, folder: Uuid, copy: Uuid) {
+    fn folder_copied(&mut self, folder: Uuid, copy: Uuid) {
         self.elected.extend(self.elected.get(&folder).copied().map(|generation| (copy, generation)));
     }
 
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.was_restored = true;
         self.newest.clear();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "leader") {
+        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "leader") {
             let (Some(application), Some(value)) = (last_id(&change.key), &change.value) else { continue };
             let grant: GrantDoc = value.parse().expect("documents are what was written");
             let now = (grant.generation, grant.holder);
@@ -74,10 +76,10 @@ impl Check for Leadership {
                 && newest.0 >= now.0
             {
                 let name = &grant.holder_name;
-                found.push(format!("{name} is granted {}, after grant {}", now.0, newest.0));
+                found.push(format!("{name}: grant {} follows grant {}", now.0, newest.0));
             }
             let before = self.holders.insert(application, grant.holder).filter(|held| *held != grant.holder);
-            // one that has ended, or was ended by force, leads nobody
+            // a unit that is Dead or removed leads nothing
             let before = before.filter(|unit| {
                 let life = read(commit.reader, &commit.model.unit_life(*unit));
                 life.is_some_and(|life| life != Life::Dead)
@@ -86,20 +88,24 @@ impl Check for Leadership {
             let until_ms = self.promised.get(&before).copied().unwrap_or(0);
             if until_ms > commit.now_ms {
                 let (name, early_ms) = (&grant.holder_name, until_ms - commit.now_ms);
-                found.push(format!("{name} is granted what {before} was promised for {early_ms} ms more"));
+                found.push(format!(
+                    "{name}: leadership is granted {early_ms} ms before the promise to {before} ends"
+                ));
             }
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for agent in end.agents.iter().filter(|_| end.rests) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+        for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             let unit = read(end.reader, &end.model.unit(agent.unit));
             let grant = unit.and_then(|unit| read(end.reader, &end.model.leader(unit.application)));
             let Some(grant) = grant.filter(|grant| grant.holder == agent.unit) else { continue };
             let elected = self.elected.get(&agent.folder).copied();
             if elected != Some(grant.generation) {
                 let (name, generation) = (&agent.name, grant.generation);
-                found.push(format!("{name} leads by grant {generation}, and was elected for {elected:?}"));
+                found.push(format!(
+                    "{name}: leads by grant {generation}, but leader-elected ran for {elected:?}"
+                ));
             }
         }
     }

@@ -1,9 +1,11 @@
-//! F.3: nothing leaks. At rest every instance of the model belongs to a machine of it that is not Dead, but those that
-//! the harvest mode leaves to people, and those that no store knows of. One that its user keeps is handed over and not
-//! taken away, unless it was made under another nonce.
+//! No instance leaks (F.3).
+//!
+//! At rest every instance of the model belongs to a machine of the model that is not Dead. Exceptions are instances
+//! that the harvest mode leaves to the operators and instances that no store ever recorded. An instance that the
+//! user keeps is handed over and not terminated, unless it was created under another nonce.
 
-use crate::sim::checks::foreign_instances::Known;
-use crate::sim::checks::{Check, Commit, End, Fact, InstanceEvent, place};
+use crate::sim::checks::foreign_instances::KnownMachines;
+use crate::sim::checks::{Check, Commit, Fact, FinalState, InstanceEvent, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{InstanceDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::life::Life;
@@ -12,22 +14,23 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct LeakedInstances {
-    known: Known,
+    known: KnownMachines,
     /// Instances of the model, by number.
     there: BTreeMap<u64, Uuid>,
-    /// Machines whose instances are kept, or were when they went, and the nonces of these.
+    /// Machines whose instances are kept, or were kept when the machine was removed, with the nonces of the
+    /// instances.
     kept: BTreeMap<Uuid, Uuid>,
-    /// The same in any history.
+    /// The same in any store generation.
     was_kept: BTreeMap<Uuid, Uuid>,
-    /// Machines by name, the nonces that are recorded for them, and those whose instances people keep.
+    /// Machines by name, the nonces recorded for them, and the requests to keep an instance that were accepted.
     names: BTreeMap<String, Uuid>,
     nonces: BTreeMap<Uuid, Uuid>,
-    asked: BTreeMap<Uuid, Uuid>,
+    accepted: BTreeMap<Uuid, Uuid>,
 }
 
 impl LeakedInstances {
-    /// Whether this machine's instance is kept.
-    fn look(&mut self, reader: &dyn Reader, model: Model, machine: Uuid) {
+    /// Records whether this machine's instance is kept.
+    fn note_kept(&mut self, reader: &dyn Reader, model: Model, machine: Uuid) {
         let (doc, instance) =
             (read(reader, &model.machine(machine)), read(reader, &model.machine_instance(machine)));
         if let (Some(MachineDoc { kept: true, .. }), Some(InstanceDoc { nonce, .. })) = (doc, instance) {
@@ -39,37 +42,37 @@ impl LeakedInstances {
 
 impl Check for LeakedInstances {
     fn name(&self) -> &'static str {
-        "leaks"
+        "leaked-instances"
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
-        self.known = Known::of(reader, model);
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
+        self.known = KnownMachines::of(reader, model);
         self.kept.clear();
-        self.asked.clear();
+        self.accepted.clear();
         for (key, _) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
-            last_id(&key).into_iter().for_each(|machine| self.look(reader, model, machine));
+            last_id(&key).into_iter().for_each(|machine| self.note_kept(reader, model, machine));
         }
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         if let Fact::KeepInstanceAccepted { machine } = fact {
             let known = self.names.get(machine);
-            self.asked.extend(known.and_then(|id| Some((*id, *self.nonces.get(id)?))));
+            self.accepted.extend(known.and_then(|id| Some((*id, *self.nonces.get(id)?))));
         }
         let Fact::Instance { number, model: crate::sim::operator::MODEL, machine, nonce, what } = fact else {
             return;
         };
         let is_kept = |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine) == Some(nonce);
         match what {
-            InstanceEvent::Taken if is_kept(&self.kept) || is_kept(&self.asked) => {
+            InstanceEvent::Taken if is_kept(&self.kept) || is_kept(&self.accepted) => {
                 found.push(format!(
-                    "instance {number} of machine {machine} is taken away, which its user keeps"
+                    "instance {number} of machine {machine} is terminated although its user keeps it"
                 ));
             }
-            // planned just before the store was restored, it is done all the same
+            // a handover that was planned just before the restore still happens
             InstanceEvent::HandedOver if !is_kept(&self.was_kept) => {
                 found.push(format!(
-                    "instance {number} of machine {machine} is left behind, and nobody keeps it"
+                    "instance {number} of machine {machine} is handed over although nobody keeps it"
                 ));
             }
             _ => {}
@@ -86,7 +89,7 @@ impl Check for LeakedInstances {
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         self.known.commit(commit);
         for change in commit.changes.entries.iter() {
-            match (place(&change.key), change.value.as_ref()) {
+            match (key_parts(&change.key), change.value.as_ref()) {
                 (("machine-name", name), Some(id)) => {
                     let id = id.parse().expect("documents are what was written");
                     self.names.insert(name.to_owned(), id);
@@ -98,25 +101,26 @@ impl Check for LeakedInstances {
                 _ => {}
             }
         }
-        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "machine") {
+        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "machine") {
             last_id(&change.key)
                 .into_iter()
-                .for_each(|machine| self.look(commit.reader, commit.model, machine));
+                .for_each(|machine| self.note_kept(commit.reader, commit.model, machine));
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         let destroyed = read(end.reader, &end.model.model_life()).is_none();
         for (number, machine) in &self.there {
             let life = read(end.reader, &end.model.machine_life(*machine));
             let left = match life {
                 Some(Life::Alive | Life::Dying) => continue,
                 Some(Life::Dead) => false,
-                None if self.known.machines.contains(machine) => !self.known.takes_removed() && !destroyed,
-                None => !self.known.takes_unknown() || destroyed,
+                None if self.known.machines.contains(machine) => !self.known.harvests_removed() && !destroyed,
+                None => !self.known.harvests_unknown() || destroyed,
             };
             if !left {
-                found.push(format!("instance {number} of machine {machine} is left, whose life is {life:?}"));
+                found
+                    .push(format!("instance {number} leaked: the life of its machine {machine} is {life:?}"));
             }
         }
     }

@@ -1,5 +1,8 @@
-//! The promises of spec/invariants.md as checks: one a file. A check sees what was made durable in the units' folders,
-//! which hooks ran, and every commit of the store; at the end it sees everything at rest.
+//! Checks: the promises of spec/invariants.md, one per file.
+//!
+//! A check observes what became durable in the units' folders, which hooks ran, and every commit of the store. At
+//! the end it sees the whole system at rest. A check must not change the run. The name of a check is the name of
+//! its file; mutants name the check that must detect them.
 
 mod actions;
 mod applied_once;
@@ -55,38 +58,38 @@ use state::documents::keys::Model;
 use state::terms::cause::Cause;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
-use state::unit::record::{Record, Said};
+use state::unit::record::{Record, RunReport};
 use state::unit::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use true_blockers::StuckSystem;
 
-/// Something that happened beside the store. A unit's journal is that of a folder: a unit whose folder was copied has
-/// two.
+/// An event outside the store. A journal belongs to a folder, so a unit whose folder was copied has two
+/// journals.
 #[derive(Clone, Debug)]
 pub enum Fact {
-    /// These events are durable, and the agent was told so (or a crash kept it from being told).
+    /// These events are durable. The agent received the acknowledgement unless it crashed first.
     Recorded {
         folder: Uuid,
-        of: Uuid,
+        unit: Uuid,
         events: Arc<[Event]>,
     },
-    /// An agent starts and finds this.
+    /// An agent started and loaded this state.
     Loaded {
         folder: Uuid,
         local: Box<Local>,
     },
-    /// A folder is new, or was harmed: its journal begins here, with this.
+    /// The folder is new or was damaged: its journal starts here, with this state.
     JournalStarted {
         folder: Uuid,
         local: Box<Local>,
     },
-    /// A folder was copied, journal and all.
+    /// A folder was copied, including its journal.
     Copied {
         folder: Uuid,
         copy: Uuid,
     },
-    /// To a folder's journal, which is now so long.
+    /// The journal of a folder grew to this size.
     Appended {
         folder: Uuid,
         bytes: usize,
@@ -96,19 +99,19 @@ pub enum Fact {
         run: u64,
         locked: bool,
     },
-    /// By itself or killed.
+    /// The process of the hook ended, by itself or killed.
     HookEnded {
         folder: Uuid,
         run: u64,
     },
-    /// By itself; with what it counted.
+    /// The process of the hook exited by itself; `counted`: the counter that it wrote.
     HookExited {
         folder: Uuid,
         run: u64,
         ok: bool,
         counted: Option<u64>,
     },
-    /// What a hook read, once for each answer of a tool.
+    /// A hook read a value; one event per tool call.
     HookRead {
         folder: Uuid,
         run: u64,
@@ -121,13 +124,13 @@ pub enum Fact {
         what: String,
         text: String,
     },
-    /// What a hook said of its workload, once the tool had answered.
+    /// A hook set the status of its workload, and the tool returned.
     HookSetStatus {
         folder: Uuid,
         run: u64,
         message: String,
     },
-    /// People were told that the instance of this machine is kept.
+    /// The controller accepted that the instance of this machine is kept.
     KeepInstanceAccepted {
         machine: String,
     },
@@ -138,22 +141,22 @@ pub enum Fact {
         epoch: u64,
         is_resync: bool,
     },
-    /// A unit says this at once, beside its records; `executes`: and that this run goes on.
+    /// A unit sent these reports ahead of its record; `executes`: also that this run is executing.
     Reported {
         unit: Uuid,
         epoch: u64,
         run: u64,
-        said: Vec<Said>,
+        said: Vec<RunReport>,
         executes: bool,
     },
-    /// A machine agent takes this unit's folder away; `evidence`: the store says Dead, or has its tombstone or the
-    /// machine's; `known`: the unit is there.
+    /// A machine agent deletes this unit's folder; `evidence`: the unit is Dead, or it or its machine has a
+    /// tombstone; `known`: the store contains the unit.
     Recalled {
         unit: Uuid,
         evidence: bool,
         known: bool,
     },
-    /// At the provider, of an instance with these tags.
+    /// An event at the provider, for an instance with these tags.
     Instance {
         number: u64,
         model: Uuid,
@@ -161,109 +164,109 @@ pub enum Fact {
         nonce: Uuid,
         what: InstanceEvent,
     },
-    /// The provisioner begins anew: it died, or lost the controller.
+    /// The provisioner started again: it had crashed or lost the controller.
     ProvisionerStarted,
-    /// From here on nothing changes any more: agents are only restarted.
+    /// From here on processes are only restarted.
     OnlyRestarts,
-    /// A part of the world saw a promise broken: which check's, and how.
+    /// A part of the simulator detected a violation: name of the check, and description.
     InvariantViolated(&'static str, String),
-    /// Something was heard on the stream of the agent in this folder.
+    /// The agent in this folder received an event of its stream.
     StreamReceived {
         folder: Uuid,
     },
-    /// That stream was opened, or is over.
+    /// The stream of the agent in this folder was opened or closed.
     Stream {
         folder: Uuid,
         unit: Uuid,
         open: bool,
     },
-    /// A tool of this unit was promised that the unit leads.
+    /// A tool of this unit received the promise that the unit leads (is-leader).
     LeadershipPromised {
         unit: Uuid,
     },
-    /// The agent in this folder stops where it stands, for a while.
+    /// The agent in this folder is frozen for a while, as by SIGSTOP.
     Frozen {
         folder: Uuid,
     },
-    /// Another process of the controller, which nobody has a stream to.
+    /// Another process of the controller started: all streams are closed.
     ControllerStarted,
-    /// Faults are over.
+    /// No faults are injected from here on.
     FaultsEnded,
 }
 
-/// What became of an instance.
+/// What happened to an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceEvent {
-    /// Before anybody of this story.
+    /// It existed before the run.
     WasThere,
     Made,
-    /// It was not made, or whoever asked for it was told so, with this reason.
+    /// It was not created, or the answer reported a failure with this reason.
     Failed(String),
-    /// By whoever asked for that.
+    /// It was terminated on request.
     Taken,
-    /// To its user: it is no part of the story any more.
+    /// It was handed over to its user and is no longer managed.
     HandedOver,
-    /// By itself, with all that was in it.
+    /// It vanished by itself, with everything on it.
     Lost,
 }
 
-/// One commit, and the documents after it.
+/// One commit and the documents after it.
 pub struct Commit<'a> {
     pub model: Model,
     pub changes: &'a CommitChanges,
     pub reader: &'a dyn Reader,
-    /// All documents are to be looked at.
+    /// Whether checks examine all documents after this commit.
     pub whole: bool,
-    /// Virtual time, which no jump of a clock moves.
+    /// Virtual time; jumps of the wall clock do not affect it.
     pub now_ms: u64,
 }
 
-/// An agent that runs, at the end.
+/// An agent that is running when the system is examined.
 pub struct Agent {
     pub unit: Uuid,
     pub folder: Uuid,
     pub name: UnitName,
-    /// The boot its machine is in.
+    /// The current boot of its machine.
     pub boot: String,
-    /// By which it proves itself.
+    /// The token with which it authenticates.
     pub token: Option<String>,
     pub local: Arc<Local>,
     pub view: Option<Arc<Snapshot>>,
-    /// What it waits for.
+    /// The blockers that it reports.
     pub waits: Vec<Cause>,
 }
 
-/// The system when it has come to rest, or has not in the time it was given.
+/// The system at the end: at rest, or still changing when the time is over.
 pub struct FinalState<'a> {
     pub model: Model,
     pub reader: &'a dyn Reader,
-    /// Agents that run, of units that the store knows.
+    /// Running agents of units that the store contains.
     pub agents: Vec<Agent>,
     pub is_at_rest: bool,
-    /// What was committed, as far as it was kept.
+    /// The committed transactions, if the profile keeps them.
     pub recorded: &'a [(Revision, Txn)],
 }
 
-/// A promise and what it remembers.
+/// One promise, with the state that is needed to check it. Violations are appended to `found`.
 pub trait Check {
     fn name(&self) -> &'static str;
-    /// Virtual time, before anything is seen that happened then.
+    /// Virtual time; called before the events of that time.
     fn advance_time(&mut self, _now_ms: u64) {}
     fn observe(&mut self, _fact: &Fact, _found: &mut Vec<String>) {}
-    /// This record counts as done, in the journal's order.
+    /// This record counts as done; called in the order of the journal.
     fn record_done(&mut self, _folder: Uuid, _record: &Record, _found: &mut Vec<String>) {}
-    /// A folder's journal begins, or begins again, with this memory.
+    /// The journal of a folder starts, or starts again, with this state.
     fn journal_started(&mut self, _folder: Uuid, _memory: &Local) {}
     fn folder_copied(&mut self, _folder: Uuid, _copy: Uuid) {}
-    /// The store goes on from an older copy of itself.
+    /// The store was restored from a backup.
     fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {}
     fn commit(&mut self, _commit: &Commit<'_>, _found: &mut Vec<String>) {}
-    /// Everybody was asked what they wait for, at rest.
+    /// The system rests, and `why` was requested for every entity.
     fn check_explanations(&mut self, _stuck: &StuckSystem<'_>, _found: &mut Vec<String>) {}
     fn at_rest(&mut self, _end: &FinalState<'_>, _found: &mut Vec<String>) {}
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub check: &'static str,
@@ -274,7 +277,7 @@ pub struct Violation {
 pub struct Checks {
     all: Vec<Box<dyn Check>>,
     done_records: DoneRecords,
-    /// Folders that may be behind the controller: made anew, copies, and those that were copied.
+    /// Folders that may be behind the controller: new folders, copies and their originals.
     behind: BTreeSet<Uuid>,
     pub violations: Vec<Violation>,
 }
@@ -377,13 +380,16 @@ impl Checks {
 
     fn event(&mut self, folder: Uuid, event: &Event) {
         match event {
-            Event::ReplicaTaken { replica } if self.behind.contains(&folder) => self.journal_started(folder, replica),
+            Event::ReplicaTaken { replica } if self.behind.contains(&folder) => {
+                self.journal_started(folder, replica)
+            }
             _ => {
                 if let Event::ReplicaTaken { replica } = event {
-                    let what = format!("{folder} lacks what the controller has: record {}", replica.sequence);
+                    let what =
+                        format!("{folder}: durable record {} is missing from the folder", replica.sequence);
                     self.violations.push(Violation { check: "durable-events", what });
                 }
-                if let Some(record) = self.done_records.take(folder, event) {
+                if let Some(record) = self.done_records.complete(folder, event) {
                     self.for_each(|check, found| check.record_done(folder, &record, found));
                 }
             }
@@ -412,7 +418,7 @@ impl Checks {
     }
 }
 
-/// `kind` and the rest of a document's key.
+/// The kind in a document's key, and the rest of the key.
 fn key_parts(key: &str) -> (&str, &str) {
     let (_, rest) = key.split_once('/').unwrap_or_default();
     rest.split_once('/').unwrap_or((rest, ""))

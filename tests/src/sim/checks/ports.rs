@@ -1,41 +1,42 @@
-//! Spec B.7: no two units of a machine have a port open at the same time.
+//! Two units on one machine never have the same port open at the same time (spec B.7).
 
-use super::{Check, Commit, place};
+use super::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Model, OpenPortsDoc};
 use state::terms::names::Uuid;
 use std::collections::BTreeSet;
 
-/// A restored store learns what units had opened since, whoever was given the port meanwhile.
+/// Nothing is checked after a restore: units report ports that they opened after the backup, which the restored
+/// store may have granted to other units.
 #[derive(Default)]
-pub struct Ports {
+pub struct PortConflicts {
     was_restored: bool,
 }
 
-/// First, last and protocol.
+/// The first port, the last port and the protocol of a range.
 fn range(text: &str) -> (u32, u32, &str) {
     let (numbers, protocol) = text.split_once('/').unwrap_or((text, ""));
     let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
     (first.parse().unwrap_or(0), last.parse().unwrap_or(0), protocol)
 }
 
-fn meet(a: &str, b: &str) -> bool {
+fn overlap(a: &str, b: &str) -> bool {
     let (a, b) = (range(a), range(b));
     a.2 == b.2 && a.0 <= b.1 && b.0 <= a.1
 }
 
-impl Check for Ports {
+impl Check for PortConflicts {
     fn name(&self) -> &'static str {
         "ports"
     }
 
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.was_restored = true;
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let opened = commit.changes.entries.iter().filter(|change| change.value.is_some());
-        let machines = opened.filter_map(|change| match place(&change.key) {
+        let machines = opened.filter_map(|change| match key_parts(&change.key) {
             ("ports-on", rest) => rest.split('/').next()?.parse().ok(),
             _ => None,
         });
@@ -46,9 +47,11 @@ impl Check for Ports {
                 for (_, other) in &all[at + 1..] {
                     let of = |doc: &OpenPortsDoc| doc.ports.values().flatten().cloned().collect::<Vec<_>>();
                     let (a, b) = (of(one), of(other));
-                    if a.iter().any(|a| b.iter().any(|b| meet(a, b))) {
+                    if a.iter().any(|a| b.iter().any(|b| overlap(a, b))) {
                         let (one, other) = (&one.unit, &other.unit);
-                        found.push(format!("{one} has {a:?} open and {other} {b:?}, on one machine"));
+                        found.push(format!(
+                            "{one} has {a:?} open and {other} has {b:?} open on the same machine"
+                        ));
                     }
                 }
             }

@@ -1,8 +1,9 @@
-//! F.3: a machine whose instance could not be made says why before anything more is tried for it; at rest every
-//! machine has its instance, recorded under the nonce it was made with and at its address, and no trouble is left; and
-//! restarts of everything make and take away none.
+//! A machine whose instance cannot be created reports the reason before the next attempt (F.3).
+//!
+//! At rest every machine has its instance, recorded with its nonce and address, and no provisioning error is left.
+//! Restarts alone neither create nor terminate instances.
 
-use super::{Check, Commit, End, Fact, InstanceEvent, place};
+use super::{Check, Commit, Fact, FinalState, InstanceEvent, key_parts};
 use crate::sim::provider::address;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ProvisioningErrorDoc, last_id};
@@ -12,13 +13,13 @@ use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub struct Provisioning {
-    /// Why the last try for a machine failed, until it is said.
-    unsaid: BTreeMap<Uuid, String>,
-    /// Machines with an instance: its nonce, and its number.
+    /// The reason why the last attempt for a machine failed, until it is reported.
+    unreported: BTreeMap<Uuid, String>,
+    /// Machines with an instance: its nonce and its number.
     there: BTreeMap<Uuid, (Uuid, u64)>,
     only_restarts: bool,
-    /// What was said last of each machine's trouble.
-    troubles: BTreeMap<Uuid, ProvisioningErrorDoc>,
+    /// The last reported provisioning error, by machine.
+    errors: BTreeMap<Uuid, ProvisioningErrorDoc>,
 }
 
 impl Check for Provisioning {
@@ -26,19 +27,21 @@ impl Check for Provisioning {
         "provisioning"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::OnlyRestarts => self.only_restarts = true,
-            // it died before it could say it, or nobody heard it
-            Fact::ProvisionerStarted => self.unsaid.clear(),
+            // the provisioner died before it reported the reason, or the report was lost
+            Fact::ProvisionerStarted => self.unreported.clear(),
             Fact::Instance { machine, nonce, what, number, .. } => {
                 if self.only_restarts {
-                    found.push(format!("only processes restart, and instance {number} is {what:?}"));
+                    found.push(format!("only processes restart, but instance {number}: {what:?}"));
                 }
                 if let (Some(reason), InstanceEvent::Made | InstanceEvent::Failed(_)) =
-                    (self.unsaid.remove(machine), what)
+                    (self.unreported.remove(machine), what)
                 {
-                    found.push(format!("machine {machine} is tried again, and nobody was told {reason:?}"));
+                    found.push(format!(
+                        "machine {machine}: a new attempt was made before {reason:?} was reported"
+                    ));
                 }
                 match what {
                     InstanceEvent::WasThere | InstanceEvent::Made => {
@@ -47,60 +50,63 @@ impl Check for Provisioning {
                     InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
                         self.there.remove(machine);
                     }
-                    InstanceEvent::Failed(reason) => drop(self.unsaid.insert(*machine, reason.clone())),
+                    InstanceEvent::Failed(reason) => drop(self.unreported.insert(*machine, reason.clone())),
                 }
             }
             _ => {}
         }
     }
 
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
-        self.troubles.clear();
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
+        self.errors.clear();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "machine-trouble")
+        for change in
+            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "machine-trouble")
         {
-            let machine = last_id(&change.key).expect("it is of a machine");
-            let trouble = change.value.as_ref();
-            let trouble = trouble.map(|text| text.parse::<ProvisioningErrorDoc>().expect("what was written"));
-            let before = self.troubles.remove(&machine);
-            if let Some(now) = &trouble {
+            let machine = last_id(&change.key).expect("the key ends in the id of a machine");
+            let error = change.value.as_ref();
+            let error = error.map(|text| text.parse::<ProvisioningErrorDoc>().expect("what was written"));
+            let before = self.errors.remove(&machine);
+            if let Some(now) = &error {
                 let again = before
                     .is_some_and(|before| before.failures >= now.failures && before.last_ms != now.last_ms);
                 if again && now.failures < 1_000 {
-                    found.push(format!("machine {machine} has failed again, and it is said: {now:?}"));
+                    found.push(format!(
+                        "machine {machine}: failed again, but the failures are not counted: {now:?}"
+                    ));
                 }
-                self.troubles.insert(machine, now.clone());
+                self.errors.insert(machine, now.clone());
             }
-            if self.unsaid.get(&machine) == trouble.map(|trouble| trouble.message).as_ref() {
-                self.unsaid.remove(&machine);
+            if self.unreported.get(&machine) == error.map(|error| error.message).as_ref() {
+                self.unreported.remove(&machine);
             }
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for (machine, reason) in &self.unsaid {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+        for (machine, reason) in &self.unreported {
             if read(end.reader, &end.model.machine(*machine)).is_some() {
-                found.push(format!("machine {machine} failed, and nobody was told {reason:?}"));
+                found.push(format!("machine {machine}: the failure was not reported: {reason:?}"));
             }
         }
         for (key, error) in read_all::<ProvisioningErrorDoc>(end.reader, &end.model.all(Kind::MachineTrouble))
         {
-            found.push(format!("{key} is still there: {error:?}"));
+            found.push(format!("{key} remains at rest: {error:?}"));
         }
         for (key, life) in read_all::<Life>(end.reader, &end.model.all(Kind::MachineLife)) {
-            let machine = last_id(&key).expect("it is of a machine");
+            let machine = last_id(&key).expect("the key ends in the id of a machine");
             let recorded = read(end.reader, &end.model.machine_instance(machine));
             let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| doc.nonce);
             let address = self.there.get(&machine).map(|(_, number)| address(*number));
             let known = read(end.reader, &end.model.machine(machine)).map(|doc| doc.address);
             if life == Life::Alive && address.is_some() && address != known {
-                found.push(format!("machine {machine} is at {address:?}, recorded is {known:?}"));
+                found.push(format!("machine {machine}: its address is {address:?}, recorded is {known:?}"));
             }
             let there = self.there.get(&machine).map(|(nonce, _)| *nonce);
             if life == Life::Alive && (there.is_none() || there != recorded) {
-                found.push(format!("machine {machine} has instance {there:?}, recorded is {recorded:?}"));
+                found.push(format!("machine {machine}: its instance is {there:?}, recorded is {recorded:?}"));
             }
         }
     }

@@ -1,8 +1,10 @@
-//! Design 7: absence is not death. A unit's folder goes only when the store says that it is Dead, or has its tombstone
-//! or its machine's (one removed by force takes all that is in it along); of a unit that a restored store has never
-//! heard of, also when the store had said so before.
+//! A unit's folder is deleted only on evidence that the unit is Dead: absence is not death (design 7).
+//!
+//! Evidence is the life Dead, the tombstone of the unit, or the tombstone of its machine, whose forced removal
+//! includes its units. If a restored store does not contain the unit, evidence from before the restore counts as
+//! well.
 
-use crate::sim::checks::{Check, Commit, Fact, place};
+use crate::sim::checks::{Check, Commit, Fact, key_parts};
 use state::documents::draft::read;
 use state::documents::keys::last_id;
 use state::terms::life::Life;
@@ -10,32 +12,35 @@ use state::terms::names::Uuid;
 use std::collections::BTreeSet;
 
 #[derive(Default)]
-pub struct Recalls {
-    /// Dead, or removed without that: a unit whose agent never attached has a tombstone at once (cargo sim 50423470).
+pub struct RecallEvidence {
+    /// Units that were Dead or had a tombstone. A unit whose agent never attached has a tombstone at once and
+    /// is never Dead (cargo sim 50423470).
     dead: BTreeSet<Uuid>,
 }
 
-impl Check for Recalls {
+impl Check for RecallEvidence {
     fn name(&self) -> &'static str {
-        "recalls"
+        "recall-evidence"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Recalled { unit, evidence: false, known } = fact else { return };
         if *known || !self.dead.contains(unit) {
-            found.push(format!("{unit} is taken away, and neither Dead nor a tombstone says so"));
+            found.push(format!(
+                "{unit}: its folder is deleted, but the unit is neither Dead nor has a tombstone"
+            ));
         }
     }
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
             let Some(unit) = last_id(&change.key) else { continue };
-            let said = match place(&change.key).0 {
+            let is_evidence = match key_parts(&change.key).0 {
                 "unit-life" => read(commit.reader, &commit.model.unit_life(unit)) == Some(Life::Dead),
                 "tombstone" => read(commit.reader, &commit.model.tombstone(unit)).is_some(),
                 _ => false,
             };
-            if said {
+            if is_evidence {
                 self.dead.insert(unit);
             }
         }

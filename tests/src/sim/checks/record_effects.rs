@@ -1,7 +1,8 @@
-//! I8, I9, I11 in the commit that applies a record: what the record writes is in the store from then on, and stays apart
-//! from what it does not write; an action has ended as it says; a unit that has failed is shown so.
+//! The commit that applies a record stores what the record writes and nothing else (I8, I9, I11).
+//!
+//! An action finishes with the outcome in the record, and a unit that failed is shown in error.
 
-use crate::sim::checks::{Check, Commit, Fact, place};
+use crate::sim::checks::{Check, Commit, Fact, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ReplicaDoc, last_id};
 use state::terms::names::Uuid;
@@ -13,20 +14,20 @@ use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A record where it was written down: these events, and which of them.
-type Made = (Arc<[Event]>, usize);
+/// A journaled record: the events that were stored together, and the index of the record.
+type JournaledRecord = (Arc<[Event]>, usize);
 
 #[derive(Default)]
 pub struct RecordEffects {
-    /// By unit and sequence; several where a folder was lost or copied.
-    made: BTreeMap<(Uuid, u64), Vec<Made>>,
-    /// What is open by the records that were applied.
+    /// The journaled records, by unit and sequence; several if a folder was lost or copied.
+    journaled: BTreeMap<(Uuid, u64), Vec<JournaledRecord>>,
+    /// The open ports of each unit according to the applied records.
     ports: BTreeMap<Uuid, Ports>,
 }
 
 impl RecordEffects {
     fn record(&self, unit: Uuid, replica: &ReplicaDoc) -> Option<&Record> {
-        let made = self.made.get(&(unit, replica.sequence))?;
+        let made = self.journaled.get(&(unit, replica.sequence))?;
         let mut records = made.iter().filter_map(|(events, at)| match &events[*at] {
             Event::Finished(record) => Some(record),
             _ => None,
@@ -38,15 +39,15 @@ impl RecordEffects {
     }
 }
 
-/// Opened first, then closed.
-fn open(ports: &mut Ports, writes: &PortWrites) {
-    for (endpoint, ranges) in &writes.open {
+/// Applies the port writes of a record: first the opened ranges, then the closed ones.
+fn apply_ports(ports: &mut Ports, writes: &PortWrites) {
+    for (endpoint, ranges) in &writes.apply_ports {
         ports.entry(endpoint.clone()).or_default().extend(ranges.iter().cloned());
     }
     for (endpoint, ranges) in &writes.close {
-        for (at, open) in ports.iter_mut() {
+        for (at, apply_ports) in ports.iter_mut() {
             if endpoint == ALL_ENDPOINTS || endpoint == at {
-                open.retain(|range| !ranges.contains(range));
+                apply_ports.retain(|range| !ranges.contains(range));
             }
         }
     }
@@ -57,15 +58,15 @@ fn is_action(record: &Record) -> bool {
     matches!(record.operation, Operation::Action { .. })
 }
 
-/// Its writes are to be there.
-fn publishes(record: &Record, replica: &ReplicaDoc) -> bool {
+/// Whether the writes of the record must be visible.
+fn writes_are_visible(record: &Record, replica: &ReplicaDoc) -> bool {
     let ended_well =
         if is_action(record) { record.outcome == Outcome::Ok } else { record.outcome.advances() };
     replica.refusal.is_none() && ended_well
 }
 
-/// The unit is in error once this was applied; none: it may be for what came before.
-fn fails(record: &Record, replica: &ReplicaDoc) -> Option<bool> {
+/// Whether the unit is in error after this record. `None`: this depends on earlier records.
+fn is_in_error_after(record: &Record, replica: &ReplicaDoc) -> Option<bool> {
     let refused = replica.refusal.is_some() && !matches!(record.operation, Operation::EnterScope { .. });
     match &record.operation {
         Operation::Action { .. } | Operation::Resync => None,
@@ -77,32 +78,33 @@ fn fails(record: &Record, replica: &ReplicaDoc) -> Option<bool> {
 
 impl Check for RecordEffects {
     fn name(&self) -> &'static str {
-        "applied"
+        "record-effects"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { of, events, .. } = fact else { return };
+    fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        let Fact::Recorded { unit, events, .. } = fact else { return };
         for (at, event) in events.iter().enumerate() {
             if let Event::Finished(record) = event {
-                self.made.entry((*of, record.sequence)).or_default().push((events.clone(), at));
+                self.journaled.entry((*unit, record.sequence)).or_default().push((events.clone(), at));
             }
         }
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let ports = read_all::<Ports>(reader, &model.all(Kind::Ports)).into_iter();
         self.ports = ports.filter_map(|(key, ports)| Some((last_id(&key)?, ports))).collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let (reader, model) = (commit.reader, commit.model);
-        let speaking = commit.changes.entries.iter().filter(|change| place(&change.key).0 == "replica");
-        for unit in speaking.filter_map(|change| last_id(&change.key)) {
+        let recording_units =
+            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "replica");
+        for unit in recording_units.filter_map(|change| last_id(&change.key)) {
             let Some(replica) = read(reader, &model.replica(unit)) else { continue };
             let Some(doc) = read(reader, &model.unit(unit)) else { continue };
             let Some(record) = self.record(unit, &replica).cloned() else { continue };
             let (name, sequence) = (&doc.name, record.sequence);
-            if publishes(&record, &replica) {
+            if writes_are_visible(&record, &replica) {
                 for (number, writes) in &record.writes.bags {
                     let known = replica.local.relations.get(number).map(|relation| relation.uuid);
                     let there = known.filter(|id| read(reader, &model.relation(*id)).is_some());
@@ -115,25 +117,26 @@ impl Check for RecordEffects {
                         };
                         if let Some((key, value)) = change.iter().find(|written| !stands(written)) {
                             let what = format!("record {sequence} of {name} sets {key} to {value:?}");
-                            found.push(format!("{what} in relation {number}, and {bag:?} is there"));
+                            found.push(format!("{what} in relation {number}, but the bag is {bag:?}"));
                         }
                     }
                 }
-                let kept = &replica.local.charm_state;
-                if record.writes.state.iter().any(|(key, value)| kept.get(key) != value.as_ref()) {
+                let stored = &replica.local.charm_state;
+                if record.writes.state.iter().any(|(key, value)| stored.get(key) != value.as_ref()) {
                     let written = &record.writes.state;
-                    found
-                        .push(format!("record {sequence} of {name} keeps {written:?}, and {kept:?} is kept"));
+                    found.push(format!(
+                        "record {sequence} of {name} writes state {written:?}, but {stored:?} is stored"
+                    ));
                 }
                 let ports = self.ports.entry(unit).or_default();
                 match &record.memory {
                     Some(memory) => *ports = memory.ports.clone(),
-                    None => open(ports, &record.writes.ports),
+                    None => apply_ports(ports, &record.writes.ports),
                 }
                 let there = read(reader, &model.ports(unit)).unwrap_or_default();
                 if there != *ports {
                     found.push(format!(
-                        "{name} has {ports:?} open after record {sequence}, {there:?} is there"
+                        "{name}: {ports:?} are open after record {sequence}, but {there:?} are stored"
                     ));
                 }
             }
@@ -142,13 +145,15 @@ impl Check for RecordEffects {
                 let number = (record.run, said.call);
                 let shown = read(reader, &model.unit_status(unit)).unwrap_or_default();
                 if shown.number < number || (shown.number == number && shown.message != *message) {
-                    found.push(format!("{name} says {message:?} in {number:?}, and {shown:?} is shown"));
+                    found.push(format!("{name}: reported {message:?} in {number:?}, but {shown:?} is shown"));
                 }
             }
             let shown = read(reader, &model.agent_status(unit)).unwrap_or_default();
-            if fails(&record, &replica).is_some_and(|fails| fails != (shown.status == "error")) {
+            if is_in_error_after(&record, &replica)
+                .is_some_and(|is_in_error| is_in_error != (shown.status == "error"))
+            {
                 let (operation, outcome) = (&record.operation, &record.outcome);
-                found.push(format!("{name}: {operation} ended {outcome:?}, and {shown:?} is shown"));
+                found.push(format!("{name}: {operation} finished with {outcome:?}, but {shown:?} is shown"));
             }
             if let Operation::Action { id, .. } = &record.operation {
                 let key = model.action(*id);
@@ -161,8 +166,9 @@ impl Check for RecordEffects {
                 let expected = if well { ActionStatus::Completed } else { ActionStatus::Failed };
                 if let Some(doc) = ended.filter(|doc| doc.status != expected) {
                     let (outcome, status) = (&record.outcome, &doc.status);
-                    found
-                        .push(format!("{name}: action {id} ended {outcome:?}, and is said to have {status}"));
+                    found.push(format!(
+                        "{name}: action {id} finished with {outcome:?}, but its status is {status}"
+                    ));
                 }
             }
         }

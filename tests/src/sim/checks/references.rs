@@ -1,23 +1,24 @@
-//! I21: what is new refers only to what is Alive; nobody enters a relation that is suspended, but whoever restates that
-//! it was in.
+//! A new document refers only to entities that are Alive, and no unit enters a suspended relation (I21).
+//!
+//! The exception is a resync, which reports that the unit was already in the relation.
 
-use super::{Check, Commit, Fact, place};
+use super::{Check, Commit, Fact, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, SuspendedDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// By key: lives as of the commit that is looked at; the reader may be further.
+/// Lives at the examined commit, by key of the document; the reader may be at a later revision.
 #[derive(Default)]
 pub struct References {
     lives: BTreeMap<String, Life>,
     suspended: BTreeSet<Uuid>,
-    /// By unit, the newest record that restates.
-    restating: BTreeMap<Uuid, u64>,
+    /// The newest resync, by unit.
+    resyncing: BTreeMap<Uuid, u64>,
 }
 
-/// Keys of the lives that a new document of this kind needs to be Alive.
+/// Keys of the lives that must be Alive when a document of this kind is created.
 fn needed(commit: &Commit<'_>, kind: &str, ids: &[Uuid]) -> Vec<String> {
     let model = commit.model;
     match (kind, ids) {
@@ -42,13 +43,13 @@ impl Check for References {
         "references"
     }
 
-    fn see(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::RecordReceived { unit, sequence, restates: true, .. } = fact {
-            self.restating.insert(*unit, *sequence);
+    fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
+        if let Fact::RecordReceived { unit, sequence, is_resync: true, .. } = fact {
+            self.resyncing.insert(*unit, *sequence);
         }
     }
 
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let kinds = [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife];
         self.lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(*kind))).collect();
         let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
@@ -56,7 +57,9 @@ impl Check for References {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0.ends_with("-life")) {
+        for change in
+            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0.ends_with("-life"))
+        {
             match &change.value {
                 Some(life) => {
                     let life = life.parse().expect("documents are what was written");
@@ -65,28 +68,28 @@ impl Check for References {
                 None => drop(self.lives.remove(&change.key)),
             }
         }
-        for change in commit.changes.entries.iter().filter(|c| place(&c.key).0 == "relation-suspended") {
-            let relation = last_id(&change.key).expect("it is of a relation");
+        for change in commit.changes.entries.iter().filter(|c| key_parts(&c.key).0 == "relation-suspended") {
+            let relation = last_id(&change.key).expect("the key ends in the id of a relation");
             match change.value {
                 Some(_) => drop(self.suspended.insert(relation)),
                 None => drop(self.suspended.remove(&relation)),
             }
         }
         for new in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
-            let (kind, rest) = place(&new.key);
+            let (kind, rest) = key_parts(&new.key);
             let ids: Vec<Uuid> = rest.split('/').filter_map(|part| part.parse().ok()).collect();
             let entered = (kind == "scope").then(|| ids.first().zip(ids.last())).flatten();
-            let restates = |unit: &Uuid| {
+            let resyncs = |unit: &Uuid| {
                 let applied = read(commit.reader, &commit.model.replica(*unit)).map_or(0, |r| r.sequence);
-                self.restating.get(unit).is_some_and(|sequence| *sequence >= applied)
+                self.resyncing.get(unit).is_some_and(|sequence| *sequence >= applied)
             };
-            if entered.is_some_and(|(relation, unit)| self.suspended.contains(relation) && !restates(unit)) {
-                found.push(format!("{} is new and the relation is suspended", new.key));
+            if entered.is_some_and(|(relation, unit)| self.suspended.contains(relation) && !resyncs(unit)) {
+                found.push(format!("{} was created while the relation is suspended", new.key));
             }
             for key in needed(commit, kind, &ids) {
                 let life = self.lives.get(&key);
                 if life != Some(&Life::Alive) {
-                    found.push(format!("{} is new and {key} is {life:?}", new.key));
+                    found.push(format!("{} was created while {key} is {life:?}", new.key));
                 }
             }
         }

@@ -1,7 +1,9 @@
-//! I2, I3: what one unit is told of one relation and of each unit in it; of one that departs also who it is that goes.
-//! Whoever is going has departed for all others, whatever its own agent does (spec E.2).
+//! Relation hooks of a unit follow the specified order, per relation and per remote unit (I2, I3).
+//!
+//! relation-departed also names the unit that departs. A unit that is being removed has departed for all other
+//! units, whatever its own agent does (spec E.2).
 
-use super::{Check, Commit, Fact, place};
+use super::{Check, Commit, Fact, key_parts};
 use crate::sim::checks::true_blockers::StuckSystem;
 use state::documents::draft::read;
 use state::documents::effective_life;
@@ -15,85 +17,88 @@ use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Default)]
-struct Relation {
-    /// A store that was restored counts its relations from lower: a number may name another one then.
+struct MemberHooks {
+    /// A restored store assigns relation numbers again, so a number may identify another relation.
     uuid: Uuid,
-    /// Between the units of one application.
-    peer: bool,
+    /// Whether it is a peer relation.
+    is_peer: bool,
     created: bool,
     broken: bool,
-    /// Joined units, and what changed delivered last.
+    /// Joined units, with the version that their last relation-changed delivered.
     members: BTreeMap<UnitName, Option<Version>>,
-    /// Which of its memberships each of them joined with.
+    /// The incarnation of the membership with which each of them joined.
     joined: BTreeMap<UnitName, u64>,
-    /// Of each application's settings, what changed delivered last.
+    /// The counter that the last relation-changed about each application delivered.
     applications: BTreeMap<String, u64>,
-    /// Its changed comes next.
-    owed: Option<UnitName>,
+    /// The unit whose relation-changed must run next.
+    pending_changed: Option<UnitName>,
 }
 
 #[derive(Default)]
 pub struct RelationHooks {
-    by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, Relation>>,
-    /// A store was restored: what it counts may be lower than what it counted before (I47).
-    restored: bool,
+    by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, MemberHooks>>,
+    /// The store was restored: its counters may be lower than before (I47).
+    was_restored: bool,
     /// Relations that were suspended at some time.
     suspended: BTreeSet<Uuid>,
-    /// By unit, the newest departed: who it is about, and who goes.
+    /// The newest relation-departed of each unit: its record, the remote unit and the departing unit.
     departed: BTreeMap<Uuid, (u64, UnitName, UnitName)>,
-    /// From which revision on a unit is not Alive by itself.
+    /// The revision from which a unit is no longer Alive by its own life.
     dying: BTreeMap<Uuid, u64>,
-    /// Units that are there, and whether they are Alive by themselves.
+    /// Existing units, and whether they are Alive by their own life.
     units: BTreeMap<Uuid, (UnitName, bool)>,
-    /// By folder, what failed and may be run again as it was.
+    /// Folders with a failed hook, which may run again unchanged.
     failed: BTreeSet<Uuid>,
 }
 
-impl Relation {
-    fn take(&mut self, event: &RelationEvent, restored: bool) -> Vec<&'static str> {
+impl MemberHooks {
+    fn apply(&mut self, event: &RelationEvent, restored: bool) -> Vec<&'static str> {
         let mut wrong = Vec::new();
         let mut hold = |holds: bool, what| {
             if !holds {
                 wrong.push(what);
             }
         };
-        hold(!self.broken, "nothing follows broken");
-        if let Some(owed) = &self.owed {
-            let paid = matches!(event, RelationEvent::Changed { unit, .. } if unit == owed);
-            hold(paid, "changed follows its joined directly");
+        hold(!self.broken, "no hook follows relation-broken");
+        if let Some(pending) = &self.pending_changed {
+            let is_expected = matches!(event, RelationEvent::Changed { unit, .. } if unit == pending);
+            hold(is_expected, "relation-changed follows its relation-joined directly");
         }
-        hold(self.created != matches!(event, RelationEvent::Created), "created comes first, and once");
+        hold(self.created != matches!(event, RelationEvent::Created), "relation-created runs first and once");
         match event {
             RelationEvent::Created => self.created = true,
             RelationEvent::Joined { unit, version } => {
                 self.joined.insert(unit.clone(), version.incarnation);
                 let known = self.members.insert(unit.clone(), None).is_some();
-                hold(!known, "a unit joins once");
-                self.owed = Some(unit.clone());
+                hold(!known, "relation-joined runs once per member");
+                self.pending_changed = Some(unit.clone());
             }
             RelationEvent::Changed { unit, version } => {
                 let joined = self.joined.get(unit).is_none_or(|joined| *joined == version.incarnation);
-                hold(joined, "who left and came back departs and joins");
+                hold(joined, "a member that left and rejoined departs and joins again");
                 let seen = self.members.insert(unit.clone(), Some(*version));
-                hold(seen.is_some(), "only joined units change");
+                hold(seen.is_some(), "relation-changed runs only for joined members");
                 let newer = restored || seen.flatten().is_none_or(|seen| seen < *version);
-                hold(newer, "each changed shows a newer version (I6)");
-                self.owed = None;
+                hold(newer, "each relation-changed delivers a newer version (I6)");
+                self.pending_changed = None;
             }
             RelationEvent::Departed { unit, .. } => {
                 let seen = self.members.remove(unit);
-                hold(seen.is_some_and(|seen| seen.is_some()), "only units that joined and changed depart");
+                hold(
+                    seen.is_some_and(|seen| seen.is_some()),
+                    "relation-departed runs only after relation-joined and relation-changed",
+                );
             }
             RelationEvent::Broken => {
-                hold(self.members.is_empty(), "all have departed before broken");
-                hold(!self.peer, "a peer relation never breaks");
+                hold(self.members.is_empty(), "all members depart before relation-broken");
+                hold(!self.is_peer, "relation-broken does not run for a peer relation");
                 self.broken = true;
             }
             RelationEvent::ApplicationChanged { application, counter } => {
                 let seen = self.applications.insert(application.clone(), *counter).unwrap_or(0);
                 hold(
                     restored || seen < *counter,
-                    "each changed shows newer settings of the application (I6)",
+                    "each relation-changed delivers newer application settings (I6)",
                 );
             }
         }
@@ -102,9 +107,9 @@ impl Relation {
 }
 
 impl RelationHooks {
-    /// A unit that is shown that it goes says so to itself of all who stay. What failed, or was interrupted, is run again
-    /// as it was.
-    fn departs(&self, folder: Uuid, unit: Uuid, run: &Run) -> Option<String> {
+    /// Reports a violation if a unit that knows of its own removal names the other unit as the departing one. A
+    /// hook that failed or was interrupted runs again unchanged.
+    fn wrong_departing_unit(&self, folder: Uuid, unit: Uuid, run: &Run) -> Option<String> {
         let Operation::Hook(Hook::Relation {
             event: RelationEvent::Departed { unit: other, departing }, ..
         }) = &run.operation
@@ -113,10 +118,10 @@ impl RelationHooks {
         };
         let first = run.attempt == 1 && run.episode.is_none() && !self.failed.contains(&folder);
         let first = first && !matches!(run.cause.as_str(), "interrupted" | "resolved");
-        let dying = self.dying.get(&unit).filter(|_| first && !self.restored)?;
+        let dying = self.dying.get(&unit).filter(|_| first && !self.was_restored)?;
         let shown = run.position.is_some_and(|position| position.revision >= *dying);
         (shown && other == departing)
-            .then(|| format!("{folder} is going, and tells itself that {other} departs from it"))
+            .then(|| format!("{folder}: the unit is being removed, but its relation-departed names {other} as the departing unit"))
     }
 }
 
@@ -125,32 +130,34 @@ impl Check for RelationHooks {
         "relations"
     }
 
-    fn done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
+    fn record_done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
         let relations = self.by_unit.entry(unit).or_default();
         match &record.operation {
-            Operation::EnterScope { relation, uuid, place, .. } => {
+            Operation::EnterScope { relation, uuid, local_endpoint, .. } => {
                 let known = relations.entry(*relation).or_default();
-                // what a restored store knows again begins again, and so does what was suspended
-                let again = self.restored || self.suspended.contains(uuid);
+                // a relation that a restored store recreated starts again, and so does one that was suspended
+                let again = self.was_restored || self.suspended.contains(uuid);
                 if known.uuid != *uuid || (known.broken && again) {
-                    *known = Relation { uuid: *uuid, ..Relation::default() };
+                    *known = MemberHooks { uuid: *uuid, ..MemberHooks::default() };
                 }
-                known.peer = place.peer;
+                known.is_peer = local_endpoint.peer;
             }
             Operation::LeaveScope { relation, .. }
                 if relations.get(relation).is_some_and(|known| known.created && !known.broken) =>
             {
-                found.push(format!("{unit}: relation {relation} is left without broken"));
+                found.push(format!("{unit}: leaves relation {relation} without relation-broken"));
             }
             Operation::SetDead => {
                 for (number, known) in relations.iter().filter(|(_, known)| !known.broken) {
                     if let Some((other, _)) = known.members.first_key_value() {
-                        found.push(format!("{unit} ends, and {other} has not departed in relation {number}"));
+                        found.push(format!(
+                            "{unit}: becomes Dead before {other} has departed in relation {number}"
+                        ));
                     }
                 }
             }
             Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
-                let wrong = relations.entry(*relation).or_default().take(event, self.restored);
+                let wrong = relations.entry(*relation).or_default().apply(event, self.was_restored);
                 found.extend(wrong.into_iter().map(|wrong| {
                     let about = event.remote_unit().map_or(String::new(), |remote| format!(" for {remote}"));
                     format!("{unit}: {}{about} in relation {relation}: {wrong}", hook.name())
@@ -160,21 +167,21 @@ impl Check for RelationHooks {
         }
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { folder, of, events } = fact else { return };
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
+        let Fact::Recorded { folder, unit, events } = fact else { return };
         for event in events.iter() {
             match event {
-                Event::Started(run) => found.extend(self.departs(*folder, *of, run)),
+                Event::Started(run) => found.extend(self.wrong_departing_unit(*folder, *unit, run)),
                 Event::Finished(record) => {
                     if let Operation::Hook(Hook::Relation {
-                        event: RelationEvent::Departed { unit, departing },
+                        event: RelationEvent::Departed { unit: remote, departing },
                         ..
                     }) = &record.operation
                     {
-                        let departed = (record.sequence, unit.clone(), departing.clone());
-                        self.departed.insert(*of, departed);
+                        let departed = (record.sequence, remote.clone(), departing.clone());
+                        self.departed.insert(*unit, departed);
                     }
-                    // an action is run beside a hook that failed, which stays what is run again
+                    // an action runs beside a failed hook, which is still the one to run again
                     let action = matches!(record.operation, Operation::Action { .. });
                     match record.outcome.advances() {
                         _ if action => {}
@@ -189,16 +196,16 @@ impl Check for RelationHooks {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|_| !self.restored) {
+        for change in commit.changes.entries.iter().filter(|_| !self.was_restored) {
             let Some(unit) = last_id(&change.key) else { continue };
-            if place(&change.key).0 == "unit-life" {
+            if key_parts(&change.key).0 == "unit-life" {
                 let life = read(commit.reader, &commit.model.unit_life(unit));
                 match read(commit.reader, &commit.model.unit(unit)) {
                     Some(doc) => drop(self.units.insert(unit, (doc.name, life == Some(Life::Alive)))),
                     None => drop(self.units.remove(&unit)),
                 }
             }
-            match place(&change.key).0 {
+            match key_parts(&change.key).0 {
                 "unit-life" if read(commit.reader, &commit.model.unit_life(unit)) != Some(Life::Alive) => {
                     self.dying.entry(unit).or_insert(commit.changes.revision);
                 }
@@ -208,65 +215,71 @@ impl Check for RelationHooks {
                     let Some((_, other, departing)) = departed else { continue };
                     let life = effective_life::unit_life(&mut { commit.reader }, commit.model, unit);
                     if other != departing && life == Some(Life::Alive) {
-                        found.push(format!("{departing} departs from {other}, it is said, and is Alive"));
+                        found
+                            .push(format!("{departing} is reported as departing from {other}, but is Alive"));
                     }
                 }
                 _ => {}
             }
         }
-        let suspended = commit.changes.entries.iter().filter(|c| place(&c.key).0 == "relation-suspended");
+        let suspended = commit.changes.entries.iter().filter(|c| key_parts(&c.key).0 == "relation-suspended");
         self.suspended.extend(suspended.filter_map(|change| last_id(&change.key)));
     }
 
-    /// At rest, with obstacles standing: only whom one of them holds may still know somebody who is going.
-    fn explain(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
-        let held = |id: Uuid| stuck.standing.iter().any(|obstacle| obstacle.concerned() == Some(id));
-        let going: BTreeSet<&UnitName> =
+    /// The system rests with obstacles in place: only a unit that is obstructed itself may still have a member
+    /// that is being removed.
+    fn check_explanations(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
+        let is_obstructed = |id: Uuid| stuck.standing.iter().any(|obstacle| obstacle.concerned() == Some(id));
+        let dying: BTreeSet<&UnitName> =
             self.units.values().filter(|(_, alive)| !alive).map(|(name, _)| name).collect();
         let alive = |id: &Uuid| self.units.get(id).is_some_and(|(_, alive)| *alive);
-        let told = stuck.agents.iter().filter(|agent| alive(&agent.unit) && !held(agent.unit));
-        for agent in told.filter(|_| !self.restored) {
+        let informed = stuck.agents.iter().filter(|agent| alive(&agent.unit) && !is_obstructed(agent.unit));
+        for agent in informed.filter(|_| !self.was_restored) {
             for (number, relation) in &agent.local.relations {
-                if let Some(other) = relation.members.keys().find(|other| going.contains(other)) {
+                if let Some(other) = relation.members.keys().find(|other| dying.contains(other)) {
                     let name = &agent.name;
-                    found.push(format!("{name} has not heard that {other} is going, in relation {number}"));
+                    found.push(format!(
+                        "{name}: still has member {other}, which is being removed, in relation {number}"
+                    ));
                 }
             }
         }
     }
 
-    fn begin(&mut self, unit: Uuid, memory: &Local) {
+    fn journal_started(&mut self, unit: Uuid, memory: &Local) {
         let known = memory.relations.iter().map(|(number, local)| {
-            let owed = local.pending_changed.clone();
-            let seen = |name: &UnitName, version: Version| (Some(name) != owed.as_ref()).then_some(version);
+            let pending_changed = local.pending_changed.clone();
+            let seen = |name: &UnitName, version: Version| {
+                (Some(name) != pending_changed.as_ref()).then_some(version)
+            };
             let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));
             let joined = local.members.iter().map(|(name, version)| (name.clone(), version.incarnation));
-            let relation = Relation {
+            let relation = MemberHooks {
                 joined: joined.collect(),
                 uuid: local.uuid,
-                peer: local.place.peer,
-                created: local.created && !local.place.implicit,
+                is_peer: local.local_endpoint.peer,
+                created: local.created && !local.local_endpoint.implicit,
                 broken: false,
                 members: members.collect(),
                 applications: local.applications.clone(),
-                owed: owed.clone(),
+                pending_changed: pending_changed.clone(),
             };
             (*number, relation)
         });
         self.by_unit.insert(unit, known.collect());
     }
 
-    fn copy(&mut self, from: Uuid, to: Uuid) {
+    fn folder_copied(&mut self, from: Uuid, to: Uuid) {
         if let Some(relations) = self.by_unit.get(&from).cloned() {
             self.by_unit.insert(to, relations);
         }
     }
 
-    fn restored(
+    fn store_restored(
         &mut self,
         _reader: &dyn state::documents::draft::Reader,
         _model: state::documents::keys::Model,
     ) {
-        self.restored = true;
+        self.was_restored = true;
     }
 }

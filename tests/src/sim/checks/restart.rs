@@ -1,4 +1,4 @@
-//! I15: restarts with nothing changed run nothing.
+//! Restarts with nothing changed run no hook (I15).
 
 use super::{Check, Fact};
 use state::unit::local::Event;
@@ -13,13 +13,13 @@ impl Check for Restart {
         "restart"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::OnlyRestarts => self.only_restarts = true,
             Fact::Recorded { folder: unit, events, .. } if self.only_restarts => {
                 for event in events.iter() {
                     if let Event::Started(run) = event {
-                        found.push(format!("{unit}: a restart runs {} ({})", run.operation, run.cause));
+                        found.push(format!("{unit}: runs {} ({}) after a restart", run.operation, run.cause));
                     }
                 }
             }

@@ -1,5 +1,7 @@
-//! I4, I12, I51: one hook at a time, under the machine's lock; whatever was begun ends, or is begun again as it was,
-//! before anything else; and a record says that something ran only if it did.
+//! Hooks run one at a time under the machine's lock, and every started run finishes or is repeated first (I4, I12,
+//! I51).
+//!
+//! A record reports that a hook ran only if it ran.
 
 use crate::sim::checks::{Check, Fact};
 use state::terms::names::Uuid;
@@ -12,52 +14,57 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct RunIntervals {
     running: BTreeMap<Uuid, u64>,
-    begun: BTreeMap<Uuid, Run>,
-    /// The last run that has ended.
-    ended: BTreeMap<Uuid, u64>,
+    open_runs: BTreeMap<Uuid, Run>,
+    /// The number of the last finished run, by folder.
+    finished_runs: BTreeMap<Uuid, u64>,
 }
 
 impl RunIntervals {
     fn event(&mut self, unit: Uuid, event: &Event) -> Option<String> {
         match event {
             Event::Started(run) => {
-                let open = self.begun.insert(unit, run.clone())?;
+                let open = self.open_runs.insert(unit, run.clone())?;
                 let again = open.operation.is_same_as(&run.operation)
                     && run.attempt == open.attempt + 1
                     && run.attempt <= INTERRUPTIONS_MAX;
-                (!again && !gone_with_its_relation(&open, run)).then(|| {
+                (!again && !relation_is_gone(&open, run)).then(|| {
                     format!(
-                        "{unit}: run {} of {} was begun and has no end, and {} (attempt {}) begins",
+                        "{unit}: run {} of {} has not finished, but {} (attempt {}) starts",
                         open.number, open.operation, run.operation, run.attempt
                     )
                 })
             }
             Event::Finished(record) if record.operation != Operation::Resync => {
-                let ended = self.ended.insert(unit, record.run);
-                if ended.is_some_and(|ended| ended >= record.run) {
-                    return Some(format!("{unit}: run {} ends after run {ended:?} has ended", record.run));
+                let last = self.finished_runs.insert(unit, record.run);
+                if last.is_some_and(|last| last >= record.run) {
+                    return Some(format!(
+                        "{unit}: run {} finishes after run {last:?} has finished",
+                        record.run
+                    ));
                 }
-                let open = self.begun.remove(&unit);
+                let open = self.open_runs.remove(&unit);
                 let ran = matches!(record.outcome, Outcome::Ok | Outcome::Missing);
                 match open {
                     Some(open) if open.number != record.run => {
-                        Some(format!("{unit}: run {} ends while run {} is open", record.run, open.number))
+                        Some(format!("{unit}: run {} finishes while run {} is open", record.run, open.number))
                     }
                     None if ran && record.operation.runs_charm() => {
                         let (sequence, operation) = (record.sequence, &record.operation);
-                        Some(format!("{unit}: record {sequence} is of a run of {operation} that never began"))
+                        Some(format!(
+                            "{unit}: record {sequence} reports a run of {operation} that never started"
+                        ))
                     }
                     Some(_) | None => None,
                 }
             }
             Event::RebootRequested(_) => {
-                // it asked to be ended, and begins anew after the boot
-                self.begun.get_mut(&unit)?.attempt = 0;
+                // the hook requested a reboot and starts again after the boot
+                self.open_runs.get_mut(&unit)?.attempt = 0;
                 None
             }
             Event::ReplicaTaken { .. } => {
-                self.begun.remove(&unit);
-                self.ended.remove(&unit);
+                self.open_runs.remove(&unit);
+                self.finished_runs.remove(&unit);
                 None
             }
             _ => None,
@@ -65,9 +72,9 @@ impl RunIntervals {
     }
 }
 
-/// A joined that was interrupted is not begun again when its relation has gone: nobody joined, on to the departed of
-/// others and to broken (H.115).
-fn gone_with_its_relation(open: &Run, next: &Run) -> bool {
+/// Whether an interrupted relation-joined is not repeated because its relation is gone: the unit continues with
+/// the departed hooks of the other members and with relation-broken (H.115).
+fn relation_is_gone(open: &Run, next: &Run) -> bool {
     use Hook::Relation;
     match (&open.operation, &next.operation) {
         (
@@ -80,19 +87,19 @@ fn gone_with_its_relation(open: &Run, next: &Run) -> bool {
 
 impl Check for RunIntervals {
     fn name(&self) -> &'static str {
-        "intervals"
+        "run-intervals"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::HookStarted { folder: unit, run, locked } => {
                 if let Some(other) = self.running.insert(*unit, *run) {
                     found.push(format!(
-                        "{unit}: the hook of run {run} begins while that of run {other} lives"
+                        "{unit}: the hook of run {run} starts while the hook of run {other} is running"
                     ));
                 }
                 if !locked {
-                    found.push(format!("{unit}: the hook of run {run} begins without the machine's lock"));
+                    found.push(format!("{unit}: the hook of run {run} starts without the machine's lock"));
                 }
             }
             Fact::HookEnded { folder: unit, run } if self.running.get(unit) == Some(run) => {
@@ -102,15 +109,15 @@ impl Check for RunIntervals {
                 found.extend(events.iter().filter_map(|event| self.event(*unit, event)));
             }
             Fact::JournalStarted { folder, local } => {
-                self.begun.remove(folder);
-                self.ended.remove(folder);
+                self.open_runs.remove(folder);
+                self.finished_runs.remove(folder);
                 if let Step::Started(run) = &local.step {
-                    self.begun.insert(*folder, run.clone());
+                    self.open_runs.insert(*folder, run.clone());
                 }
             }
             Fact::Copied { folder, copy } => {
-                if let Some(run) = self.begun.get(folder).cloned() {
-                    self.begun.insert(*copy, run);
+                if let Some(run) = self.open_runs.get(folder).cloned() {
+                    self.open_runs.insert(*copy, run);
                 }
             }
             _ => {}

@@ -1,4 +1,5 @@
-//! I45: committed transactions, one after the other in the order of their revisions, each find what they read.
+//! Committed transactions, replayed one by one in the order of their revisions, read what they read originally
+//! (I45).
 
 use crate::sim::checks::{Check, FinalState};
 use controller::store::memory;
@@ -13,7 +14,7 @@ impl Check for Serializable {
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         if let Err((revision, conflict)) = memory::replay(end.recorded) {
-            found.push(format!("revision {revision} read what was not there: {}", conflict.0));
+            found.push(format!("revision {revision} is not serializable: {}", conflict.0));
         }
     }
 }

@@ -1,16 +1,17 @@
-//! I5, I13: what a hook reads stays as it read it first, but for what it has written itself; and nobody is a member
-//! without its initial settings.
+//! What a hook reads does not change while it runs, except by its own writes (I5).
+//!
+//! No unit is visible as a member without its initial settings (I13).
 
 use crate::sim::checks::{Check, Fact};
 use crate::sim::script::SETTINGS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
-/// Of the last run of each folder, what it knows.
+/// The values that the last run of each folder has read or written.
 #[derive(Default)]
-pub struct Snapshot(BTreeMap<Uuid, (u64, BTreeMap<String, String>)>);
+pub struct StableReads(BTreeMap<Uuid, (u64, BTreeMap<String, String>)>);
 
-impl Snapshot {
+impl StableReads {
     fn known(&mut self, folder: Uuid, run: u64) -> &mut BTreeMap<String, String> {
         let known = self.0.entry(folder).or_default();
         if known.0 != run {
@@ -20,25 +21,27 @@ impl Snapshot {
     }
 }
 
-impl Check for Snapshot {
+impl Check for StableReads {
     fn name(&self) -> &'static str {
-        "snapshot"
+        "stable-reads"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
-            // a folder that was lost counts its runs anew
+            // a folder that was lost numbers its runs from 1 again
             Fact::HookStarted { folder, .. } => drop(self.0.remove(folder)),
             Fact::HookWrote { folder, run, what, text } => {
                 self.known(*folder, *run).insert(what.clone(), text.clone());
             }
             Fact::HookRead { folder, run, what, text } => {
                 if what.starts_with(SETTINGS) && !text.contains("private-address") {
-                    found.push(format!("{folder}: run {run} reads {what}: no address in {text:?}"));
+                    found.push(format!("{folder}: run {run} reads {what} without an address: {text:?}"));
                 }
                 let known = self.known(*folder, *run).entry(what.clone()).or_insert_with(|| text.clone());
                 if known != text {
-                    found.push(format!("{folder}: run {run} reads {what}: {text:?}, and knew {known:?}"));
+                    found.push(format!(
+                        "{folder}: run {run} reads {what}: {text:?}, but read {known:?} before"
+                    ));
                 }
             }
             _ => {}

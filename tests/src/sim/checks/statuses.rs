@@ -1,33 +1,34 @@
-//! Design 4: what a charm says is told, whatever becomes of the run that said it, and of statuses the last stands: one
-//! that comes late, or twice, changes nothing.
+//! Every status report and log line of a charm reaches the controller, whatever the outcome of its run (design 4).
+//!
+//! The last status wins: a report that arrives late or twice changes nothing.
 
-use super::{Check, Commit, End, Fact, place};
+use super::{Check, Commit, Fact, FinalState, key_parts};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Model, last_id};
 use state::terms::names::Uuid;
 use state::unit::hook::ReportContent;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
-use state::unit::record::{Outcome, Record, Said};
+use state::unit::record::{Outcome, Record, RunReport};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of the runs of a unit and the calls of a run.
+/// Number of a report: the run of the unit and the call in the run.
 type Number = (u64, u32);
 
 #[derive(Default)]
-pub struct Statuses {
-    /// Of each folder the last status that is on its disk.
+pub struct StatusDelivery {
+    /// The last durable status, by folder.
     said: BTreeMap<Uuid, (Number, String)>,
-    /// Of each folder the log lines that are on its disk.
+    /// The durable log lines, by folder.
     lines: BTreeMap<Uuid, BTreeSet<Number>>,
-    /// Of each unit what is shown.
+    /// The number of the shown status, by unit.
     shown: BTreeMap<Uuid, Number>,
-    /// Of each folder the last run of which a tool was answered that said how the workload is, and that.
-    heard: BTreeMap<Uuid, (u64, String)>,
+    /// The last run in which status-set returned, and its message, by folder.
+    answered_statuses: BTreeMap<Uuid, (u64, String)>,
 }
 
-/// Its process ended by itself.
-fn ran(outcome: &Outcome) -> bool {
+/// Whether the process of the hook exited by itself.
+fn exited_by_itself(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Ok => true,
         Outcome::Failed { reason, .. } => {
@@ -37,9 +38,9 @@ fn ran(outcome: &Outcome) -> bool {
     }
 }
 
-impl Statuses {
-    fn take(&mut self, folder: Uuid, run: u64, said: &[Said]) {
-        for Said { call, what, .. } in said {
+impl StatusDelivery {
+    fn record(&mut self, folder: Uuid, run: u64, said: &[RunReport]) {
+        for RunReport { call, what, .. } in said {
             match what {
                 ReportContent::UnitStatus { message, .. } => {
                     self.said.insert(folder, ((run, *call), message.clone()));
@@ -51,84 +52,87 @@ impl Statuses {
     }
 }
 
-impl Check for Statuses {
+impl Check for StatusDelivery {
     fn name(&self) -> &'static str {
         "statuses"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         if let Fact::HookSetStatus { folder, run, message } = fact {
-            self.heard.insert(*folder, (*run, message.clone()));
+            self.answered_statuses.insert(*folder, (*run, message.clone()));
         }
         let Fact::Recorded { folder, events, .. } = fact else { return };
         for event in events.iter() {
-            // a folder that was lost counts its runs anew
+            // a folder that was lost numbers its runs from 1 again
             if matches!(event, Event::Started(_)) {
-                self.heard.remove(folder);
+                self.answered_statuses.remove(folder);
             }
             if let Event::Finished(record) = event
-                && let Some((run, message)) = self.heard.get(folder)
+                && let Some((run, message)) = self.answered_statuses.get(folder)
                 && *run == record.run
                 && record.operation.runs_charm()
-                && ran(&record.outcome)
+                && exited_by_itself(&record.outcome)
             {
-                let tells = |said: &Said| matches!(&said.what, ReportContent::UnitStatus { message: told, .. } if told == message);
-                if !record.said.iter().any(tells) {
-                    found.push(format!("{folder}: run {run} has said {message:?}, and its record does not"));
+                let is_reported = |said: &RunReport| matches!(&said.what, ReportContent::UnitStatus { message: told, .. } if told == message);
+                if !record.said.iter().any(is_reported) {
+                    found.push(format!(
+                        "{folder}: run {run} has set status {message:?}, but its record does not report it"
+                    ));
                 }
             }
-            if let Event::UnrecordedReport(unheard) = event {
-                self.take(*folder, unheard.run, &unheard.said);
+            if let Event::UnrecordedReport(unrecorded) = event {
+                self.record(*folder, unrecorded.run, &unrecorded.said);
             }
         }
     }
 
-    fn done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
-        // what unsent records had in them is not said again, but for the last status
+    fn record_done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
+        // a resync does not repeat the reports of unsent records, except the last status
         if record.operation == Operation::Resync {
             self.lines.remove(&folder);
             let memory = record.memory.as_ref().and_then(|memory| memory.status.clone());
             let last = memory.map(|(_, message)| (folder, ((record.run, u32::MAX), message)));
             self.said.extend(last);
         }
-        self.take(folder, record.run, &record.said);
+        self.record(folder, record.run, &record.said);
     }
 
-    fn begin(&mut self, folder: Uuid, _memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, _memory: &Local) {
         self.said.remove(&folder);
         self.lines.remove(&folder);
     }
 
-    /// What was told went with the store; whoever restates says its last word again. Counted anew from what is said next.
-    fn restored(&mut self, _reader: &dyn Reader, _model: Model) {
+    /// Earlier reports are lost with the store, except the last status, which a resync reports again.
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
         self.said.clear();
         self.lines.clear();
         self.shown.clear();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| place(&change.key).0 == "unit-status") {
+        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "unit-status")
+        {
             let Some(unit) = last_id(&change.key) else { continue };
             let shown = read(commit.reader, &commit.model.unit_status(unit)).map(|status| status.number);
             let before = self.shown.insert(unit, shown.unwrap_or_default()).unwrap_or_default();
             if shown.is_some_and(|shown| shown < before) {
-                found.push(format!("{unit}: status {shown:?} stands over {before:?}"));
+                found.push(format!("{unit}: status {shown:?} replaced the newer status {before:?}"));
             }
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
             for (run, call) in self.lines.get(&agent.folder).into_iter().flatten() {
                 if read(end.reader, &end.model.log(agent.unit, *run, *call)).is_none() {
-                    found.push(format!("{}: line {call} of run {run} is not in the log", agent.name));
+                    found.push(format!("{}: log line {call} of run {run} is not in the log", agent.name));
                 }
             }
             let Some((number, message)) = self.said.get(&agent.folder) else { continue };
             let shown = read(end.reader, &end.model.unit_status(agent.unit)).unwrap_or_default();
             if shown.number < *number || (shown.number == *number && shown.message != *message) {
                 let name = &agent.name;
-                found.push(format!("{name} said {message:?} in {number:?}, and {shown:?} is shown"));
+                found.push(format!("{name}: reported {message:?} in {number:?}, but {shown:?} is shown"));
             }
         }
     }

@@ -1,7 +1,9 @@
-//! The teardown budget (spec A.7: opt-in): where it is what made a unit forced, the controller acts in the place of the
-//! unit's agent only while the model has a budget, and not before the unit was Dying for as long as that is.
+//! A removal is forced by the teardown budget only after the budget has passed (spec A.7: opt-in).
+//!
+//! If the budget is what forces a unit, the controller acts in place of its agent only while the model has a
+//! budget, and not before the unit was Dying for that long.
 
-use crate::sim::checks::{Check, Commit, place};
+use crate::sim::checks::{Check, Commit, key_parts};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
@@ -11,34 +13,35 @@ use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct Budget {
-    /// As it is set, not as the product takes it to be.
+pub struct TeardownBudget {
+    /// The budget in the model configuration, not what the product makes of it.
     budget_ms: Option<i64>,
-    /// Units that the budget has marked, by the time written down then: what goes with another has its time.
+    /// Units that the budget forces, with the stored start time. A removal that is part of another has the time
+    /// of that one.
     marked: BTreeMap<Uuid, i64>,
-    /// When each of these times was written first, in virtual time.
+    /// The virtual time at which each of these times was first stored.
     since: BTreeMap<i64, u64>,
-    /// Of the last commit.
+    /// The virtual time of the last commit.
     now_ms: u64,
-    /// Units the controller has begun to act for.
+    /// Units that the controller has started to act for.
     acted: BTreeSet<Uuid>,
 }
 
-fn set(config: &BTreeMap<String, Value>) -> Option<i64> {
+fn configured_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
     config.get("teardown-budget").and_then(|_| model::teardown_budget_ms(config))
 }
 
-impl Check for Budget {
+impl Check for TeardownBudget {
     fn name(&self) -> &'static str {
-        "budget"
+        "teardown-budget"
     }
 
-    /// Waits that are in the copy go on from what is written down of them.
-    fn restored(&mut self, reader: &dyn Reader, model: Model) {
+    /// Waits in the backup continue from their stored times.
+    fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let config = read(reader, &model.model_config()).unwrap_or_default();
-        self.budget_ms = set(&config);
+        self.budget_ms = configured_budget_ms(&config);
         let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced)).into_iter();
-        let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::Budget);
+        let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::TeardownBudget);
         self.marked.clear();
         self.since.clear();
         for (key, forced) in marked {
@@ -53,23 +56,23 @@ impl Check for Budget {
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         self.now_ms = commit.now_ms;
         for change in commit.changes.entries.iter() {
-            let kind = place(&change.key).0;
+            let kind = key_parts(&change.key).0;
             let value = change.value.as_ref();
             if change.key == commit.model.model_config().text() {
                 let config = value.map(|text| text.parse().expect("documents are what was written"));
-                self.budget_ms = set(&config.unwrap_or_default());
+                self.budget_ms = configured_budget_ms(&config.unwrap_or_default());
             }
             let Some(id) = last_id(&change.key) else { continue };
             if kind == "forced" {
                 let forced: Option<ForcedDoc> =
                     value.map(|text| text.parse().expect("documents are what was written"));
-                match forced.filter(|forced| forced.by == ForcedBy::Budget) {
+                match forced.filter(|forced| forced.by == ForcedBy::TeardownBudget) {
                     Some(forced) => {
                         self.since.entry(forced.since_ms).or_insert(commit.now_ms);
                         let is_new = self.marked.insert(id, forced.since_ms).is_none();
                         let life = effective_life::unit_life(&mut { commit.reader }, commit.model, id);
                         if is_new && life.is_some_and(|life| life.is_alive()) {
-                            found.push(format!("{id} is on the teardown budget, and Alive"));
+                            found.push(format!("{id}: is forced by the teardown budget while Alive"));
                         }
                     }
                     None => drop(self.marked.remove(&id)),
@@ -80,24 +83,24 @@ impl Check for Budget {
                     value.map(|text| text.parse().expect("documents are what was written"));
                 let fenced = session.is_some_and(|session| session.epoch > 0 && session.nonce == Uuid(0));
                 if fenced && self.acted.insert(id) {
-                    self.acts_for(id, commit.now_ms, found);
+                    self.check_wait(id, commit.now_ms, found);
                 }
             }
         }
     }
 }
 
-impl Budget {
-    fn acts_for(&self, unit: Uuid, now_ms: u64, found: &mut Vec<String>) {
+impl TeardownBudget {
+    fn check_wait(&self, unit: Uuid, now_ms: u64, found: &mut Vec<String>) {
         let Some(since_ms) = self.marked.get(&unit) else { return };
         let Some(budget_ms) = self.budget_ms else {
-            found.push(format!("{unit} is forced by a teardown budget that is not set"));
+            found.push(format!("{unit}: is forced by a teardown budget that is not set"));
             return;
         };
         let passed_ms = now_ms - self.since.get(since_ms).copied().unwrap_or(now_ms);
         if passed_ms < budget_ms.unsigned_abs() {
             found.push(format!(
-                "{unit} is forced after {passed_ms} ms of a teardown budget of {budget_ms} ms"
+                "{unit}: is forced after {passed_ms} ms of a teardown budget of {budget_ms} ms"
             ));
         }
     }

@@ -1,9 +1,9 @@
-//! I52: whatever is on its way out and does not go says at least one cause, and each cause is true: it leads to an
-//! obstacle that stands, and taking that one away gives progress.
+//! Whatever is Dying and cannot finish has at least one blocker, and every blocker is true (I52).
 //!
-//! A cause leads to an obstacle when its owner is what the obstacle holds, or a unit or machine of whose own causes one
-//! leads there. So one that names somebody whom nothing holds is false, and so is a circle. What is asked and names
-//! itself is to be held itself.
+//! A blocker is true if it leads to an obstacle that is in place, and removing that obstacle makes progress. A
+//! blocker leads to an obstacle if the actor it names is the one that the obstacle obstructs, or is a unit or
+//! machine one of whose own blockers leads there. So a blocker that names an unobstructed actor is false, and so is
+//! a circle. An entity that names itself must be obstructed itself.
 
 use crate::sim::checks::{Agent, Check};
 use api::Why;
@@ -13,23 +13,23 @@ use state::terms::names::{RelationNumber, UnitName, Uuid};
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
-/// What keeps something from going on.
+/// Something that obstructs a removal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// Every hook of this unit.
+    /// Every hook of this unit fails.
     HooksFail(Uuid, UnitName),
-    /// The agent of this unit.
+    /// The agent of this unit is stopped.
     AgentIsDown(Uuid, UnitName),
     MachineAgentIsDown(Uuid, String),
     ProvisionerIsDown,
-    /// This relation is suspended, and nobody resumes it.
+    /// This relation is suspended, and no operator resumes it.
     Suspended(RelationNumber),
-    /// This subordinate has no unit, since nobody integrates it with what has some.
+    /// This subordinate has no unit, because it is not integrated with an application that has units.
     Unrelated(String),
 }
 
 impl Obstacle {
-    /// The unit or machine that it holds: no two hold the same.
+    /// The unit or machine that it obstructs. At most one obstacle obstructs each.
     pub fn concerned(&self) -> Option<Uuid> {
         match self {
             Obstacle::HooksFail(id, _)
@@ -39,13 +39,13 @@ impl Obstacle {
         }
     }
 
-    /// It makes this unit's hooks fail.
-    pub fn fails(&self, name: &UnitName) -> bool {
+    /// Whether it makes the hooks of this unit fail.
+    pub fn fails_hooks_of(&self, name: &UnitName) -> bool {
         matches!(self, Obstacle::HooksFail(_, unit) if unit == name)
     }
 
-    /// This cause names it.
-    fn is(&self, cause: &Cause) -> bool {
+    /// Whether this blocker names the obstacle.
+    fn is_named_by(&self, cause: &Cause) -> bool {
         match self {
             Obstacle::HooksFail(_, unit) => {
                 cause.actor == Actor::Charm && cause.entity == Entity::Unit(unit.clone())
@@ -67,29 +67,30 @@ impl Obstacle {
     }
 }
 
-/// The answer of `why` for an entity. None: it was refused.
-pub struct Answer {
+/// The answer of `why` for an entity.
+pub struct WhyAnswer {
     pub entity: Entity,
-    /// As the documents have it.
+    /// Its life according to the documents.
     pub life: Life,
+    /// `None`: the request was refused.
     pub why: Option<Why>,
 }
 
-impl Answer {
+impl WhyAnswer {
     fn causes(&self) -> &[Cause] {
         self.why.as_ref().map_or(&[], |why| &why.causes)
     }
 }
 
-impl Display for Answer {
+impl Display for WhyAnswer {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         write!(to, "{} is {}:", self.entity, self.life)?;
-        self.causes().iter().try_for_each(|cause| write!(to, " {};", told(cause)))
+        self.causes().iter().try_for_each(|cause| write!(to, " {};", blocker_text(cause)))
     }
 }
 
-fn told(cause: &Cause) -> String {
-    // a time that passes is no progress
+fn blocker_text(cause: &Cause) -> String {
+    // passing time is not progress
     let duty = match cause.duty.clone() {
         Duty::ForceRemoval { start_budget_timer, .. } => {
             Duty::ForceRemoval { start_budget_timer, wait_left_ms: None }
@@ -101,28 +102,28 @@ fn told(cause: &Cause) -> String {
     format!("{} waits for {:?} to do {duty:?}", cause.entity, cause.actor)
 }
 
-/// Everybody's answers, at rest. Who is not on the way out need not wait for anything, unless its agent is down; what it
-/// says is to be true all the same.
+/// The answers of all entities at rest. An entity that is Alive needs no blocker unless its agent is down, but
+/// the blockers that it reports must be true.
 pub struct StuckSystem<'a> {
-    /// Obstacles that stand.
+    /// The obstacles in place.
     pub standing: &'a [Obstacle],
-    /// The one that was taken away since the last time.
-    pub gone: Option<&'a Obstacle>,
-    pub answers: &'a [Answer],
+    /// The obstacle that was removed since the last answers.
+    pub removed: Option<&'a Obstacle>,
+    pub answers: &'a [WhyAnswer],
     pub agents: &'a [Agent],
 }
 
 impl StuckSystem<'_> {
-    fn answer(&self, entity: &Entity) -> Option<&Answer> {
+    fn answer(&self, entity: &Entity) -> Option<&WhyAnswer> {
         self.answers.iter().find(|answer| answer.entity == *entity)
     }
 
-    fn going(&self) -> impl Iterator<Item = &Answer> {
+    fn dying_answers(&self) -> impl Iterator<Item = &WhyAnswer> {
         self.answers.iter().filter(|answer| answer.life != Life::Alive)
     }
 
     /// The agent of this unit or machine is down.
-    fn holds(&self, entity: &Entity) -> bool {
+    fn is_agent_down(&self, entity: &Entity) -> bool {
         let down = |obstacle: &Obstacle| match obstacle {
             Obstacle::AgentIsDown(_, unit) => *entity == Entity::Unit(unit.clone()),
             Obstacle::MachineAgentIsDown(_, machine) => *entity == Entity::Machine(machine.clone()),
@@ -131,22 +132,23 @@ impl StuckSystem<'_> {
         self.standing.iter().any(down)
     }
 
-    fn named(&self, cause: &Cause) -> BTreeSet<Obstacle> {
-        self.standing.iter().filter(|obstacle| obstacle.is(cause)).cloned().collect()
+    fn named_obstacles(&self, cause: &Cause) -> BTreeSet<Obstacle> {
+        self.standing.iter().filter(|obstacle| obstacle.is_named_by(cause)).cloned().collect()
     }
 
-    /// Obstacles that this cause leads to, by way of whoever owes it and was not asked yet.
-    fn roots(&self, cause: &Cause, asked: &mut BTreeSet<Entity>) -> BTreeSet<Obstacle> {
-        let mut roots = self.named(cause);
-        if let Some(acting) = acting(cause).filter(|acting| asked.insert(acting.clone())) {
-            let further = self.answer(&acting).map_or(&[][..], Answer::causes);
-            roots.extend(further.iter().flat_map(|cause| self.roots(cause, asked)));
+    /// Obstacles that this blocker leads to, by way of actors that are not in `visited`.
+    fn reachable_obstacles(&self, cause: &Cause, visited: &mut BTreeSet<Entity>) -> BTreeSet<Obstacle> {
+        let mut reachable_obstacles = self.named_obstacles(cause);
+        if let Some(acting) = acting(cause).filter(|acting| visited.insert(acting.clone())) {
+            let further = self.answer(&acting).map_or(&[][..], WhyAnswer::causes);
+            reachable_obstacles
+                .extend(further.iter().flat_map(|cause| self.reachable_obstacles(cause, visited)));
         }
-        roots
+        reachable_obstacles
     }
 }
 
-/// The unit or machine that has to act: by its agent, or a unit as such.
+/// The unit or machine that must act: its agent, or the unit itself.
 fn acting(cause: &Cause) -> Option<Entity> {
     match &cause.actor {
         Actor::UnitAgent(unit) | Actor::Unit(unit) => Some(Entity::Unit(unit.clone())),
@@ -163,53 +165,62 @@ fn acting(cause: &Cause) -> Option<Entity> {
 
 #[derive(Default)]
 pub struct TrueBlockers {
-    /// What was on its way out at the last rest, with its causes.
+    /// The dying entities at the last rest, with their blockers.
     before: BTreeSet<String>,
-    /// Obstacles that were named then.
-    named: BTreeSet<Obstacle>,
+    /// The obstacles that were named then.
+    named_obstacles: BTreeSet<Obstacle>,
 }
 
 impl Check for TrueBlockers {
     fn name(&self) -> &'static str {
-        "explained"
+        "true-blockers"
     }
 
-    fn explain(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
-        let mut named = BTreeSet::new();
+    fn check_explanations(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
+        let mut named_obstacles = BTreeSet::new();
         for answer in stuck.answers {
             let Some(why) = &answer.why else {
-                found.push(format!("{answer} no answer"));
+                found.push(format!("{answer} why gave no answer"));
                 continue;
             };
-            if why.causes.is_empty() && (answer.life != Life::Alive || stuck.holds(&answer.entity)) {
-                found.push(format!("{answer} nothing is said to hold it"));
+            if why.causes.is_empty() && (answer.life != Life::Alive || stuck.is_agent_down(&answer.entity)) {
+                found.push(format!("{answer} no blocker is reported"));
             }
             if why.life != answer.life {
-                found.push(format!("{answer} said to be {}", why.life));
+                found.push(format!("{answer} why reports life {}", why.life));
             }
             for cause in &why.causes {
                 if acting(cause).is_some_and(|acting| stuck.answer(&acting).is_none()) {
-                    found.push(format!("{}: {}, who is not there", answer.entity, told(cause)));
+                    found.push(format!(
+                        "{}: {}, but that actor does not exist",
+                        answer.entity,
+                        blocker_text(cause)
+                    ));
                 }
-                let roots = match acting(cause).as_ref() == Some(&answer.entity) {
-                    true => stuck.named(cause),
-                    false => stuck.roots(cause, &mut BTreeSet::new()),
+                let reachable_obstacles = match acting(cause).as_ref() == Some(&answer.entity) {
+                    true => stuck.named_obstacles(cause),
+                    false => stuck.reachable_obstacles(cause, &mut BTreeSet::new()),
                 };
-                if roots.is_empty() {
+                if reachable_obstacles.is_empty() {
                     let standing = stuck.standing;
-                    let what = told(cause);
-                    found.push(format!("{}: {what}, whom nothing holds: {standing:?}", answer.entity));
+                    let what = blocker_text(cause);
+                    found.push(format!(
+                        "{}: {what}, but no obstacle in place explains it: {standing:?}",
+                        answer.entity
+                    ));
                 }
-                // with two in the way, the first that goes need not help (30003786)
-                if answer.life != Life::Alive && roots.len() == 1 {
-                    named.extend(roots);
+                // with two obstacles, removing the first need not make progress (cargo sim 30003786)
+                if answer.life != Life::Alive && reachable_obstacles.len() == 1 {
+                    named_obstacles.extend(reachable_obstacles);
                 }
             }
         }
-        let now: BTreeSet<String> = stuck.going().map(Answer::to_string).collect();
-        if let Some(gone) = stuck.gone.filter(|gone| self.named.contains(gone) && now == self.before) {
-            found.push(format!("{gone:?} was named and is gone, and nothing went on: {now:?}"));
+        let now: BTreeSet<String> = stuck.dying_answers().map(WhyAnswer::to_string).collect();
+        if let Some(removed) =
+            stuck.removed.filter(|removed| self.named_obstacles.contains(removed) && now == self.before)
+        {
+            found.push(format!("{removed:?} was named and removed, but nothing progressed: {now:?}"));
         }
-        (self.before, self.named) = (now, named);
+        (self.before, self.named_obstacles) = (now, named_obstacles);
     }
 }

@@ -1,6 +1,8 @@
-//! Design 9, I46, I48: the fold of what an agent was shown is the whole view, and it never goes back within a history.
+//! The sum of the deltas that an agent received equals the full view (I46, I48, design 9).
+//!
+//! Within one store generation the view never goes back.
 
-use crate::sim::checks::{Check, End, Fact};
+use crate::sim::checks::{Check, Fact, FinalState};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::local::{Event, Run};
@@ -9,18 +11,18 @@ use state::unit::snapshot::Snapshot;
 use state::views::view;
 use std::collections::BTreeMap;
 
-/// By folder, where its agents were.
+/// The positions of the views on which the agents of each folder acted.
 #[derive(Default)]
 pub struct ViewFold {
-    /// The newest that any of them acted on.
+    /// The newest position on which any agent of the folder acted.
     newest: BTreeMap<Uuid, Position>,
-    /// The newest of the one that runs. The view on disk is a cache: an agent that starts may have an older one. It
-    /// may begin with it what is local; no hook of a relation (design 9).
+    /// The newest position of the running agent. The view on disk is a cache: an agent that starts may have an
+    /// older one and may start local hooks with it, but no relation hook (design 9).
     running: BTreeMap<Uuid, Position>,
 }
 
 impl ViewFold {
-    fn acts(&mut self, folder: Uuid, run: &Run) -> Option<String> {
+    fn run_started(&mut self, folder: Uuid, run: &Run) -> Option<String> {
         let position = run.position?;
         let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
         let goes_back = |before: &Position| {
@@ -30,7 +32,7 @@ impl ViewFold {
         let before = newest.or_else(|| self.running.get(&folder).filter(|before| goes_back(before)));
         let found = before.map(|before| {
             let (revision, before) = (position.revision, before.revision);
-            format!("{folder} acts on revision {revision} after {before}: {}", run.operation)
+            format!("{folder}: acts on revision {revision} after revision {before}: {}", run.operation)
         });
         self.running.insert(folder, position);
         if !self.newest.get(&folder).is_some_and(goes_back) {
@@ -42,10 +44,10 @@ impl ViewFold {
 
 impl Check for ViewFold {
     fn name(&self) -> &'static str {
-        "views"
+        "view-fold"
     }
 
-    fn see(&mut self, fact: &Fact, found: &mut Vec<String>) {
+    fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         match fact {
             Fact::Loaded { folder: unit, .. } => drop(self.running.remove(unit)),
             Fact::JournalStarted { folder: unit, .. } => {
@@ -57,35 +59,36 @@ impl Check for ViewFold {
                     Event::Started(run) => Some(run),
                     _ => None,
                 });
-                found.extend(began.filter_map(|run| self.acts(*unit, run)));
+                found.extend(began.filter_map(|run| self.run_started(*unit, run)));
             }
             _ => {}
         }
     }
 
-    fn copy(&mut self, folder: Uuid, copy: Uuid) {
+    fn folder_copied(&mut self, folder: Uuid, copy: Uuid) {
         if let Some(newest) = self.newest.get(&folder).copied() {
             self.newest.insert(copy, newest);
         }
     }
 
-    fn settle(&mut self, end: &End<'_>, found: &mut Vec<String>) {
-        for agent in end.agents.iter().filter(|_| end.rests) {
+    fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
+        for agent in end.agents.iter().filter(|_| end.is_at_rest) {
             let Some(shown) = &agent.view else { continue };
             let Some(whole) = view::full(end.reader, end.model, agent.unit) else { continue };
             let mut whole = Snapshot::from_full(whole.delta).expect("a full view is complete");
             whole.position = shown.position;
-            forget_withheld(shown, &mut whole);
+            remove_omitted(shown, &mut whole);
             if whole != **shown {
-                found.push(format!("{} sees {}", agent.name, difference(shown, &whole)));
+                found.push(format!("{}: the view differs: {}", agent.name, difference(shown, &whole)));
             }
         }
     }
 }
 
-/// Which bags come along is the world's choice, and what was fetched is the agent's.
-fn forget_withheld(shown: &Snapshot, whole: &mut Snapshot) {
-    whole.fetched = shown.fetched.clone();
+/// Removes what may differ: which bags are inlined is the simulator's choice, and which bags are fetched is the
+/// agent's.
+fn remove_omitted(shown: &Snapshot, whole: &mut Snapshot) {
+    whole.fetched_bag = shown.fetched_bag.clone();
     for (number, view) in &mut whole.relations {
         let bags = shown.relations.get(number).map_or(&[][..], |view| &view.bags);
         for (owner, bag) in &mut view.bags {
@@ -95,11 +98,11 @@ fn forget_withheld(shown: &Snapshot, whole: &mut Snapshot) {
     }
 }
 
-/// The first part that differs, as it is shown and as it should be.
+/// The first line that differs, as it is and as it should be.
 fn difference(shown: &Snapshot, whole: &Snapshot) -> String {
     let (shown, whole) = (format!("{shown:#?}"), format!("{whole:#?}"));
     let line = shown.lines().zip(whole.lines()).find(|(a, b)| a != b);
-    line.map_or("less or more than there is".to_owned(), |(a, b)| {
-        format!("{:?}, there is {:?}", a.trim(), b.trim())
+    line.map_or("one view is longer than the other".to_owned(), |(a, b)| {
+        format!("{:?} instead of {:?}", a.trim(), b.trim())
     })
 }

@@ -1,13 +1,13 @@
-//! A machine agent's way to the controller: by what people use too, and a stream that may break or fall silent.
+//! Link of a machine agent to the controller: requests, and a watch that may break or fall silent.
 
-use super::{ANSWER_MS, SimSession, StreamBreak, Way, Wire, unreachable};
+use super::{ANSWER_MS, Direction, SimNetwork, SimSession, StreamBreak, unreachable_error};
 use crate::sim::mutants::Mutant;
 use crate::sim::provider::token;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
 use api::{
     Enrol, Handle, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
-    Request, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
+    Request, SetUnitToken, Stream, GetUnitExistence, Watch, WatchMachine,
 };
 use state::documents::keys::{Model, TokenHolder};
 use state::terms::names::Uuid;
@@ -15,40 +15,41 @@ use std::future::pending;
 
 #[derive(Clone)]
 pub struct MachineLink {
-    wire: Wire,
+    network: SimNetwork,
     principal: TokenHolder,
     machine: Uuid,
-    /// Whom the machine is taken for is the controller's to say: a store that was restored may not know it.
+    /// The token of the machine. The controller authenticates it, because a restored store may not contain the
+    /// machine.
     token: String,
 }
 
 impl MachineLink {
-    pub fn new(wire: Wire, model: Model, machine: Uuid) -> MachineLink {
+    pub fn new(network: SimNetwork, model: Model, machine: Uuid) -> MachineLink {
         let principal = TokenHolder::Machine { model, machine };
-        MachineLink { wire, principal, machine, token: token(machine) }
+        MachineLink { network, principal, machine, token: token(machine) }
     }
 
-    async fn ask<R: Request + Clone>(&self, request: R) -> Result<R::Answer, ApiError>
+    async fn request<R: Request + Clone>(&self, request: R) -> Result<R::Answer, ApiError>
     where
         SimSession: Handle<R>,
     {
-        let world = &self.wire.world;
+        let world = &self.network.world;
         world.pause().await;
-        if self.wire.is_cut_off(self.machine, Way::ToController) {
+        if self.network.is_cut_off(self.machine, Direction::ToController) {
             world.sleep(ANSWER_MS).await;
-            return Err(unreachable("no answer"));
+            return Err(unreachable_error("no response"));
         }
         let authenticated = |anybody: SimSession| {
             let request = request.clone();
             async move { anybody.controller.session(&self.token).await?.handle(request).await }
         };
-        let answer = self.wire.ask(authenticated, self.principal.clone()).await;
+        let answer = self.network.request(authenticated, self.principal.clone()).await;
         world.pause().await;
-        if self.wire.is_cut_off(self.machine, Way::FromController) {
+        if self.network.is_cut_off(self.machine, Direction::FromController) {
             world.sleep(ANSWER_MS).await;
-            return Err(unreachable("no answer"));
+            return Err(unreachable_error("no response"));
         }
-        answer.unwrap_or_else(|| Err(unreachable("no answer")))
+        answer.unwrap_or_else(|| Err(unreachable_error("no response")))
     }
 }
 
@@ -56,48 +57,48 @@ impl Watch<WatchMachine> for MachineLink {
     type Stream = SimMachineStream;
 
     async fn watch(&self, watch: WatchMachine) -> Result<SimMachineStream, ApiError> {
-        let wire = &self.wire;
-        wire.world.pause().await;
-        if Way::ALL.iter().any(|way| wire.is_cut_off(self.machine, *way)) {
-            wire.world.sleep(ANSWER_MS).await;
-            return Err(unreachable("no answer"));
+        let network = &self.network;
+        network.world.pause().await;
+        if Direction::ALL.iter().any(|direction| network.is_cut_off(self.machine, *direction)) {
+            network.world.sleep(ANSWER_MS).await;
+            return Err(unreachable_error("no response"));
         }
-        let until = StreamBreak::drawn(wire, wire.generation());
-        let anybody = wire.session(self.principal.clone());
+        let until = StreamBreak::random(network, network.generation());
+        let anybody = network.session(self.principal.clone());
         let inner = anybody.controller.session(&self.token).await?.watch(watch).await?;
         Ok(SimMachineStream { link: self.clone(), inner, until, arrived: None })
     }
 }
 
-/// Requests that are only carried.
-macro_rules! carried {
+/// Requests that are forwarded without changes.
+macro_rules! forward {
     ($($request:ident)*) => {$(
         impl Handle<$request> for MachineLink {
             async fn handle(&self, request: $request) -> Result<<$request as Request>::Answer, ApiError> {
-                self.ask(request).await
+                self.request(request).await
             }
         }
     )*};
 }
 
-carried! { UnitFate RemoveDeadUnit ReportUninstalled ReportMachineDead }
+forward! { GetUnitExistence RemoveDeadUnit ReportUninstalled ReportMachineDead }
 
 impl Handle<SetUnitToken> for MachineLink {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
-        if self.wire.world.mix().has(Mutant::TokenIsNotSentToController) {
+        if self.network.world.mix().has(Mutant::TokenIsNotSentToController) {
             return Ok(());
         }
-        self.ask(set).await
+        self.request(set).await
     }
 }
 
 impl Handle<ReportPresence> for MachineLink {
-    /// In those runs in which somebody asks who is here.
+    /// Reports presence only in runs in which operators request `why`.
     async fn handle(&self, report: ReportPresence) -> Result<(), ApiError> {
-        if self.wire.world.mix().stuck == 0 {
+        if self.network.world.mix().obstructed == 0 {
             return pending().await;
         }
-        self.ask(report).await
+        self.request(report).await
     }
 }
 
@@ -111,7 +112,7 @@ pub struct SimMachineStream {
     link: MachineLink,
     inner: <SimSession as Watch<WatchMachine>>::Stream,
     until: StreamBreak,
-    /// On its way: who waits for it may look at something else first.
+    /// An event that has arrived and is not returned yet: the caller may drop the future of `next` in between.
     arrived: Option<MachineWatchEvent>,
 }
 
@@ -119,15 +120,15 @@ impl Stream for SimMachineStream {
     type Item = MachineWatchEvent;
 
     async fn next(&mut self) -> Result<MachineWatchEvent, ApiError> {
-        let (wire, world) = (&self.link.wire, &self.link.wire.world);
+        let (network, world) = (&self.link.network, &self.link.network.world);
         if self.arrived.is_none() {
-            self.arrived = Some(self.until.or_break(wire, self.inner.next()).await??);
+            self.arrived = Some(self.until.or_break(network, self.inner.next()).await??);
         }
         world.pause().await;
-        if wire.is_cut_off(self.link.machine, Way::FromController) {
+        if network.is_cut_off(self.link.machine, Direction::FromController) {
             world.sleep(WATCH_SILENCE_MS).await;
-            return Err(unreachable("silence"));
+            return Err(unreachable_error("the stream is silent"));
         }
-        Ok(self.arrived.take().expect("it has arrived"))
+        Ok(self.arrived.take().expect("an event was stored above"))
     }
 }

@@ -1,8 +1,10 @@
-//! Some of the system cannot go on, and people ask why: obstacles are place_obstacle in the way of what is removed, then taken
-//! away one by one, and at each rest everybody is asked what they wait for. In half of the runs people lose patience
-//! before, and remove it by force.
+//! Phase of a run in which removals cannot finish and operators ask why.
+//!
+//! Obstacles are placed in the way of removals and then removed one by one. Whenever the system rests, `why` is
+//! requested for every entity and the checks compare the answers with the obstacles. In half of the runs the
+//! operators first repeat the removals with force.
 
-use crate::sim::checks::true_blockers::{WhyAnswer, Obstacle, StuckSystem};
+use crate::sim::checks::true_blockers::{Obstacle, StuckSystem, WhyAnswer};
 use crate::sim::operator::{MODEL, SimRemoval};
 use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
 use api::Force;
@@ -18,14 +20,14 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
-/// Obstacles of one run at most.
+/// The additional obstacles of one run, at most.
 const OBSTACLES_MAX: u64 = 3;
 
 impl System {
-    /// Nothing of it is left in the way in the end, unless the run is over.
+    /// Runs the phase. At its end all obstacles are removed. `None`: the run is over.
     pub(super) fn run_obstructed(&mut self, over: &impl Fn(&System) -> bool) -> Option<()> {
         let operator = self.operator();
-        self.world.trace(|| "stuck: something cannot go");
+        self.world.trace(|| "obstructed: removals with obstacles");
         self.run(over, async move { operator.prepare().await })?;
         self.rest_unless_obstructed(over, &[])?;
         let (mut standing, mut removals_made) = (Vec::new(), Vec::new());
@@ -34,7 +36,7 @@ impl System {
             self.place_obstacle(&obstacle);
             standing.push(obstacle);
             self.remove(over, &removals, Force::No)?;
-            // by force a machine takes its units along
+            // the forced removal of a machine includes its units
             let machine = removals.iter().position(|removal| matches!(removal, SimRemoval::Machine(_)));
             removals_made.extend(removals.into_iter().skip(machine.unwrap_or(0)));
         }
@@ -52,7 +54,12 @@ impl System {
         Some(())
     }
 
-    fn remove(&mut self, over: &impl Fn(&System) -> bool, removals: &[SimRemoval], force: Force) -> Option<()> {
+    fn remove(
+        &mut self,
+        over: &impl Fn(&System) -> bool,
+        removals: &[SimRemoval],
+        force: Force,
+    ) -> Option<()> {
         let (operator, removals) = (self.operator(), removals.to_vec());
         self.run(over, async move {
             for removal in removals {
@@ -61,7 +68,7 @@ impl System {
         })
     }
 
-    /// What a person does, to its end. None: the run is over.
+    /// Runs an action of an operator until it finishes. `None`: the run is over.
     fn run<T: 'static>(
         &mut self,
         over: &impl Fn(&System) -> bool,
@@ -69,7 +76,7 @@ impl System {
     ) -> Option<T> {
         let done = Rc::new(RefCell::new(None));
         let slot = done.clone();
-        let task = self.tasks.start("people", async move {
+        let task = self.tasks.start("operators", async move {
             let answer = act.await;
             *slot.borrow_mut() = Some(answer);
         });
@@ -82,7 +89,7 @@ impl System {
         done.take()
     }
 
-    /// An obstacle that is not there yet, and what a person removes that it concerns.
+    /// Chooses a new obstacle at random, and the removals that it obstructs.
     fn plan_obstacle(&self, standing: &[Obstacle]) -> Option<(Obstacle, Vec<SimRemoval>)> {
         let (world, model) = (&self.world, Model(MODEL));
         self.store.map().read_now(|reader| {
@@ -133,12 +140,12 @@ impl System {
                 self.fleet.stop_until_released(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.tasks.drop_task(self.provisioner),
-            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("nobody plans it"),
+            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("it is never placed"),
         }
     }
 
     fn remove_obstacle(&mut self, over: &impl Fn(&System) -> bool, obstacle: &Obstacle) -> Option<()> {
-        self.world.trace(|| format!("removed_obstacle: {obstacle:?}"));
+        self.world.trace(|| format!("removed obstacle: {obstacle:?}"));
         match obstacle {
             Obstacle::HooksFail(unit, name) => {
                 self.fleet.fail_hooks(*unit, false);
@@ -149,13 +156,18 @@ impl System {
                 self.fleet.release(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.start_provisioner(),
-            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("it stays"),
+            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("it is never removed"),
         }
         Some(())
     }
 
-    /// Rests; whatever failed by itself is resolved, since a charm may do so at any time: two units want one port.
-    fn rest_unless_obstructed(&mut self, over: &impl Fn(&System) -> bool, standing: &[Obstacle]) -> Option<()> {
+    /// Waits until the system rests and resolves failures that no obstacle causes: a hook may fail at any time,
+    /// for example because of a port conflict.
+    fn rest_unless_obstructed(
+        &mut self,
+        over: &impl Fn(&System) -> bool,
+        standing: &[Obstacle],
+    ) -> Option<()> {
         loop {
             if !self.rest(over) {
                 return None;
@@ -172,7 +184,7 @@ impl System {
         }
     }
 
-    /// Once nothing moves any more, everybody is asked.
+    /// Waits until the system rests, then requests `why` for every entity and runs the checks on the answers.
     fn explain_all(
         &mut self,
         over: &impl Fn(&System) -> bool,
@@ -180,7 +192,8 @@ impl System {
         removed_obstacle: Option<&Obstacle>,
     ) -> Option<()> {
         self.rest_unless_obstructed(over, standing)?;
-        let (entities, others) = self.store.map().read_now(|reader| (entities(reader), operator_obstacles(reader)));
+        let (entities, others) =
+            self.store.map().read_now(|reader| (entities(reader), operator_obstacles(reader)));
         let standing: Vec<Obstacle> = standing.iter().cloned().chain(others).collect();
         let operator = self.operator();
         let answers = self.run(over, async move {
@@ -196,20 +209,25 @@ impl System {
         }
         let (fleet, checks) = (&self.fleet, &mut self.checks);
         let agents = self.store.map().read_now(|reader| fleet.running_agents(reader));
-        checks.check_explanations(&StuckSystem { standing: &standing, removed: removed_obstacle, answers: &answers, agents: &agents });
+        checks.check_explanations(&StuckSystem {
+            standing: &standing,
+            removed: removed_obstacle,
+            answers: &answers,
+            agents: &agents,
+        });
         (!over(self)).then_some(())
     }
 }
 
-/// Relations that this unit is in, with others.
+/// The relations of this unit with other applications.
 fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
     let scopes = read_all::<()>(reader, &Model(MODEL).scopes_of(unit));
     let docs = scopes.iter().filter_map(|(key, ())| read(reader, &Model(MODEL).relation(last_id(key)?)));
     docs.filter(|doc| !doc.is_peer()).collect()
 }
 
-/// What only people could change, and do not: relations that they have suspended, a subordinate that they have related
-/// to nothing that has units.
+/// Obstacles that only operators could remove and do not: suspended relations, and a subordinate that is not
+/// integrated with an application that has units.
 fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
     let model = Model(MODEL);
     let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
@@ -231,7 +249,7 @@ fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
     left
 }
 
-/// As a person names it.
+/// The entity as the argument of the command `why`.
 fn command_argument(entity: &Entity) -> String {
     match entity {
         Entity::Relation(name) => format!("relation {}", name.number),
@@ -239,7 +257,7 @@ fn command_argument(entity: &Entity) -> String {
     }
 }
 
-/// Everything there is, and its life.
+/// All entities with their lives.
 fn entities(reader: &dyn Reader) -> Vec<(Entity, Life)> {
     let model = Model(MODEL);
     let mut all = Vec::new();
@@ -259,5 +277,5 @@ fn entities(reader: &dyn Reader) -> Vec<(Entity, Life)> {
         let life = last_id(&key).and_then(|id| read(reader, &model.machine_life(id)));
         all.push((Entity::Machine(doc.name), life));
     }
-    all.into_iter().map(|(entity, life)| (entity, life.expect("what is there has a life"))).collect()
+    all.into_iter().map(|(entity, life)| (entity, life.expect("an existing entity has a life"))).collect()
 }
