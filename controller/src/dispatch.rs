@@ -9,7 +9,7 @@ use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::list;
 use api::request::{
-    Content, Entry, Handle, Line, Message, Method, Request, Stream, Visitor, Watch, WatchRequest,
+    Content, Entry, Handle, StreamLine, Message, Method, Request, Stream, Visitor, Watch, WatchRequest,
 };
 use axum::body::{Body, Bytes};
 use hyper::body::Frame;
@@ -97,8 +97,8 @@ type NextLine<W> = Pin<Box<dyn Future<Output = (W, Vec<u8>, bool)> + Send>>;
 fn next_line<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static>(mut stream: W) -> NextLine<W> {
     Box::pin(async move {
         let (line, more) = match stream.next().await {
-            Ok(item) => (Line::Item(item), true),
-            Err(error) => (Line::Error(error), false),
+            Ok(item) => (StreamLine::Item(item), true),
+            Err(error) => (StreamLine::Error(error), false),
         };
         let mut bytes = line.into_bytes();
         bytes.push(b'\n');

@@ -132,7 +132,7 @@ async fn destroy_model_batch<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
 ) -> Result<bool, ApiError> {
-    match controller.run(move |draft| destruction::bite(draft, model)).await {
+    match controller.run(move |draft| destruction::destroy_batch(draft, model)).await {
         Ok(committed) => Ok(committed.answer),
         Err(error) if error.is_transient() => Err(error),
         Err(error) => {
@@ -232,7 +232,7 @@ async fn force_batches<S: Store, O: Environment>(
     for chunk in checkpoints.chunks(force::CHECKPOINTS_PER_TRANSACTION) {
         let waits = chunk.to_vec();
         let transition = move |draft: &mut Draft<'_>| {
-            force::waited(draft, model, &waits);
+            force::store_timers(draft, model, &waits);
             Ok(())
         };
         if log_and_skip("store the force timers of model", model.0, controller.run(transition).await)?.is_some() {
@@ -240,7 +240,7 @@ async fn force_batches<S: Store, O: Environment>(
         }
     }
     for (id, now_ms) in due {
-        let applied = controller.run(move |draft| force::bite(draft, model, id, now_ms)).await;
+        let applied = controller.run(move |draft| force::force_batch(draft, model, id, now_ms)).await;
         more |= log_and_skip("force the removal of entity", id, applied)?.is_some_and(|applied| applied.answer);
     }
     Ok(more)

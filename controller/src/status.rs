@@ -396,7 +396,7 @@ pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     delta.position.store_generation = local.store_generation.unwrap_or_default();
     let snapshot = Snapshot::from_full(delta).expect("the controller computes full views");
     let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
-    let now = Now { leads: leader.map(|grant| grant.generation), ..Now::hypothetical() };
+    let now = Now { leader_generation: leader.map(|grant| grant.generation), ..Now::hypothetical() };
     Some(next(&local, Some(&snapshot), &now).act)
 }
 

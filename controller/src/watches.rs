@@ -12,7 +12,7 @@ use crate::presence::StreamGuard;
 use crate::session::{Controller, store_position};
 use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
-use api::{Assigned, MachineView, MachineWatchEvent, Shown};
+use api::{Assigned, MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Kind, Model, Parts};
 use state::terms::names::Uuid;
@@ -129,25 +129,25 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
     async fn check_epoch(&self) -> Result<(), ApiError> {
         let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
         let found = self.cursor.controller.read(move |reader| {
-            (read(reader, &model.session(unit)).map_or(0, |s| s.epoch), fate(reader, model, unit))
+            (read(reader, &model.session(unit)).map_or(0, |s| s.epoch), existence(reader, model, unit))
         });
-        let (newest, fate) = found.await;
-        match fate {
-            view::Fate::Tombstone => Err(removed()),
-            view::Fate::Unknown => Err(unauthorised()),
-            view::Fate::Known(_) if newest < epoch => {
+        let (newest, existence) = found.await;
+        match existence {
+            view::Existence::Tombstone => Err(removed()),
+            view::Existence::Unknown => Err(unauthorised()),
+            view::Existence::Known(_) if newest < epoch => {
                 // the store was restored from a backup, see `state::operations::session`
                 let text = format!(
                     "cannot continue with epoch {epoch}: this store has granted only {newest}; attach again"
                 );
                 Err(ApiError::new(ErrorCode::Gap, text))
             }
-            view::Fate::Known(_) if newest != epoch || epoch == 0 => {
+            view::Existence::Known(_) if newest != epoch || epoch == 0 => {
                 let text =
                     format!("a newer agent of this unit has attached (epoch {newest}, this agent has {epoch})");
                 Err(ApiError::new(ErrorCode::Fenced, text).hint("stop this agent: it runs in a copy of the unit's folder"))
             }
-            view::Fate::Known(_) => Ok(()),
+            view::Existence::Known(_) => Ok(()),
         }
     }
 
@@ -209,14 +209,14 @@ fn removed() -> ApiError {
     ApiError::new(ErrorCode::Removed, "the unit was removed")
 }
 
-fn fate(reader: &dyn Reader, model: Model, unit: Uuid) -> view::Fate {
-    view::fate(reader, model, unit)
+fn existence(reader: &dyn Reader, model: Model, unit: Uuid) -> view::Existence {
+    view::existence(reader, model, unit)
 }
 
 impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {
-    type Item = Shown;
+    type Item = UnitWatchEvent;
 
-    async fn next(&mut self) -> Result<Shown, ApiError> {
+    async fn next(&mut self) -> Result<UnitWatchEvent, ApiError> {
         loop {
             if self.removed {
                 return Err(removed());
@@ -224,12 +224,12 @@ impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {
             if self.shown.is_none() {
                 let delta = self.full_view().await?;
                 self.cursor.note_sent();
-                return Ok(Shown::Delta(delta));
+                return Ok(UnitWatchEvent::Delta(delta));
             }
             while let Some(changed) = self.ahead.pop_front() {
                 if let Some(delta) = self.delta(changed).await? {
                     self.cursor.note_sent();
-                    return Ok(Shown::Delta(delta));
+                    return Ok(UnitWatchEvent::Delta(delta));
                 }
             }
             if self.shown.is_none() {
@@ -240,7 +240,7 @@ impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {
                 CursorEvent::Compacted => self.shown = None,
                 CursorEvent::Heartbeat => {
                     self.cursor.note_sent();
-                    return Ok(Shown::Heartbeat(self.cursor.position));
+                    return Ok(UnitWatchEvent::Heartbeat(self.cursor.position));
                 }
             }
         }

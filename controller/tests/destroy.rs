@@ -16,39 +16,39 @@ use state::terms::life::Life;
 use std::collections::BTreeMap;
 use support::*;
 
-type Told = Story<MemoryStore, Still>;
+type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
 /// For what happens at once or never.
 const LONG: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A janitor of a new process works until nothing is left to do now.
-async fn sweep(story: &Told) {
+async fn sweep(fixture: &MemoryFixture) {
     let mut janitor = Janitor::default();
-    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
+    while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
 }
 
 /// web/0 and db/0, in the scope of a relation; none of their agents acts any more.
-async fn related() -> Told {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    story.agent_of("web/0").await.enter(relation, "db", "db").await;
-    story.agent_of("db/0").await.enter(relation, "server", "web").await;
-    story
+async fn related() -> MemoryFixture {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    fixture.attach_agent("web/0").await.enter(relation, "db", "db").await;
+    fixture.attach_agent("db/0").await.enter(relation, "server", "web").await;
+    fixture
 }
 
 #[tokio::test]
-async fn a_model_that_is_being_removed_refuses_what_is_new_and_why_names_what_holds_it() {
-    let story = related().await;
-    let before = story.admin.handle(GetStatus).await.expect("it is there").model.status.current;
-    story.admin.handle(DestroyModel { force: Force::No }).await.expect("it may go");
+async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_blockers() {
+    let fixture = related().await;
+    let before = fixture.admin.handle(GetStatus).await.expect("it exists").model.status.current;
+    fixture.admin.handle(DestroyModel { force: Force::No }).await.expect("the removal is accepted");
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     let refusals = [
-        story.admin.handle(deploy).await.expect_err("refused"),
-        story.admin.handle(AddMachines { count: 1, manual: false }).await.expect_err("refused"),
-        story
+        fixture.admin.handle(deploy).await.expect_err("refused"),
+        fixture.admin.handle(AddMachines { count: 1, manual: false }).await.expect_err("refused"),
+        fixture
             .admin
             .handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() }))
             .await
@@ -58,10 +58,10 @@ async fn a_model_that_is_being_removed_refuses_what_is_new_and_why_names_what_ho
         assert_eq!(refusal.code, ErrorCode::NotAlive);
         assert_eq!(refusal.message, "model dev is being removed: nothing new may come into it");
     }
-    let after = story.admin.handle(GetStatus).await.expect("it is there").model.status.current;
+    let after = fixture.admin.handle(GetStatus).await.expect("it exists").model.status.current;
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));
-    sweep(&story).await;
-    let why = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
+    sweep(&fixture).await;
+    let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
     assert_eq!((why.entity.to_string(), why.life), ("model dev".to_owned(), Life::Dying));
     let two = Count { number: 2, more: false };
     let left = Duty::EmptyModel { applications: two, machines: two, force: Forced::No };
@@ -73,51 +73,51 @@ async fn a_model_that_is_being_removed_refuses_what_is_new_and_why_names_what_ho
 }
 
 #[tokio::test]
-async fn a_model_without_agents_goes_by_force_whichever_janitor_does_it() {
-    let mut story = related().await;
-    let (unit, model) = (story.unit("web/0").await, story.model);
-    let token = story.token(unit, TokenHolder::Unit { model, unit }).await;
-    assert!(story.controller.session(&token).await.is_ok());
-    story.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("it may go");
+async fn force_destroys_a_model_without_agents_across_restarts() {
+    let mut fixture = related().await;
+    let (unit, model) = (fixture.unit("web/0").await, fixture.model);
+    let token = fixture.token(unit, TokenHolder::Unit { model, unit }).await;
+    assert!(fixture.controller.session(&token).await.is_ok());
+    fixture.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("the removal is accepted");
     // 1. One bite; 2. the controller dies; 3. another one goes on, and dies again.
     for _ in 0..3 {
-        Janitor::default().sweep(&story.controller).await.expect("it sweeps");
-        story.restart();
+        Janitor::default().sweep(&fixture.controller).await.expect("the sweep succeeds");
+        fixture.restart();
     }
-    sweep(&story).await;
-    let machines = story.admin.handle(ListMachines).await.expect("it is held by its machines");
+    sweep(&fixture).await;
+    let machines = fixture.admin.handle(ListMachines).await.expect("it is held by its machines");
     assert!(!machines.is_empty());
     for machine in &machines {
         assert_eq!(machine.life, Life::Dead);
-        story.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("it is dead");
+        fixture.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("it is dead");
     }
-    sweep(&story).await;
-    assert_eq!(story.admin.handle(ListModels).await.expect("none is left"), []);
-    let gone = story.admin.handle(GetStatus).await.expect_err("it is gone");
+    sweep(&fixture).await;
+    assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
+    let gone = fixture.admin.handle(GetStatus).await.expect_err("it was removed");
     assert_eq!(gone.code, ErrorCode::NotFound);
-    assert!(story.controller.session(&token).await.is_err(), "its agents are nobody");
-    let left = story.controller.read(move |reader| {
+    assert!(fixture.controller.session(&token).await.is_err(), "its agents are nobody");
+    let left = fixture.controller.read(move |reader| {
         let own = reader.scan(&format!("{}/", model.0), "", usize::MAX).len();
         (own, read(reader, &GLOBAL.tombstone(model.0)).map(|tombstone| tombstone.name))
     });
     assert_eq!(left.await, (0, Some("dev".to_owned())));
     let again = CreateModel { name: "dev".to_owned(), ..CreateModel::default() };
-    assert_ne!(story.admin.handle(again).await.expect("its name is free").uuid, model.0);
+    assert_ne!(fixture.admin.handle(again).await.expect("its name is free").uuid, model.0);
 }
 
 #[tokio::test]
-async fn the_last_machine_to_go_wakes_the_janitor() {
-    let story = Story::in_memory().await;
+async fn removing_the_last_machine_wakes_the_janitor() {
+    let fixture = Fixture::in_memory().await;
     let add = AddMachines { count: 2, manual: false };
-    story.admin.handle(add).await.expect("the model is alive");
-    story.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("it may go");
-    story.controller.wait_for_sweep(u64::MAX).await;
-    sweep(&story).await;
-    for machine in story.admin.handle(ListMachines).await.expect("they are there") {
-        story.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("force made it dead");
+    fixture.admin.handle(add).await.expect("the model is alive");
+    fixture.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("the removal is accepted");
+    fixture.controller.wait_for_sweep(u64::MAX).await;
+    sweep(&fixture).await;
+    for machine in fixture.admin.handle(ListMachines).await.expect("they exist") {
+        fixture.admin.handle(RemoveDeadMachine { machine: machine.uuid }).await.expect("force made it dead");
     }
-    let woken = tokio::time::timeout(LONG, story.controller.wait_for_sweep(u64::MAX)).await;
-    woken.expect("the story's clock stands still: only a call wakes it");
-    sweep(&story).await;
-    assert_eq!(story.admin.handle(ListModels).await.expect("none is left"), []);
+    let woken = tokio::time::timeout(LONG, fixture.controller.wait_for_sweep(u64::MAX)).await;
+    woken.expect("the fixture's clock stands still: only a call wakes it");
+    sweep(&fixture).await;
+    assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
 }

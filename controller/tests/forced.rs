@@ -18,27 +18,27 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const MINUTE_MS: u64 = 60_000;
 
 /// web/0, which has an agent that does nothing more.
-async fn web() -> (Story<MemoryStore, Still>, Uuid) {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let unit = story.unit("web/0").await;
-    story.agent_of("web/0").await;
-    (story, unit)
+async fn web() -> (Fixture<MemoryStore, FakeEnvironment>, Uuid) {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let unit = fixture.unit("web/0").await;
+    fixture.attach_agent("web/0").await;
+    (fixture, unit)
 }
 
-async fn sweep(story: &Story<MemoryStore, Still>, janitor: &mut Janitor) {
-    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
+async fn sweep(fixture: &Fixture<MemoryStore, FakeEnvironment>, janitor: &mut Janitor) {
+    while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
 }
 
 /// The life that is written down; none for a unit that is gone.
-async fn life(story: &Story<MemoryStore, Still>, unit: Uuid) -> Option<Life> {
-    let model = story.model;
-    story.controller.read(move |reader| read(reader, &model.unit_life(unit))).await
+async fn life(fixture: &Fixture<MemoryStore, FakeEnvironment>, unit: Uuid) -> Option<Life> {
+    let model = fixture.model;
+    fixture.controller.read(move |reader| read(reader, &model.unit_life(unit))).await
 }
 
 /// What is left of the wait before force removes web/0; the inner none: it has begun.
-async fn wait_left_ms(story: &Story<MemoryStore, Still>, budget_timer: bool) -> Option<Option<i64>> {
-    let causes = story.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it is there").causes;
+async fn wait_left_ms(fixture: &Fixture<MemoryStore, FakeEnvironment>, budget_timer: bool) -> Option<Option<i64>> {
+    let causes = fixture.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it exists").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
         Duty::ForceRemoval { start_budget_timer, wait_left_ms } if start_budget_timer == budget_timer => {
             Some(wait_left_ms)
@@ -48,166 +48,166 @@ async fn wait_left_ms(story: &Story<MemoryStore, Still>, budget_timer: bool) -> 
 }
 
 #[tokio::test]
-async fn force_has_its_minute_when_the_clock_is_set_forward() {
-    let (story, unit) = web().await;
+async fn force_waits_a_full_minute_when_the_clock_is_set_forward() {
+    let (fixture, unit) = web().await;
     let mut janitor = Janitor::default();
-    story
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
         .await
-        .expect("it may go");
-    sweep(&story, &mut janitor).await;
-    story.controller.environment.step(DAY_MS);
-    story.pass(MINUTE_MS - 1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dying), "its agent has a minute");
-    story.pass(1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dead));
-    sweep(&story, &mut janitor).await;
-    story.controller.environment.step(DAY_MS);
-    story.pass(MINUTE_MS - 1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dead), "its machine agent has another");
-    story.pass(1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, None);
+        .expect("the removal is accepted");
+    sweep(&fixture, &mut janitor).await;
+    fixture.controller.environment.step_wall_clock(DAY_MS);
+    fixture.advance(MINUTE_MS - 1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "its agent has a minute");
+    fixture.advance(1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
+    sweep(&fixture, &mut janitor).await;
+    fixture.controller.environment.step_wall_clock(DAY_MS);
+    fixture.advance(MINUTE_MS - 1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dead), "its machine agent has another");
+    fixture.advance(1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, None);
 }
 
 #[tokio::test]
-async fn force_comes_in_its_minute_when_the_clock_is_set_back() {
-    let (mut story, unit) = web().await;
+async fn force_starts_after_a_minute_when_the_clock_is_set_back() {
+    let (mut fixture, unit) = web().await;
     let mut janitor = Janitor::default();
-    story
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
         .await
-        .expect("it may go");
-    sweep(&story, &mut janitor).await;
-    story.controller.environment.step(-DAY_MS);
-    story.pass(MINUTE_MS);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+        .expect("the removal is accepted");
+    sweep(&fixture, &mut janitor).await;
+    fixture.controller.environment.step_wall_clock(-DAY_MS);
+    fixture.advance(MINUTE_MS);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
     // set back while no janitor was there to see it: a minute from its first sight
-    story.restart();
+    fixture.restart();
     let mut janitor = Janitor::default();
-    sweep(&story, &mut janitor).await;
-    story.pass(MINUTE_MS);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, None);
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(MINUTE_MS);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, None);
 }
 
 #[tokio::test]
-async fn a_controller_that_starts_asks_no_wall_clock_how_long_it_was_away() {
-    let (mut story, unit) = web().await;
-    story
+async fn time_without_a_controller_does_not_count_for_force() {
+    let (mut fixture, unit) = web().await;
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
         .await
-        .expect("it may go");
-    sweep(&story, &mut Janitor::default()).await;
-    story.restart();
-    story.controller.environment.step(DAY_MS);
+        .expect("the removal is accepted");
+    sweep(&fixture, &mut Janitor::default()).await;
+    fixture.restart();
+    fixture.controller.environment.step_wall_clock(DAY_MS);
     let mut janitor = Janitor::default();
-    sweep(&story, &mut janitor).await;
-    story.pass(MINUTE_MS - 1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dying), "its agent has a minute");
-    story.pass(1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(MINUTE_MS - 1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "its agent has a minute");
+    fixture.advance(1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
 }
 
 #[tokio::test]
-async fn what_a_controller_saw_of_a_budget_is_kept_over_its_restarts() {
-    let (mut story, unit) = web().await;
-    budget(&story, "2h").await;
-    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
+async fn the_elapsed_part_of_a_budget_is_kept_across_restarts() {
+    let (mut fixture, unit) = web().await;
+    budget(&fixture, "2h").await;
+    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
     // eight processes of 16 minutes each: an eighth of two hours is written down of each
     for at in 0..8 {
-        assert_eq!(life(&story, unit).await, Some(Life::Dying), "process {at}");
+        assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "process {at}");
         let mut janitor = Janitor::default();
-        sweep(&story, &mut janitor).await;
+        sweep(&fixture, &mut janitor).await;
         for _ in 0..16 {
-            story.pass(MINUTE_MS);
-            sweep(&story, &mut janitor).await;
+            fixture.advance(MINUTE_MS);
+            sweep(&fixture, &mut janitor).await;
         }
-        story.restart();
+        fixture.restart();
     }
-    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
 }
 
 #[tokio::test]
-async fn a_minute_comes_though_the_controller_dies_within_it_and_why_tells_what_is_left() {
-    let (mut story, unit) = web().await;
-    story
+async fn a_forced_wait_completes_across_restarts_and_why_shows_the_remaining_time() {
+    let (mut fixture, unit) = web().await;
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
         .await
-        .expect("it may go");
-    let left = async |story: &Story<MemoryStore, Still>| wait_left_ms(story, false).await.expect("it is forced");
+        .expect("the removal is accepted");
+    let left = async |fixture: &Fixture<MemoryStore, FakeEnvironment>| wait_left_ms(fixture, false).await.expect("it is forced");
     // each process lives for 11 s, and 10 s of it are written down
     for at in 0..6 {
         let mut janitor = Janitor::default();
-        sweep(&story, &mut janitor).await;
-        story.pass(SWEEP_INTERVAL_MS);
-        story.controller.environment.step(DAY_MS);
+        sweep(&fixture, &mut janitor).await;
+        fixture.advance(SWEEP_INTERVAL_MS);
+        fixture.controller.environment.step_wall_clock(DAY_MS);
         let left_ms = 50_000 - 10_000 * at;
-        assert_eq!(left(&story).await, (left_ms > 0).then_some(left_ms));
-        sweep(&story, &mut janitor).await;
-        story.pass(1_000);
-        story.restart();
+        assert_eq!(left(&fixture).await, (left_ms > 0).then_some(left_ms));
+        sweep(&fixture, &mut janitor).await;
+        fixture.advance(1_000);
+        fixture.restart();
     }
-    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
 }
 
 /// 45 units are forced; a sweep that looks at all of them makes two commits, of 40 and of five.
 #[tokio::test]
-async fn what_many_have_waited_is_written_down_together() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 45).await;
+async fn force_timers_are_stored_in_batches() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 45).await;
     for at in 0..45 {
-        story.agent_of(&format!("web/{at}")).await;
+        fixture.attach_agent(&format!("web/{at}")).await;
         let unit = format!("web/{at}");
-        story
+        fixture
             .admin
             .handle(RemoveUnit { unit: unit.to_owned(), force: Force::AfterWait })
             .await
-            .expect("it may go");
+            .expect("the removal is accepted");
     }
     let mut janitor = Janitor::default();
-    sweep(&story, &mut janitor).await;
-    story.pass(SWEEP_INTERVAL_MS);
-    let before = story.controller.store.newest();
-    sweep(&story, &mut janitor).await;
-    assert_eq!(story.controller.store.newest() - before, 2);
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(SWEEP_INTERVAL_MS);
+    let before = fixture.controller.store.newest();
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(fixture.controller.store.newest() - before, 2);
 }
 
-async fn budget(story: &Story<MemoryStore, Still>, value: &str) {
+async fn budget(fixture: &Fixture<MemoryStore, FakeEnvironment>, value: &str) {
     let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
     let change = ConfigChange { set, reset: Vec::new() };
-    story.admin.handle(ConfigureModel { change }).await.expect("it is a duration");
+    fixture.admin.handle(ConfigureModel { change }).await.expect("it is a duration");
 }
 
 #[tokio::test]
-async fn a_unit_on_a_budget_says_when_force_comes_from_its_removal_on() {
-    let (story, _) = web().await;
-    budget(&story, "20s").await;
-    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
-    let left = async || wait_left_ms(&story, true).await;
+async fn a_unit_with_a_budget_shows_when_force_starts() {
+    let (fixture, _) = web().await;
+    budget(&fixture, "20s").await;
+    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
+    let left = async || wait_left_ms(&fixture, true).await;
     assert_eq!(left().await, Some(Some(20_000)), "no janitor has visited it yet");
     // which is asked to: the budget is spent from here on
-    story.controller.wait_for_sweep(u64::MAX).await;
+    fixture.controller.wait_for_sweep(u64::MAX).await;
     let mut janitor = Janitor::default();
-    sweep(&story, &mut janitor).await;
-    story.pass(5_000);
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(5_000);
     assert_eq!(left().await, Some(Some(15_000)));
-    story
+    fixture
         .admin
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
-        .expect("it may go");
-    let causes = story.admin.handle(GetWhy { entity: "web".to_owned() }).await.expect("it is there").causes;
+        .expect("the removal is accepted");
+    let causes = fixture.admin.handle(GetWhy { entity: "web".to_owned() }).await.expect("it exists").causes;
     let forced = causes.iter().find(|cause| {
         cause.entity.to_string() == "unit web/0" && matches!(cause.duty, Duty::ForceRemoval { .. })
     });
@@ -215,31 +215,31 @@ async fn a_unit_on_a_budget_says_when_force_comes_from_its_removal_on() {
 }
 
 #[tokio::test]
-async fn a_budget_is_spent_by_time_that_passes() {
-    let (story, unit) = web().await;
+async fn a_budget_counts_elapsed_time_only() {
+    let (fixture, unit) = web().await;
     let mut janitor = Janitor::default();
-    budget(&story, "2h").await;
-    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
-    sweep(&story, &mut janitor).await;
-    sweep(&story, &mut janitor).await;
-    story.controller.environment.step(DAY_MS);
-    sweep(&story, &mut janitor).await;
-    story.pass(60 * MINUTE_MS - 1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dying), "it has two hours");
+    budget(&fixture, "2h").await;
+    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
+    sweep(&fixture, &mut janitor).await;
+    sweep(&fixture, &mut janitor).await;
+    fixture.controller.environment.step_wall_clock(DAY_MS);
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(60 * MINUTE_MS - 1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "it has two hours");
     // half of it is taken back: an hour from its beginning
-    budget(&story, "1h").await;
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dying), "an hour is not over");
-    story.pass(1);
-    sweep(&story, &mut janitor).await;
-    assert_eq!(life(&story, unit).await, Some(Life::Dead));
+    budget(&fixture, "1h").await;
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "an hour is not over");
+    fixture.advance(1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
 }
 
 #[tokio::test]
-async fn leftovers_that_cannot_be_cleared_keep_nobody() {
-    let (story, unit) = web().await;
-    let (model, lost) = (story.model, "x".repeat(30_000));
+async fn leftovers_that_cannot_be_deleted_do_not_block_force() {
+    let (fixture, unit) = web().await;
+    let (model, lost) = (fixture.model, "x".repeat(30_000));
     // one bite of these would be 40 keys of 30 kB, more than a transaction takes
     for half in 0..2 {
         let lost = lost.clone();
@@ -248,16 +248,16 @@ async fn leftovers_that_cannot_be_cleared_keep_nobody() {
             draft.put(&model.cleanup(Uuid(5)), &vec!["lost/".to_owned()]);
             Ok(())
         };
-        story.controller.run(leave).await.expect("written");
+        fixture.controller.run(leave).await.expect("written");
     }
-    story
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AtOnce })
         .await
-        .expect("it may go");
+        .expect("the removal is accepted");
     let mut janitor = Janitor::default();
     for _ in 0..10 {
-        janitor.sweep(&story.controller).await.ok();
+        janitor.sweep(&fixture.controller).await.ok();
     }
-    assert_eq!(life(&story, unit).await, None);
+    assert_eq!(life(&fixture, unit).await, None);
 }

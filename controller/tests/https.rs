@@ -214,7 +214,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         "DestroyModel",
         "CreateEnrolmentToken",
         "ReportInstance",
-        "MachineFate",
+        "GetMachineExistence",
         "SetMachineToken",
         "RemoveDeadMachine",
     ];

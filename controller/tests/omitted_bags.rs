@@ -39,35 +39,35 @@ fn omitted(view: &Snapshot, relation: u32) -> Vec<Owner> {
 
 #[tokio::test]
 async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 3).await;
-    let relation = story.integrate().await;
-    let mut web = story.agent_of("web/0").await;
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 3).await;
+    let relation = fixture.integrate().await;
+    let mut web = fixture.attach_agent("web/0").await;
     web.enter(relation, "db", "db").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
-    let mut view = Snapshot::from_full(delta(&mut watch).await).expect("whole");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut view = Snapshot::from_full(next_delta(&mut watch).await).expect("the view is full");
     for number in 0..3 {
-        let mut db = story.agent_of(&format!("db/{number}")).await;
+        let mut db = fixture.attach_agent(&format!("db/{number}")).await;
         db.enter(relation, "server", "web").await;
-        view.apply(delta(&mut watch).await);
-        let record = db.setting(relation.0, "key", &"x".repeat(LARGE));
+        view.apply(next_delta(&mut watch).await);
+        let record = db.settings_record(relation.0, "key", &"x".repeat(LARGE));
         db.commit(record).await;
-        let sent = delta(&mut watch).await;
+        let sent = next_delta(&mut watch).await;
         assert!(bytes(&sent) <= LARGE + REST, "{} bytes for one bag", bytes(&sent));
         view.apply(sent);
     }
-    let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
-    let whole = delta(&mut again).await;
+    let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let whole = next_delta(&mut again).await;
     assert!(bytes(&whole) <= inline_settings::BYTES_MAX + REST, "{} bytes", bytes(&whole));
-    let mut whole = Snapshot::from_full(whole).expect("whole");
+    let mut whole = Snapshot::from_full(whole).expect("the view is full");
     whole.position = view.position;
     assert_eq!(view, whole, "deltas add up to the whole view");
     let omitted = omitted(&view, relation.0);
     assert!(!omitted.is_empty() && omitted.len() < 3, "{omitted:?}");
     for owner in omitted {
-        let bag = web.api.handle(asked(relation, owner.clone(), view.position)).await.expect("answered");
-        let bag = bag.expect("it is there");
+        let bag = web.api.handle(asked(relation, owner.clone(), view.position)).await.expect("the request succeeds");
+        let bag = bag.expect("it exists");
         assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE));
         assert_eq!(bag.counter, view.relations[&relation.0].bag(&owner).expect("shown").counter);
         assert!(view.keep_fetched(asked(relation, owner.clone(), view.position), bag));
@@ -76,53 +76,53 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
 }
 
 #[tokio::test]
-async fn a_bag_is_answered_as_it_was_and_if_nobody_knows_any_more_as_it_is() {
+async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
     let store = MemoryStore::with_changes_kept(Uuid(77), KEPT);
-    let story = Story::new(Controller::new(store, Still::new(), Uuid(1))).await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let (mut web, mut db_0) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+    let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), Uuid(1))).await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (mut web, mut db_0) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     web.enter(relation, "db", "db").await;
     db_0.enter(relation, "server", "web").await;
-    let record = db_0.setting(relation.0, "key", "old");
+    let record = db_0.settings_record(relation.0, "key", "old");
     db_0.commit(record).await;
-    let then = revision_of(&story.controller).await;
-    let record = db_0.setting(relation.0, "key", "new");
+    let then = newest_position(&fixture.controller).await;
+    let record = db_0.settings_record(relation.0, "key", "new");
     db_0.commit(record).await;
-    let reader = story.controller.unit_session(story.model, story.unit("web/0").await);
+    let reader = fixture.controller.unit_session(fixture.model, fixture.unit("web/0").await);
     let key = async |at| {
-        let bag = reader.handle(asked(relation, db(0), at)).await.expect("answered").expect("it is there");
-        let values: Bag = bag.values.expect("whole");
+        let bag = reader.handle(asked(relation, db(0), at)).await.expect("the request succeeds").expect("it exists");
+        let values: Bag = bag.values.expect("the view is full");
         (bag.counter, values["key"].clone())
     };
     assert_eq!(key(then).await, (2, "old".to_owned()));
-    assert_eq!(key(revision_of(&story.controller).await).await, (3, "new".to_owned()));
+    assert_eq!(key(newest_position(&fixture.controller).await).await, (3, "new".to_owned()));
     assert_eq!(
         key(Position { store_generation: Uuid(4), ..then }).await,
         (3, "new".to_owned()),
         "another history"
     );
     for n in 0..KEPT {
-        let record = web.setting(relation.0, "n", &n.to_string());
+        let record = web.settings_record(relation.0, "n", &n.to_string());
         web.commit(record).await;
     }
     assert_eq!(key(then).await, (3, "new".to_owned()), "the log does not reach there any more");
 }
 
 #[tokio::test]
-async fn a_unit_reads_no_bag_that_it_is_not_shown() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 2).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let mut web = story.agent_of("web/0").await;
+async fn a_unit_cannot_fetch_a_bag_outside_of_its_view() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let mut web = fixture.attach_agent("web/0").await;
     web.enter(relation, "db", "db").await;
-    let at = revision_of(&story.controller).await;
+    let at = newest_position(&fixture.controller).await;
     let of_web = || asked(relation, Owner::Unit(UnitName::new("web", 0)), at);
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
-        let reader = story.controller.unit_session(story.model, story.unit(reader).await);
-        assert_eq!(reader.handle(of_web()).await.expect("answered").is_some(), sees);
+        let reader = fixture.controller.unit_session(fixture.model, fixture.unit(reader).await);
+        assert_eq!(reader.handle(of_web()).await.expect("the request succeeds").is_some(), sees);
     }
     let nowhere = BagRequest { relation: Uuid(99), ..of_web() };
     assert_eq!(web.api.handle(nowhere).await, Ok(None));
@@ -130,22 +130,22 @@ async fn a_unit_reads_no_bag_that_it_is_not_shown() {
 
 /// Of what came along, a change is sent as before.
 #[tokio::test]
-async fn settings_within_the_bound_come_along_whole() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let (mut web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+async fn settings_within_the_limit_are_inlined_completely() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (mut web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     web.enter(relation, "db", "db").await;
     db.enter(relation, "server", "web").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     assert_eq!(
-        omitted(&Snapshot::from_full(delta(&mut watch).await).expect("whole"), relation.0),
+        omitted(&Snapshot::from_full(next_delta(&mut watch).await).expect("the view is full"), relation.0),
         Vec::<Owner>::new()
     );
-    let record = db.setting(relation.0, "key", &"x".repeat(LARGE));
+    let record = db.settings_record(relation.0, "key", &"x".repeat(LARGE));
     db.commit(record).await;
-    let sent = delta(&mut watch).await;
+    let sent = next_delta(&mut watch).await;
     let [Change::Bag { bag: Some(bag), .. }] = &sent.changes[..] else { panic!("one bag and nothing else") };
     assert!(bag.values.is_some());
 }

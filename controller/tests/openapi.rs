@@ -262,7 +262,7 @@ async fn real_responses_match_the_document() {
             executing_for_ms: 5,
         }),
         sample_watch(WatchMachine),
-        sample(UnitFate { unit: scene.unit }),
+        sample(GetUnitExistence { unit: scene.unit }),
         sample(GetAbout),
         sample(ListModels),
         sample(GetModelConfig),

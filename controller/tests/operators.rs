@@ -15,13 +15,13 @@ use state::unit::operation::{CharmRef, Hook, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
-async fn register(story: &Story<controller::store::memory::MemoryStore, Still>, sha256: &'static str, name: &str) {
+async fn register(fixture: &Fixture<controller::store::memory::MemoryStore, FakeEnvironment>, sha256: &'static str, name: &str) {
     let charm = Charm { name: name.to_owned(), ..Charm::default() };
     let register = move |draft: &mut Draft<'_>| {
         register_archive(draft, sha256, charm.clone(), 10);
         Ok(())
     };
-    story.controller.run(register).await.expect("taken");
+    fixture.controller.run(register).await.expect("the request is accepted");
 }
 
 fn refresh(sha256: &str) -> Refresh {
@@ -31,8 +31,8 @@ fn refresh(sha256: &str) -> Refresh {
 
 #[tokio::test]
 async fn machines_of_two_models_share_no_address() {
-    let story = Story::in_memory().await;
-    story
+    let fixture = Fixture::in_memory().await;
+    fixture
         .admin
         .handle(CreateModel { name: "other".to_owned(), ..CreateModel::default() })
         .await
@@ -46,7 +46,7 @@ async fn machines_of_two_models_share_no_address() {
             to: None,
             config: BTreeMap::new(),
         };
-        let admin = story.admin.in_model(model);
+        let admin = fixture.admin.in_model(model);
         let deploy = Deploy { application: deploy.application.map(|name| format!("{name}x")), ..deploy };
         admin.handle(deploy).await.expect("deployed");
         let machines = admin.handle(ListMachines).await.expect("listed");
@@ -56,22 +56,22 @@ async fn machines_of_two_models_share_no_address() {
 }
 
 #[tokio::test]
-async fn a_charm_of_another_name_is_no_refresh() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    register(&story, "other", "other").await;
-    register(&story, "newer", "web").await;
-    let error = story.admin.handle(refresh("other")).await.expect_err("another charm");
+async fn a_refresh_to_a_charm_of_another_name_is_refused() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    register(&fixture, "other", "other").await;
+    register(&fixture, "newer", "web").await;
+    let error = fixture.admin.handle(refresh("other")).await.expect_err("another charm");
     assert_eq!(error.message, "cannot refresh web: it runs charm web, not other");
-    story.admin.handle(refresh("newer")).await.expect("the same charm");
+    fixture.admin.handle(refresh("newer")).await.expect("the same charm");
 }
 
 #[tokio::test]
 async fn a_unit_is_shown_with_the_charm_that_it_runs() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    register(&story, "newer", "web").await;
-    let mut web = story.agent_of("web/0").await;
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    register(&fixture, "newer", "web").await;
+    let mut web = fixture.attach_agent("web/0").await;
     let charm = |url: &str| CharmRef {
         url: url.to_owned(),
         revision: 0,
@@ -80,9 +80,9 @@ async fn a_unit_is_shown_with_the_charm_that_it_runs() {
     };
     let record = web.record(Operation::InstallCharm(charm("local:web-0")));
     web.commit(record).await;
-    story.admin.handle(refresh("newer")).await.expect("taken");
+    fixture.admin.handle(refresh("newer")).await.expect("the request is accepted");
     let shown = || async {
-        story.admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.expect("it is there").charm_url
+        fixture.admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.expect("it exists").charm_url
     };
     assert_eq!(shown().await, "local:web-0", "it has not taken the new one yet");
     let record = web.record(Operation::InstallCharm(charm("local:web-1")));
@@ -91,25 +91,25 @@ async fn a_unit_is_shown_with_the_charm_that_it_runs() {
 }
 
 #[tokio::test]
-async fn a_dying_units_causes_are_each_told_once() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let (mut web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+async fn each_cause_of_a_dying_unit_is_listed_once() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (mut web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     for agent in [&mut web, &mut db] {
         let record = agent.record(Operation::Hook(Hook::Install));
         agent.commit(record).await;
     }
     web.enter(relation, "db", "db").await;
     db.enter(relation, "server", "web").await;
-    story
+    fixture
         .admin
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
-        .expect("taken");
+        .expect("the request is accepted");
     for entity in ["web/0", "web", "relation 0"] {
-        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there");
+        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
         let of_web = why.causes.iter().filter(|cause| cause.entity.to_string() == "unit web/0").count();
         assert_eq!(of_web, 1, "{entity}: {:#?}", why.causes);
     }
@@ -117,10 +117,10 @@ async fn a_dying_units_causes_are_each_told_once() {
 
 #[tokio::test]
 async fn a_machine_and_a_relation_are_found_by_kind_and_number() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    story.integrate().await;
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    fixture.integrate().await;
     for (entity, found) in [
         ("machine/0", "machine 0"),
         ("machine 0", "machine 0"),
@@ -130,31 +130,31 @@ async fn a_machine_and_a_relation_are_found_by_kind_and_number() {
         ("web", "application web"),
         ("web/0", "unit web/0"),
     ] {
-        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect(entity);
+        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect(entity);
         assert_eq!(why.entity.to_string(), found);
     }
-    assert!(story.admin.handle(GetWhy { entity: "machine/7".to_owned() }).await.is_err());
+    assert!(fixture.admin.handle(GetWhy { entity: "machine/7".to_owned() }).await.is_err());
 }
 
 #[tokio::test]
-async fn ended_actions_are_listed_and_the_oldest_beyond_the_bound_go() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let mut web = story.agent_of("web/0").await;
+async fn completed_actions_beyond_the_limit_are_deleted_oldest_first() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let mut web = fixture.attach_agent("web/0").await;
     let run = || Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
     let beyond = 3;
     for n in 0..(ACTIONS_MAX + beyond) as u64 {
-        let id = story.admin.handle(run()).await.expect("queued").id;
+        let id = fixture.admin.handle(run()).await.expect("the action is enqueued").id;
         assert_eq!(id, n + 1);
         let record = web.record(Operation::Action { id, name: "backup".to_owned() });
         web.commit(record).await;
     }
-    let waits = story.admin.handle(run()).await.expect("queued").id;
-    story.sweep_for_a_while().await;
-    let kept: Vec<ActionInfo> = story.admin.handle(ListActions).await.expect("listed");
+    let waits = fixture.admin.handle(run()).await.expect("the action is enqueued").id;
+    fixture.sweep_for_a_while().await;
+    let kept: Vec<ActionInfo> = fixture.admin.handle(ListActions).await.expect("listed");
     assert_eq!((kept.len(), kept[0].id), (ACTIONS_MAX + 1, beyond as u64 + 1));
     let last = kept.last().expect("there are some");
     assert_eq!((last.id, last.status), (waits, ActionStatus::Pending), "what waits is kept");
-    assert!(story.admin.handle(GetAction { id: 1 }).await.is_err());
-    assert_eq!(story.admin.handle(GetAction { id: 4 }).await.expect("kept").status, ActionStatus::Completed);
+    assert!(fixture.admin.handle(GetAction { id: 1 }).await.is_err());
+    assert_eq!(fixture.admin.handle(GetAction { id: 4 }).await.expect("the action is kept").status, ActionStatus::Completed);
 }

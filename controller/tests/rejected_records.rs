@@ -16,28 +16,28 @@ async fn settle() {
 }
 
 #[tokio::test]
-async fn a_refused_entry_is_answered_late_and_one_that_is_granted_at_once() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let mut db = story.agent_of("db/0").await;
+async fn a_refused_scope_entry_is_delayed_and_an_accepted_one_is_not() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let mut db = fixture.attach_agent("db/0").await;
     db.enter(relation, "server", "web").await; // no time passes here: it was not made to wait
-    story
+    fixture
         .admin
         .handle(SuspendRelation { relation: relation.0, message: "for a while".to_owned() })
         .await
         .expect("it may be");
 
-    let mut web = story.agent_of("web/0").await;
-    let before = revision_of(&story.controller).await.revision;
-    let entry = web.record(web.entering(relation, "db", "db"));
+    let mut web = fixture.attach_agent("web/0").await;
+    let before = newest_position(&fixture.controller).await.revision;
+    let entry = web.record(web.enter_scope_operation(relation, "db", "db"));
     let answer = tokio::spawn(async move { web.commit(entry).await });
-    story.controller.store.wait_past(before).await; // the record is applied
+    fixture.controller.store.wait_past(before).await; // the record is applied
     settle().await;
-    story.pass(REFUSED_ENTRY_DELAY_MS - 1);
+    fixture.advance(REFUSED_ENTRY_DELAY_MS - 1);
     settle().await;
     assert!(!answer.is_finished(), "it would ask again at once");
-    story.pass(1);
+    fixture.advance(1);
     assert!(answer.await.expect("it ends").refusal.is_some());
 }

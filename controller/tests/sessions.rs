@@ -4,9 +4,9 @@ mod support;
 
 use api::error::ErrorCode;
 use api::{
-    Attach, Claim, Commit, Ends, Fate, FetchArchive, Force, GetAction, GetStatus, GetWhy, Handle, Integrate,
+    Attach, Claim, Commit, Ends, Existence, FetchArchive, Force, GetAction, GetStatus, GetWhy, Handle, Integrate,
     LogQuery, MachineWatchEvent, RelationChoice, RemoveDeadUnit, RemoveRelation, RemoveUnit, Report,
-    ResolvedRequest, Run, SetUnitToken, Shown, Stream, UnitFate, Watch, WatchMachine, WatchUnit,
+    ResolvedRequest, Run, SetUnitToken, UnitWatchEvent, Stream, GetUnitExistence, Watch, WatchMachine, WatchUnit,
 };
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
@@ -29,76 +29,76 @@ use state::unit::hook::{Level, ReportContent};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::operation::{CharmRef, Hook, Operation, RelationEvent};
-use state::unit::record::{Outcome, Said};
+use state::unit::record::{Outcome, RunReport};
 use state::unit::snapshot::Change;
 use std::collections::BTreeSet;
 use support::*;
 
 #[tokio::test]
-async fn an_attached_unit_commits_and_its_counterpart_is_shown_exactly_that() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let (mut web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+async fn a_committed_setting_is_sent_to_the_counterpart_and_nothing_else() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (mut web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     web.enter(relation, "db", "db").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
-    let whole = delta(&mut watch).await;
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let whole = next_delta(&mut watch).await;
     assert!(whole.full);
-    assert_eq!(whole.position.store_generation, story.controller.store.store_generation());
+    assert_eq!(whole.position.store_generation, fixture.controller.store.store_generation());
     db.enter(relation, "server", "web").await;
-    let entered = delta(&mut watch).await;
+    let entered = next_delta(&mut watch).await;
     assert!(!entered.full);
     let joined = |change: &Change| matches!(change, Change::Member { unit, incarnation: Some(_), .. } if unit.to_string() == "db/0");
     assert!(entered.changes.iter().any(joined), "{:?}", entered.changes);
-    let record = db.setting(relation.0, "password", "x");
+    let record = db.settings_record(relation.0, "password", "x");
     let committed = db.commit(record).await;
-    let set = delta(&mut watch).await;
+    let set = next_delta(&mut watch).await;
     assert_eq!(set.position.revision, committed.revision);
     let [Change::Bag { owner: Owner::Unit(owner), bag: Some(bag), .. }] = &set.changes[..] else {
         panic!("one bag and nothing else: {:?}", set.changes)
     };
-    let values = bag.values.as_ref().expect("it came along");
+    let values = bag.values.as_ref().expect("the values are inlined");
     assert_eq!((owner.to_string().as_str(), values["password"].as_str()), ("db/0", "x"));
 }
 
 #[tokio::test]
-async fn a_doubled_commit_is_applied_once_and_answered_alike() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let mut db = story.agent_of("db/0").await;
+async fn a_repeated_commit_is_applied_once_with_the_same_response() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let mut db = fixture.attach_agent("db/0").await;
     db.enter(relation, "server", "web").await;
-    let record = db.setting(relation.0, "password", "x");
+    let record = db.settings_record(relation.0, "password", "x");
     let first = db.commit(record.clone()).await;
-    let before = story.controller.store.newest();
+    let before = fixture.controller.store.newest();
     let second = db.commit(record.clone()).await;
-    assert_eq!(story.controller.store.newest(), before, "nothing was written again");
+    assert_eq!(fixture.controller.store.newest(), before, "nothing was written again");
     assert_eq!((first.refusal, first.dropped), (second.refusal, second.dropped));
-    let (model, unit) = (story.model, story.unit("db/0").await);
-    let bag = story.controller.read(move |reader| read(reader, &model.bag(relation.1, unit))).await;
-    assert_eq!(bag.expect("it is there").counter, 2, "entering with settings, and one write");
+    let (model, unit) = (fixture.model, fixture.unit("db/0").await);
+    let bag = fixture.controller.read(move |reader| read(reader, &model.bag(relation.1, unit))).await;
+    assert_eq!(bag.expect("it exists").counter, 2, "entering with settings, and one write");
 
-    let mut other = db.setting(relation.0, "password", "y");
+    let mut other = db.settings_record(relation.0, "password", "y");
     other.sequence = record.sequence;
     let forked = db.api.handle(Commit { epoch: db.epoch, record: other }).await.expect_err("another content");
     assert_eq!(forked.code, ErrorCode::Forked);
-    let mut later = db.setting(relation.0, "password", "z");
+    let mut later = db.settings_record(relation.0, "password", "z");
     later.sequence += 1;
     let gap = db.api.handle(Commit { epoch: db.epoch, record: later }).await.expect_err("a hole");
     assert_eq!((gap.code, gap.expected), (ErrorCode::Gap, Some(record.sequence + 1)));
 }
 
 #[tokio::test]
-async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_for_the_older_session_to_end() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let old = story.agent_of("web/0").await;
-    let own = story.controller.store.store_generation();
+async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_until_the_older_session_ends() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let old = fixture.attach_agent("web/0").await;
+    let own = fixture.controller.store.store_generation();
     let attach = |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, store_generation: Some(own) };
-    let mut watch = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("it may watch");
-    assert!(delta(&mut watch).await.full);
+    let mut watch = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
+    assert!(next_delta(&mut watch).await.full);
     let again = old.api.handle(attach(1)).await.expect("a lost reply");
     assert_eq!(again.epoch, old.epoch);
     let beside = old.api.handle(attach(2)).await;
@@ -109,154 +109,154 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_for_the_older_
     let copy = old.api.handle(attach(3)).await.expect_err("a copy's folder");
 
     let record = old.record(Operation::Hook(Hook::Install));
-    let commit = old.api.handle(Commit { epoch: old.epoch, record }).await.expect_err("a copy");
+    let commit = old.api.handle(Commit { epoch: old.epoch, record }).await.expect_err("the agent is fenced");
     let report = Report { epoch: old.epoch, run: 1, said: Vec::new(), executing: None, executing_for_ms: 0 };
-    let report = old.api.handle(report).await.expect_err("a copy");
-    let claim = old.api.handle(Claim { epoch: old.epoch, release: false }).await.expect_err("a copy");
-    let reopened = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.err().expect("a copy");
+    let report = old.api.handle(report).await.expect_err("the agent is fenced");
+    let claim = old.api.handle(Claim { epoch: old.epoch, release: false }).await.expect_err("the agent is fenced");
+    let reopened = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.err().expect("the agent is fenced");
     for error in [copy, commit, report, claim, reopened] {
         assert_eq!(error.code, ErrorCode::Fenced, "{error}");
     }
 }
 
 #[tokio::test]
-async fn ten_changes_while_away_are_ten_deltas_after_the_reconnect() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let (web, mut db) = (story.agent_of("web/0").await, story.agent_of("db/0").await);
+async fn ten_changes_while_disconnected_are_ten_deltas_after_the_reconnect() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     db.enter(relation, "server", "web").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
-    let mut position = delta(&mut watch).await.position;
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut position = next_delta(&mut watch).await.position;
     drop(watch);
     for n in 0..10 {
-        let record = db.setting(relation.0, "n", &n.to_string());
+        let record = db.settings_record(relation.0, "n", &n.to_string());
         db.commit(record).await;
     }
     let mut watch =
-        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(position) }).await.expect("it may watch");
+        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(position) }).await.expect("the stream opens");
     for n in 0..10 {
-        let next = delta(&mut watch).await;
+        let next = next_delta(&mut watch).await;
         assert!(!next.full && next.changes.len() == 1, "{:?}", next.changes);
         assert!(next.position.revision > position.revision);
         let Change::Bag { bag: Some(bag), .. } = &next.changes[0] else { panic!("{:?}", next.changes) };
-        assert_eq!(bag.values.as_ref().expect("it came along")["n"], n.to_string());
+        assert_eq!(bag.values.as_ref().expect("the values are inlined")["n"], n.to_string());
         position = next.position;
     }
-    story.pass(api::HEARTBEAT_MS);
-    assert!(matches!(watch.next().await, Ok(Shown::Heartbeat(_))), "nothing else is left");
+    fixture.advance(api::HEARTBEAT_MS);
+    assert!(matches!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(_))), "nothing else is left");
 }
 
 #[tokio::test]
-async fn a_position_of_another_history_gets_a_whole_view() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let web = story.agent_of("web/0").await;
+async fn a_position_of_another_store_generation_gets_a_full_view() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
     let elsewhere = Position { store_generation: Uuid(5), revision: 1 };
     let mut watch =
-        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(elsewhere) }).await.expect("it may watch");
-    assert!(delta(&mut watch).await.full);
+        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(elsewhere) }).await.expect("the stream opens");
+    assert!(next_delta(&mut watch).await.full);
 }
 
 #[tokio::test]
-async fn what_does_not_concern_a_unit_is_not_sent_and_a_heartbeat_tells_the_position() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let web = story.agent_of("web/0").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
-    delta(&mut watch).await;
-    story.deploy("db", 3).await;
-    let newest = revision_of(&story.controller).await;
-    let next = async { watch.next().await.expect("the watch goes on") };
-    let pass = async { story.pass(api::HEARTBEAT_MS) };
+async fn unrelated_changes_are_not_sent_and_a_heartbeat_has_the_position() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    next_delta(&mut watch).await;
+    fixture.deploy("db", 3).await;
+    let newest = newest_position(&fixture.controller).await;
+    let next = async { watch.next().await.expect("the stream continues") };
+    let pass = async { fixture.advance(api::HEARTBEAT_MS) };
     let (shown, ()) = tokio::join!(next, pass);
-    let Shown::Heartbeat(position) = shown else { panic!("{shown:?}") };
+    let UnitWatchEvent::Heartbeat(position) = shown else { panic!("{shown:?}") };
     assert!(position <= newest);
-    story.pass(api::HEARTBEAT_MS);
-    assert_eq!(watch.next().await, Ok(Shown::Heartbeat(newest)));
+    fixture.advance(api::HEARTBEAT_MS);
+    assert_eq!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(newest)));
 }
 
 #[tokio::test]
-async fn a_grant_passes_on_only_after_a_term_and_a_restart_counts_as_a_renewal() {
-    let mut story = Story::in_memory().await;
-    story.deploy("web", 2).await;
-    let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
+async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewal() {
+    let mut fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     let ask = Claim { epoch: 1, release: false };
-    assert!(a.api.handle(ask.clone()).await.expect("answered").granted, "never led before");
-    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
-    story.pass(TERM_MS - 1);
-    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted, "the term is not over");
-    assert!(a.api.handle(ask.clone()).await.expect("answered").granted, "renewed at the last moment");
-    story.pass(TERM_MS - 1);
-    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
+    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").granted, "never led before");
+    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    fixture.advance(TERM_MS - 1);
+    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted, "the term is not over");
+    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").granted, "renewed at the last moment");
+    fixture.advance(TERM_MS - 1);
+    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
 
-    story.restart();
-    let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
-    story.pass(TERM_MS - 1);
-    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted, "one full term since the start");
-    assert!(a.api.handle(ask.clone()).await.expect("answered").granted, "its holder renews at once");
-    story.pass(TERM_MS);
-    let taken = b.api.handle(ask.clone()).await.expect("answered");
+    fixture.restart();
+    let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
+    fixture.advance(TERM_MS - 1);
+    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted, "one full term since the start");
+    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").granted, "its holder renews at once");
+    fixture.advance(TERM_MS);
+    let taken = b.api.handle(ask.clone()).await.expect("the request succeeds");
     assert!(taken.granted && taken.generation == 2);
-    assert!(!a.api.handle(ask.clone()).await.expect("answered").granted);
-    b.api.handle(Claim { epoch: 1, release: true }).await.expect("answered");
-    assert!(a.api.handle(ask).await.expect("answered").granted, "released: granted at once");
+    assert!(!a.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    b.api.handle(Claim { epoch: 1, release: true }).await.expect("the request succeeds");
+    assert!(a.api.handle(ask).await.expect("the request succeeds").granted, "released: granted at once");
 }
 
 /// The agent says "leads" for as long as its grant stands for 30 s more (`agent/src/uniter/lease.rs`).
 #[tokio::test]
-async fn scenario_132_what_a_leader_writes_29_s_after_it_was_told_that_it_leads_is_accepted() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 2).await;
-    story.deploy("db", 1).await;
-    let relation = story.integrate().await;
-    let (mut a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
+async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (mut a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     a.enter(relation, "db", "db").await;
     let ask = Claim { epoch: 1, release: false };
-    let granted = a.api.handle(ask.clone()).await.expect("answered");
+    let granted = a.api.handle(ask.clone()).await.expect("the request succeeds");
     assert!(granted.granted);
     // the last moment at which `is-leader` says true
-    story.pass(TERM_MS - 30_000);
-    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
-    story.pass(29_000);
-    assert!(!b.api.handle(ask.clone()).await.expect("answered").granted);
-    let mut record = a.setting(relation.0, "a", "1");
+    fixture.advance(TERM_MS - 30_000);
+    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    fixture.advance(29_000);
+    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    let mut record = a.settings_record(relation.0, "a", "1");
     record.generation = Some(granted.generation);
     let writes = record.writes.bags.get_mut(&relation.0).expect("it writes there");
     writes.application = std::mem::take(&mut writes.unit);
     let committed = a.commit(record).await;
     assert_eq!((committed.refusal, committed.dropped), (None, Vec::new()));
-    let web = story.model.application_name("web");
-    let model = story.model;
-    let written = story.controller.read(move |reader: &dyn Reader| {
-        let web = read(reader, &web).expect("it is there");
+    let web = fixture.model.application_name("web");
+    let model = fixture.model;
+    let written = fixture.controller.read(move |reader: &dyn Reader| {
+        let web = read(reader, &web).expect("it exists");
         read(reader, &model.bag(relation.1, web)).map(|bag: BagDoc| bag.values)
     });
     assert_eq!(written.await, Some(Bag::from([("a".to_owned(), "1".to_owned())])));
 }
 
 #[tokio::test]
-async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 2).await;
-    let (own, other) = (story.unit("web/0").await, story.unit("web/1").await);
-    let machine = story.machine_of(own).await;
-    let session = story.controller.session_for(TokenHolder::Machine { model: story.model, machine });
-    let mut watch = session.watch(WatchMachine).await.expect("it may watch");
+async fn a_machine_sees_only_its_own_units() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    let (own, other) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
+    let machine = fixture.machine_of_unit(own).await;
+    let session = fixture.controller.session_for(TokenHolder::Machine { model: fixture.model, machine });
+    let mut watch = session.watch(WatchMachine).await.expect("the stream opens");
     let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units.keys().collect::<Vec<_>>(), [&own]);
-    assert_eq!(session.handle(UnitFate { unit: own }).await, Ok(Fate::Known(Life::Alive)));
+    assert_eq!(session.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Known(Life::Alive)));
     assert_eq!(
-        session.handle(UnitFate { unit: other }).await,
-        session.handle(UnitFate { unit: Uuid(404) }).await,
+        session.handle(GetUnitExistence { unit: other }).await,
+        session.handle(GetUnitExistence { unit: Uuid(404) }).await,
         "indistinguishable"
     );
     let token = "ab".repeat(32);
     session.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("its own unit");
-    let before = revision_of(&story.controller).await;
+    let before = newest_position(&fixture.controller).await;
     session.handle(SetUnitToken { unit: own, token: token.to_owned() }).await.expect("again");
-    assert_eq!(revision_of(&story.controller).await, before, "the same token again changes nothing");
+    assert_eq!(newest_position(&fixture.controller).await, before, "the same token again changes nothing");
     let refused = session
         .handle(SetUnitToken { unit: other, token: "cd".repeat(32).to_owned() })
         .await
@@ -268,25 +268,25 @@ async fn a_machine_sees_its_units_only_and_asks_about_no_others() {
     assert_eq!(session.handle(RemoveDeadUnit { unit: other }).await, Err(authority::unauthorised()));
 
     // Never attached: it goes at once, and its machine sees that.
-    story
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
         .await
         .expect("it is removed");
     let shown = loop {
-        match watch.next().await.expect("the watch goes on") {
+        match watch.next().await.expect("the stream continues") {
             MachineWatchEvent::View(view) => break view,
-            MachineWatchEvent::Heartbeat(_) => story.pass(1),
+            MachineWatchEvent::Heartbeat(_) => fixture.advance(1),
         }
     };
     assert_eq!(shown.units.len(), 0);
-    assert_eq!(session.handle(UnitFate { unit: own }).await, Ok(Fate::Tombstone));
+    assert_eq!(session.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Tombstone));
     session.handle(RemoveDeadUnit { unit: own }).await.expect("twice is once");
 }
 
 #[tokio::test]
-async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
-    let story = Story::in_memory().await;
+async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
+    let fixture = Fixture::in_memory().await;
     let end = Endpoint {
         name: "beside".to_owned(),
         role: Role::Requirer,
@@ -297,52 +297,52 @@ async fn a_machine_is_told_of_a_subordinate_and_of_the_end_of_its_relation() {
     };
     let endpoints = [(end.name.clone(), end)].into();
     let charm = Charm { name: "sub".to_owned(), subordinate: true, endpoints, ..Charm::default() };
-    let registered = story.controller.run(move |draft| {
+    let registered = fixture.controller.run(move |draft| {
         register_archive(draft, "sub", charm.clone(), 10);
         Ok(())
     });
-    registered.await.expect("taken");
-    story.deploy("db", 1).await;
-    story.deploy("sub", 1).await;
+    registered.await.expect("the request is accepted");
+    fixture.deploy("db", 1).await;
+    fixture.deploy("sub", 1).await;
     let ends = Ends { a: "db".to_owned(), b: "sub".to_owned() };
-    let related = story.admin.handle(Integrate(ends)).await.expect("they fit");
-    let (model, key) = (story.model, related.key);
-    let id = story.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
-    let mut db = story.agent_of("db/0").await;
-    db.enter((related.relation, id.expect("it was just made")), "server", "sub").await;
+    let related = fixture.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
+    let (model, key) = (fixture.model, related.key);
+    let id = fixture.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
+    let mut db = fixture.attach_agent("db/0").await;
+    db.enter((related.relation, id.expect("it was just created")), "server", "sub").await;
 
-    let sub = story.unit("sub/0").await;
-    let machine = story.machine_of(story.unit("db/0").await).await;
-    let session = story.controller.session_for(TokenHolder::Machine { model, machine });
-    let mut watch = session.watch(WatchMachine).await.expect("it may watch");
+    let sub = fixture.unit("sub/0").await;
+    let machine = fixture.machine_of_unit(fixture.unit("db/0").await).await;
+    let session = fixture.controller.session_for(TokenHolder::Machine { model, machine });
+    let mut watch = session.watch(WatchMachine).await.expect("the stream opens");
     let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
     assert_eq!(view.units[&sub].life, Life::Alive);
-    let status = story.admin.handle(GetStatus).await.expect("it is there");
+    let status = fixture.admin.handle(GetStatus).await.expect("it exists");
     let shown = &status.applications["sub"];
     assert_eq!(shown.subordinate_to, ["db"]);
     assert_eq!(shown.units.values().next().and_then(|unit| unit.principal.clone()), "db/0".parse().ok());
 
     let choice = RelationChoice::Number(related.relation);
-    story.admin.handle(RemoveRelation { relation: choice, force: Force::No }).await.expect("taken");
+    fixture.admin.handle(RemoveRelation { relation: choice, force: Force::No }).await.expect("the request is accepted");
     // one that is not told hears a heartbeat instead
-    story.pass(api::HEARTBEAT_MS);
-    let MachineWatchEvent::View(view) = watch.next().await.expect("the watch goes on") else {
+    fixture.advance(api::HEARTBEAT_MS);
+    let MachineWatchEvent::View(view) = watch.next().await.expect("the stream continues") else {
         panic!("the machine is not told")
     };
     assert_eq!(view.units[&sub].life, Life::Dying);
 }
 
 #[tokio::test]
-async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let (model, unit) = (story.model, story.unit("web/0").await);
-    let machine = story.machine_of(unit).await;
-    let unit_token = story.token(unit, TokenHolder::Unit { model, unit }).await;
-    let machine_token = story.token(machine, TokenHolder::Machine { model, machine }).await;
-    let is_known = async |token: &str| story.controller.session(token).await.is_ok();
+async fn a_token_is_deleted_with_its_unit_and_with_its_machine() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let (model, unit) = (fixture.model, fixture.unit("web/0").await);
+    let machine = fixture.machine_of_unit(unit).await;
+    let unit_token = fixture.token(unit, TokenHolder::Unit { model, unit }).await;
+    let machine_token = fixture.token(machine, TokenHolder::Machine { model, machine }).await;
+    let is_known = async |token: &str| fixture.controller.session(token).await.is_ok();
     assert!(is_known(&unit_token).await && is_known(&machine_token).await);
-    story
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
         .await
@@ -352,23 +352,23 @@ async fn a_token_is_gone_with_its_unit_and_with_its_machine() {
         state::lifecycle::machine::set_dead(draft, model, machine)?;
         state::lifecycle::machine::remove(draft, model, machine)
     };
-    story.controller.run(end).await.expect("its last unit is gone");
+    fixture.controller.run(end).await.expect("its last unit is gone");
     assert!(!is_known(&machine_token).await);
     let left = async |of: String| {
-        story.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
+        fixture.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
     };
     assert_eq!((left(GLOBAL.all(Kind::Token)).await, left(GLOBAL.all(Kind::TokenOf)).await), (0, 0));
 }
 
 #[tokio::test]
-async fn a_unit_that_stops_says_so_while_it_does() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let web = story.agent_of("web/0").await;
+async fn a_unit_shows_that_its_stop_hook_runs() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
     let executing = Some(Activity::hook(HookName::Stop));
     let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 100 };
-    web.api.handle(report).await.expect("taken");
-    let status = story.admin.handle(GetStatus).await.expect("the model is there");
+    web.api.handle(report).await.expect("the request is accepted");
+    let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = status.applications["web"].units.values().next().expect("one unit").clone();
     assert_eq!(
         (unit.workload.current.as_str(), unit.workload.message.as_str()),
@@ -378,9 +378,9 @@ async fn a_unit_that_stops_says_so_while_it_does() {
 
 #[tokio::test]
 async fn a_unit_fetches_archives_of_its_own_charm_only() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let web = story.agent_of("web/0").await;
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
     let own = web
         .api
         .handle(FetchArchive { sha256: "web".to_owned() })
@@ -395,17 +395,17 @@ async fn a_unit_fetches_archives_of_its_own_charm_only() {
 }
 
 #[tokio::test]
-async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minute() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
+async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
     let status = async || {
-        let status = story.admin.handle(GetStatus).await.expect("the model is there");
+        let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         (unit.workload.current, unit.agent.current, unit.agent.message)
     };
     let waiting = |agent: &str| ("waiting".to_owned(), agent.to_owned(), String::new());
     assert_eq!(status().await, waiting("allocating"));
-    let mut web = story.agent_of("web/0").await;
+    let mut web = fixture.attach_agent("web/0").await;
     let charm = CharmRef {
         sha256: "web".to_owned(),
         url: "local:web-0".to_owned(),
@@ -419,17 +419,17 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
     let mut record = web.record(Operation::Hook(Hook::Install));
     record.outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
     web.commit(record).await;
-    let unit = story.admin.handle(GetStatus).await.expect("it is there").applications["web"].clone();
+    let unit = fixture.admin.handle(GetStatus).await.expect("it exists").applications["web"].clone();
     assert_eq!(unit.status.current, "error", "an application shows its worst unit");
     assert_eq!(unit.status.message, "hook failed: \"install\"");
     let (workload, agent, _) = status().await;
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
-    let why = story.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it is there");
+    let why = fixture.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it exists");
     assert!(
         why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::ResolvedRequest { .. })),
         "{why:?}"
     );
-    story
+    fixture
         .admin
         .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
         .await
@@ -448,18 +448,18 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
         executing: Some(Activity::hook(HookName::Install)),
         executing_for_ms: 4_000,
     };
-    web.api.handle(report).await.expect("taken");
+    web.api.handle(report).await.expect("the request is accepted");
     assert_eq!(status().await.1, "executing", "a retry runs");
-    let units = story.admin.handle(GetStatus).await.expect("it is there").applications["web"].units.clone();
-    let timer_started_ms = story.controller.environment.wall_ms() - 4_000;
+    let units = fixture.admin.handle(GetStatus).await.expect("it exists").applications["web"].units.clone();
+    let timer_started_ms = fixture.controller.environment.wall_ms() - 4_000;
     assert_eq!(
         units[&"web/0".parse().expect("a unit")].agent.since_ms,
         Some(timer_started_ms),
         "since the hook began"
     );
-    story.pass(LOST_AFTER_MS);
+    fixture.advance(LOST_AFTER_MS);
     assert_ne!(status().await.1, "lost");
-    story.pass(1);
+    fixture.advance(1);
     let (workload, agent, _) = status().await;
     assert_eq!(
         (workload.as_str(), agent.as_str()),
@@ -467,11 +467,11 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
         "what needs a person stays (scenario 185)"
     );
     assert!(
-        story
+        fixture
             .admin
             .handle(GetWhy { entity: "web/0".to_owned() })
             .await
-            .expect("it is there")
+            .expect("it exists")
             .causes
             .iter()
             .any(|cause| matches!(cause.duty, Duty::Respond { lost: true, .. }))
@@ -479,24 +479,24 @@ async fn a_unit_is_idle_only_when_nothing_is_undone_and_lost_after_a_silent_minu
 }
 
 #[tokio::test]
-async fn an_agent_that_is_stopped_is_lost_though_its_stream_stays_open() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let web = story.agent_of("web/0").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("it may watch");
-    delta(&mut watch).await;
+async fn a_stopped_agent_is_lost_although_its_stream_stays_open() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
+    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    next_delta(&mut watch).await;
     let agent = async || {
-        let status = story.admin.handle(GetStatus).await.expect("the model is there");
+        let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         unit.agent.current
     };
     // what is sent is taken by the connection, as long as its buffers last
-    let minute = async |watch: &mut <controller::Session<controller::store::memory::MemoryStore, Still> as Watch<
+    let minute = async |watch: &mut <controller::Session<controller::store::memory::MemoryStore, FakeEnvironment> as Watch<
         WatchUnit,
     >>::Stream| {
         for _ in 0..=LOST_AFTER_MS / api::HEARTBEAT_MS {
-            story.pass(api::HEARTBEAT_MS);
-            assert!(matches!(watch.next().await, Ok(Shown::Heartbeat(_))));
+            fixture.advance(api::HEARTBEAT_MS);
+            assert!(matches!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(_))));
         }
     };
     minute(&mut watch).await;
@@ -506,16 +506,16 @@ async fn an_agent_that_is_stopped_is_lost_though_its_stream_stays_open() {
 }
 
 #[tokio::test]
-async fn a_unit_says_again_what_a_restored_store_has_lost() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.deploy("db", 1).await;
-    let (relation, id) = story.integrate().await;
-    let mut web = story.agent_of("web/0").await;
-    let unit = story.unit("web/0").await;
+async fn a_resync_restores_what_a_restored_store_has_lost() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let (relation, id) = fixture.integrate().await;
+    let mut web = fixture.attach_agent("web/0").await;
+    let unit = fixture.unit("web/0").await;
     let mut memory = Local::new(unit, "web/0".parse().expect("a unit"));
     let mut entered = web.record(Operation::Hook(Hook::UpdateStatus));
-    entered.operation = web.entering((relation, id), "db", "db");
+    entered.operation = web.enter_scope_operation((relation, id), "db", "db");
     memory.apply(&Event::Finished(entered));
     memory.apply(&Event::Acknowledged { sequence: 1, revision: 1, refusal: None, retry: None });
     memory.sequence = 40;
@@ -525,19 +525,19 @@ async fn a_unit_says_again_what_a_restored_store_has_lost() {
     let mut restated = memory.record(Operation::Resync, Outcome::Ok, 5);
     restated.memory = Some(Box::new(memory));
     assert_eq!(web.commit(restated).await.dropped.len(), 20);
-    let model = story.model;
+    let model = fixture.model;
     let scope =
-        story.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;
+        fixture.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;
     assert!(scope, "it is in the relation's scope again");
 }
 
 #[tokio::test]
-async fn a_record_that_can_never_be_applied_is_shown_until_another_one_is() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let mut web = story.agent_of("web/0").await;
+async fn a_record_that_cannot_be_applied_is_shown_until_another_one_is_applied() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let mut web = fixture.attach_agent("web/0").await;
     let workload = async || {
-        let status = story.admin.handle(GetStatus).await.expect("the model is there");
+        let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         (unit.workload.current, unit.workload.message)
     };
@@ -556,54 +556,54 @@ async fn a_record_that_can_never_be_applied_is_shown_until_another_one_is() {
 }
 
 #[tokio::test]
-async fn log_lines_come_in_the_order_in_which_they_were_stored() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 2).await;
-    let (a, b) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
-    let say = |call: u32, level: Level, text: &str| Said {
+async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
+    let say = |call: u32, level: Level, text: &str| RunReport {
         call,
         at_ms: 100 - i64::from(call),
         what: ReportContent::Log { level, text: text.to_owned() },
     };
     let report = |said| Report { epoch: 1, run: 1, said, executing: None, executing_for_ms: 0 };
-    b.api.handle(report(vec![say(1, Level::Info, "one")])).await.expect("taken");
+    b.api.handle(report(vec![say(1, Level::Info, "one")])).await.expect("the request is accepted");
     a.api
         .handle(report(vec![say(1, Level::Warning, "two"), say(2, Level::Info, "three")]))
         .await
-        .expect("taken");
+        .expect("the request is accepted");
     let texts = |page: &api::LogPage| page.lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
-    let all = story.admin.handle(LogQuery::default()).await.expect("a page");
+    let all = fixture.admin.handle(LogQuery::default()).await.expect("a page");
     assert_eq!(texts(&all), ["one", "two", "three"]);
     assert_eq!(
         (all.lines[1].entity.as_str(), all.lines[1].module.as_str()),
         ("unit-web-0", "unit.web/0.juju-log")
     );
     let query = LogQuery { level: Some("WARNING".into()), ..LogQuery::default() };
-    assert_eq!(texts(&story.admin.handle(query).await.expect("a page")), ["two"]);
+    assert_eq!(texts(&fixture.admin.handle(query).await.expect("a page")), ["two"]);
     let query = LogQuery { newest: Some(1), ..LogQuery::default() };
-    assert_eq!(texts(&story.admin.handle(query).await.expect("a page")), ["three"]);
+    assert_eq!(texts(&fixture.admin.handle(query).await.expect("a page")), ["three"]);
     let query = LogQuery { include: vec!["web/1".into()], ..LogQuery::default() };
-    assert_eq!(texts(&story.admin.handle(query).await.expect("a page")), ["one"]);
+    assert_eq!(texts(&fixture.admin.handle(query).await.expect("a page")), ["one"]);
 
     let query = LogQuery { after: Some(all.cursor), wait: true, ..LogQuery::default() };
-    let tail = story.admin.handle(query);
-    let speak = async { b.api.handle(report(vec![say(2, Level::Info, "four")])).await.expect("taken") };
+    let tail = fixture.admin.handle(query);
+    let speak = async { b.api.handle(report(vec![say(2, Level::Info, "four")])).await.expect("the request is accepted") };
     let (page, ()) = tokio::join!(tail, speak);
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }
 
 #[tokio::test]
-async fn an_action_begins_when_its_unit_says_so() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let web = story.agent_of("web/0").await;
+async fn an_action_is_running_once_its_unit_reports_it() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
     let run = |action: &str| Run { unit: "web/0".into(), action: action.into(), params: Default::default() };
-    let unknown = story.admin.handle(run("restore")).await.expect_err("there is no such action");
+    let unknown = fixture.admin.handle(run("restore")).await.expect_err("there is no such action");
     assert_eq!(unknown.code, ErrorCode::Invalid);
     assert!(unknown.message.contains("(not found)"), "{unknown}");
-    let id = story.admin.handle(run("backup")).await.expect("queued").id;
+    let id = fixture.admin.handle(run("backup")).await.expect("the action is enqueued").id;
     assert_eq!(
-        story.admin.handle(GetAction { id }).await.expect("it is there").status,
+        fixture.admin.handle(GetAction { id }).await.expect("it exists").status,
         ActionStatus::Pending
     );
     let report = Report {
@@ -613,16 +613,16 @@ async fn an_action_begins_when_its_unit_says_so() {
         executing: Some(Activity::Action { id, name: "backup".into() }),
         executing_for_ms: 0,
     };
-    web.api.handle(report).await.expect("taken");
-    let action = story.admin.handle(GetAction { id }).await.expect("it is there");
+    web.api.handle(report).await.expect("the request is accepted");
+    let action = fixture.admin.handle(GetAction { id }).await.expect("it exists");
     assert_eq!((action.status, action.started_ms.is_some()), (ActionStatus::Running, true));
 }
 
 #[tokio::test]
-async fn a_lost_archive_is_a_clear_error() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let web = story.agent_of("web/0").await;
+async fn a_lost_archive_is_reported_with_a_hint() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
     let error = web
         .api
         .handle(FetchArchive { sha256: "web".to_owned() })
@@ -641,33 +641,33 @@ async fn a_lost_archive_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn nobody_stays_present_for_a_unit_or_a_machine_that_is_gone() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 2).await;
+async fn the_presence_of_removed_units_and_machines_is_deleted() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
     for unit in ["web/0", "web/1"] {
-        story.agent_of(unit).await;
+        fixture.attach_agent(unit).await;
     }
-    let (gone, stays) = (story.unit("web/0").await, story.unit("web/1").await);
-    let machine = story.machine_of(stays).await;
-    let presence = &story.controller.presence;
+    let (gone, stays) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
+    let machine = fixture.machine_of_unit(stays).await;
+    let presence = &fixture.controller.presence;
     presence.heartbeat(machine, 1);
     assert!([gone, stays].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
-    story
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AtOnce })
         .await
-        .expect("by force");
+        .expect("the forced removal is accepted");
     let mut janitor = Janitor::default();
     for _ in 0..3 {
-        while janitor.sweep(&story.controller).await.expect("it sweeps") {}
-        story.pass(60_000);
+        while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+        fixture.advance(60_000);
     }
     assert!(!presence.after(None, 1_000).contains(&gone));
     // calls under way while their units went, more than one sweep looks at
     presence.clear_executing(gone, 1);
     (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
     for _ in 0..3 {
-        janitor.sweep(&story.controller).await.expect("it sweeps");
+        janitor.sweep(&fixture.controller).await.expect("the sweep succeeds");
     }
     let mut left = [stays, machine].to_vec();
     left.sort();
@@ -675,9 +675,9 @@ async fn nobody_stays_present_for_a_unit_or_a_machine_that_is_gone() {
 }
 
 #[tokio::test]
-async fn leftovers_are_cleared_in_bounded_bites() {
-    let story = Story::in_memory().await;
-    let (model, relation) = (story.model, Uuid(5));
+async fn leftovers_are_deleted_in_bounded_batches() {
+    let fixture = Fixture::in_memory().await;
+    let (model, relation) = (fixture.model, Uuid(5));
     // Nine bites of ten bags written, three of forty to clear.
     for bite in 0..9 {
         let leave = move |draft: &mut Draft<'_>| {
@@ -685,23 +685,23 @@ async fn leftovers_are_cleared_in_bounded_bites() {
             draft.put(&model.cleanup(relation), &vec![model.bags(relation)]);
             Ok(())
         };
-        story.controller.run(leave).await.expect("written");
+        fixture.controller.run(leave).await.expect("written");
     }
     let left = async |prefix: String| {
-        story.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX).len()).await
+        fixture.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX).len()).await
     };
     assert_eq!(left(model.bags(relation)).await, 90);
     let mut janitor = Janitor::default();
-    assert_eq!(janitor.sweep(&story.controller).await, Ok(true), "there is more to do");
+    assert_eq!(janitor.sweep(&fixture.controller).await, Ok(true), "there is more to do");
     assert_eq!(left(model.bags(relation)).await, 50);
-    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
+    while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
     assert_eq!((left(model.bags(relation)).await, left(model.cleanups()).await), (0, 0));
 }
 
 #[tokio::test]
 async fn a_models_log_keeps_its_newest_lines() {
-    let story = Story::in_memory().await;
-    let model = story.model;
+    let fixture = Fixture::in_memory().await;
+    let model = fixture.model;
     let line =
         LogDoc { at_ms: 1, level: "INFO".into(), module: "m".into(), entity: "e".into(), text: "t".into() };
     // Lines of run 1 are the oldest; keys of later runs sort after them.
@@ -712,10 +712,10 @@ async fn a_models_log_keeps_its_newest_lines() {
             (0..50).for_each(|call| draft.put(&model.log(Uuid(1), run, call), &line));
             Ok(())
         };
-        story.controller.run(write).await.expect("written");
+        fixture.controller.run(write).await.expect("written");
     }
-    story.sweep_for_a_while().await;
-    let (count, first) = story
+    fixture.sweep_for_a_while().await;
+    let (count, first) = fixture
         .controller
         .read(move |reader: &dyn Reader| {
             let lines = reader.scan(&model.logs(), "", usize::MAX);

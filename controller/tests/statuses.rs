@@ -10,22 +10,22 @@ use state::documents::draft::read;
 use state::documents::keys::{StatusDoc, TokenHolder};
 use state::unit::hook::ReportContent;
 use state::unit::operation::{Hook, Operation};
-use state::unit::record::{Outcome, Said};
+use state::unit::record::{Outcome, RunReport};
 use std::collections::BTreeSet;
 use support::*;
 
-type Told = Story<MemoryStore, Still>;
+type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
 /// A unit's workload status and message, and its agent's status.
-async fn of(story: &Told, unit: &str) -> (String, String, String) {
-    let status = story.admin.handle(GetStatus).await.expect("the model is there");
+async fn of(fixture: &MemoryFixture, unit: &str) -> (String, String, String) {
+    let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = &status.applications["web"].units[&unit.parse().expect("a name")];
     (unit.workload.current.clone(), unit.workload.message.clone(), unit.agent.current.clone())
 }
 
-async fn of_application(story: &Told) -> (String, String) {
+async fn of_application(fixture: &MemoryFixture) -> (String, String) {
     let status =
-        story.admin.handle(GetStatus).await.expect("the model is there").applications["web"].status.clone();
+        fixture.admin.handle(GetStatus).await.expect("the model is there").applications["web"].status.clone();
     (status.current, status.message)
 }
 
@@ -34,9 +34,9 @@ fn told(workload: &str, message: &str, agent: &str) -> (String, String, String) 
 }
 
 /// Its charm says this in its next hook.
-async fn says(unit: &mut Agent<Session<MemoryStore, Still>>, what: ReportContent) {
+async fn report(unit: &mut Agent<Session<MemoryStore, FakeEnvironment>>, what: ReportContent) {
     let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
-    record.said = vec![Said { call: 0, at_ms: 1, what }];
+    record.said = vec![RunReport { call: 0, at_ms: 1, what }];
     unit.commit(record).await;
 }
 
@@ -45,55 +45,55 @@ fn status(status: &str, message: &str) -> ReportContent {
 }
 
 #[tokio::test]
-async fn scenario_178_a_new_unit_says_what_it_waits_for() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    assert_eq!(of(&story, "web/0").await, told("waiting", "waiting for machine", "allocating"));
-    let machine = story.machine_of(story.unit("web/0").await).await;
-    let principal = TokenHolder::Machine { model: story.model, machine };
-    story.token(machine, principal.clone()).await;
-    let session = story.controller.session_for(principal);
-    let _watch = session.watch(WatchMachine).await.expect("it may watch");
-    assert_eq!(of(&story, "web/0").await, told("waiting", "installing agent", "allocating"));
-    let mut web = story.agent_of("web/0").await;
-    assert_eq!(of(&story, "web/0").await, told("waiting", "agent initialising", "allocating"));
-    says(&mut web, status("waiting", "for the sun")).await;
-    assert_eq!(of(&story, "web/0").await.1, "for the sun");
+async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    assert_eq!(of(&fixture, "web/0").await, told("waiting", "waiting for machine", "allocating"));
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let principal = TokenHolder::Machine { model: fixture.model, machine };
+    fixture.token(machine, principal.clone()).await;
+    let session = fixture.controller.session_for(principal);
+    let _watch = session.watch(WatchMachine).await.expect("the stream opens");
+    assert_eq!(of(&fixture, "web/0").await, told("waiting", "installing agent", "allocating"));
+    let mut web = fixture.attach_agent("web/0").await;
+    assert_eq!(of(&fixture, "web/0").await, told("waiting", "agent initialising", "allocating"));
+    report(&mut web, status("waiting", "for the sun")).await;
+    assert_eq!(of(&fixture, "web/0").await.1, "for the sun");
 }
 
 #[tokio::test]
-async fn scenario_185_an_agent_that_is_lost_and_comes_back_has_its_status_again() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let mut web = story.agent_of("web/0").await;
-    says(&mut web, status("active", "serves")).await;
-    story.pass(LOST_AFTER_MS + 1);
+async fn scenario_185_an_agent_that_reconnects_has_its_status_again() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let mut web = fixture.attach_agent("web/0").await;
+    report(&mut web, status("active", "serves")).await;
+    fixture.advance(LOST_AFTER_MS + 1);
     let lost = told("unknown", "agent lost, see: pintle why web/0", "lost");
-    assert_eq!(of(&story, "web/0").await, lost);
+    assert_eq!(of(&fixture, "web/0").await, lost);
     web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is back");
-    let (workload, message, agent) = of(&story, "web/0").await;
+    let (workload, message, agent) = of(&fixture, "web/0").await;
     assert_eq!((workload.as_str(), message.as_str()), ("active", "serves"));
     assert_ne!(agent, "lost");
-    says(&mut web, status("terminated", "")).await;
-    story.pass(LOST_AFTER_MS + 1);
-    assert_eq!(of(&story, "web/0").await, told("terminated", "", "lost"));
+    report(&mut web, status("terminated", "")).await;
+    fixture.advance(LOST_AFTER_MS + 1);
+    assert_eq!(of(&fixture, "web/0").await, told("terminated", "", "lost"));
 }
 
 #[tokio::test]
-async fn scenario_150_what_a_failed_hook_said_is_kept_behind_its_error() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let mut web = story.agent_of("web/0").await;
-    says(&mut web, status("active", "serves")).await;
+async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let mut web = fixture.attach_agent("web/0").await;
+    report(&mut web, status("active", "serves")).await;
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
-    failed.said = vec![Said { call: 1, at_ms: 1, what: status("blocked", "no key") }];
+    failed.said = vec![RunReport { call: 1, at_ms: 1, what: status("blocked", "no key") }];
     web.commit(failed).await;
-    let key = story.model.unit_status(story.unit("web/0").await);
-    let stored: StatusDoc = story.controller.read(move |reader| read(reader, &key)).await.expect("it said");
+    let key = fixture.model.unit_status(fixture.unit("web/0").await);
+    let stored: StatusDoc = fixture.controller.read(move |reader| read(reader, &key)).await.expect("it said");
     assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
-    assert_eq!(of(&story, "web/0").await, told("error", "hook failed: \"update-status\"", "idle"));
-    story
+    assert_eq!(of(&fixture, "web/0").await, told("error", "hook failed: \"update-status\"", "idle"));
+    fixture
         .admin
         .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: false })
         .await
@@ -101,67 +101,67 @@ async fn scenario_150_what_a_failed_hook_said_is_kept_behind_its_error() {
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;
     web.commit(skipped).await;
-    let (workload, message, _) = of(&story, "web/0").await;
+    let (workload, message, _) = of(&fixture, "web/0").await;
     assert_eq!((workload.as_str(), message.as_str()), ("blocked", "no key"));
 }
 
 #[tokio::test]
-async fn units_that_are_lost_with_their_machine_refer_to_it_and_the_model_names_it_once() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
+async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_once() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
     for _ in 0..2 {
         let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
-        story.admin.handle(add).await.expect("there is room");
+        fixture.admin.handle(add).await.expect("there is room");
     }
-    let machine = story.machine_of(story.unit("web/0").await).await;
-    let principal = TokenHolder::Machine { model: story.model, machine };
-    story.token(machine, principal.clone()).await;
-    let session = story.controller.session_for(principal);
-    session.handle(ReportPresence).await.expect("it may say so");
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let principal = TokenHolder::Machine { model: fixture.model, machine };
+    fixture.token(machine, principal.clone()).await;
+    let session = fixture.controller.session_for(principal);
+    session.handle(ReportPresence).await.expect("the report is accepted");
     let units = ["web/0", "web/1", "web/2"];
     for unit in units {
-        let mut agent = story.agent_of(unit).await;
-        says(&mut agent, status("active", "")).await;
+        let mut agent = fixture.attach_agent(unit).await;
+        report(&mut agent, status("active", "")).await;
     }
-    let machine_lost_ms = Some(story.controller.environment.wall_ms());
-    story.pass(LOST_AFTER_MS + 1);
+    let machine_lost_ms = Some(fixture.controller.environment.wall_ms());
+    fixture.advance(LOST_AFTER_MS + 1);
     let of_machine = "machine 0: agent is not communicating with the controller";
     for unit in units {
-        assert_eq!(of(&story, unit).await, told("unknown", of_machine, "lost"));
+        assert_eq!(of(&fixture, unit).await, told("unknown", of_machine, "lost"));
         let shown =
-            story.admin.handle(GetStatus).await.expect("the model is there").applications["web"].clone();
+            fixture.admin.handle(GetStatus).await.expect("the model is there").applications["web"].clone();
         let agent = shown.units[&unit.parse().expect("a name")].agent.clone();
         assert_eq!((agent.message.as_str(), agent.since_ms), (of_machine, machine_lost_ms));
     }
     let held_up = async || {
-        let why = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
+        let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
         why.causes.into_iter().map(|cause| cause.entity.to_string()).collect::<BTreeSet<_>>()
     };
     assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));
     // the machine's agent is back, and theirs are not
-    session.handle(ReportPresence).await.expect("it may say so");
+    session.handle(ReportPresence).await.expect("the report is accepted");
     assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| format!("unit {unit}"))));
-    assert_eq!(of(&story, "web/1").await.1, "agent lost, see: pintle why web/1");
+    assert_eq!(of(&fixture, "web/1").await.1, "agent lost, see: pintle why web/1");
 }
 
 #[tokio::test]
-async fn scenarios_186_and_187_an_application_shows_its_worst_unit_unless_its_leader_speaks_for_it() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 2).await;
-    let (mut first, mut second) = (story.agent_of("web/0").await, story.agent_of("web/1").await);
-    says(&mut first, status("blocked", "no key")).await;
-    says(&mut second, status("active", "")).await;
-    assert_eq!(of_application(&story).await, ("blocked".to_owned(), "no key".to_owned()));
+async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless_its_leader_sets_one() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    let (mut first, mut second) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
+    report(&mut first, status("blocked", "no key")).await;
+    report(&mut second, status("active", "")).await;
+    assert_eq!(of_application(&fixture).await, ("blocked".to_owned(), "no key".to_owned()));
     let claim = Claim { epoch: first.epoch, release: false };
-    assert!(first.api.handle(claim).await.expect("answered").granted);
-    says(&mut first, status("maintenance", "")).await;
-    says(&mut second, status("maintenance", "")).await;
+    assert!(first.api.handle(claim).await.expect("the request succeeds").granted);
+    report(&mut first, status("maintenance", "")).await;
+    report(&mut second, status("maintenance", "")).await;
     let application = |status: &str, message: &str| ReportContent::ApplicationStatus {
         status: status.to_owned(),
         message: message.to_owned(),
     };
-    says(&mut first, application("active", "all well")).await;
-    assert_eq!(of_application(&story).await, ("active".to_owned(), "all well".to_owned()));
-    says(&mut second, application("blocked", "says who does not lead")).await;
-    assert_eq!(of_application(&story).await.0, "active");
+    report(&mut first, application("active", "all well")).await;
+    assert_eq!(of_application(&fixture).await, ("active".to_owned(), "all well".to_owned()));
+    report(&mut second, application("blocked", "says who does not lead")).await;
+    assert_eq!(of_application(&fixture).await.0, "active");
 }

@@ -26,17 +26,17 @@ use state::unit::resolve::Act;
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
-type Told = Story<MemoryStore, Still>;
+type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
-async fn causes(story: &Told, entity: &str) -> Vec<Cause> {
-    story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there").causes
+async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
+    fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists").causes
 }
 
 /// What a unit's agent does until nothing is left to do.
-async fn work_off(story: &Told, agent: &mut Agent<Session<MemoryStore, Still>>, unit: &str) {
-    let (id, model) = (story.unit(unit).await, story.model);
+async fn work_off(fixture: &MemoryFixture, agent: &mut Agent<Session<MemoryStore, FakeEnvironment>>, unit: &str) {
+    let (id, model) = (fixture.unit(unit).await, fixture.model);
     loop {
-        match story.controller.read(move |reader| status::next_act(reader, model, id)).await {
+        match fixture.controller.read(move |reader| status::next_act(reader, model, id)).await {
             Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
             Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
             Some(Act::Wait(_) | Act::Finish) => return,
@@ -46,9 +46,9 @@ async fn work_off(story: &Told, agent: &mut Agent<Session<MemoryStore, Still>>, 
 }
 
 /// A unit whose agent has done all there was to do.
-async fn settled(story: &Told, unit: &str) -> Agent<Session<MemoryStore, Still>> {
+async fn settled(fixture: &MemoryFixture, unit: &str) -> Agent<Session<MemoryStore, FakeEnvironment>> {
     let application = unit.split('/').next().expect("a unit's name").to_owned();
-    let mut agent = story.agent_of(unit).await;
+    let mut agent = fixture.attach_agent(unit).await;
     let endpoint = if application == "db" { "server" } else { "db" };
     let charm = CharmRef {
         url: format!("local:{application}-0"),
@@ -57,13 +57,13 @@ async fn settled(story: &Told, unit: &str) -> Agent<Session<MemoryStore, Still>>
         endpoints: BTreeSet::from([endpoint.to_owned()]),
     };
     agent.commit(agent.record(Operation::InstallCharm(charm))).await;
-    work_off(story, &mut agent, unit).await;
+    work_off(fixture, &mut agent, unit).await;
     agent
 }
 
 /// The one thing the unit is about to do, and since when it is owed.
-async fn owed(story: &Told, unit: &str) -> (String, Option<i64>) {
-    let all = causes(story, unit).await;
+async fn owed(fixture: &MemoryFixture, unit: &str) -> (String, Option<i64>) {
+    let all = causes(fixture, unit).await;
     let next = all.into_iter().find_map(|cause| match cause.duty {
         Duty::Start { activity, .. } => Some((activity.to_string(), cause.since_ms)),
         _ => None,
@@ -72,10 +72,10 @@ async fn owed(story: &Told, unit: &str) -> (String, Option<i64>) {
 }
 
 #[tokio::test]
-async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_after() {
-    let story = Story::in_memory().await;
+async fn an_operation_is_pending_since_the_commit_of_its_cause() {
+    let fixture = Fixture::in_memory().await;
     let option = ConfigOption { kind: OptionType::String, ..ConfigOption::default() };
-    story
+    fixture
         .controller
         .run(move |draft| {
             let config = BTreeMap::from([("color".to_owned(), option.clone())]);
@@ -86,17 +86,17 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
         .await
         .expect("a new archive");
     for name in ["web", "db", "paint"] {
-        story.deploy(name, 1).await;
+        fixture.deploy(name, 1).await;
     }
-    let mut web = settled(&story, "web/0").await;
-    let mut db = settled(&story, "db/0").await;
-    let mut paint = settled(&story, "paint/0").await;
-    let now = || Some(story.controller.environment.wall_ms());
-    let hour = || story.pass(3_600_000);
+    let mut web = settled(&fixture, "web/0").await;
+    let mut db = settled(&fixture, "db/0").await;
+    let mut paint = settled(&fixture, "paint/0").await;
+    let now = || Some(fixture.controller.environment.wall_ms());
+    let hour = || fixture.advance(3_600_000);
     hour();
 
     let set = BTreeMap::from([("color".to_owned(), "red".to_owned())]);
-    story
+    fixture
         .admin
         .handle(Configure {
             application: "paint".to_owned(),
@@ -106,45 +106,45 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
         .expect("it is set");
     let set_ms = now();
     hour();
-    assert_eq!(owed(&story, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
-    work_off(&story, &mut paint, "paint/0").await;
+    assert_eq!(owed(&fixture, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
+    work_off(&fixture, &mut paint, "paint/0").await;
 
     let asked = Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
-    story.admin.handle(asked).await.expect("it is queued");
+    fixture.admin.handle(asked).await.expect("it is queued");
     let asked_ms = now();
     hour();
-    assert_eq!(owed(&story, "web/0").await, ("running action backup".to_owned(), asked_ms));
-    work_off(&story, &mut web, "web/0").await;
+    assert_eq!(owed(&fixture, "web/0").await, ("running action backup".to_owned(), asked_ms));
+    work_off(&fixture, &mut web, "web/0").await;
 
-    let (number, _) = story.integrate().await;
-    work_off(&story, &mut web, "web/0").await;
+    let (number, _) = fixture.integrate().await;
+    work_off(&fixture, &mut web, "web/0").await;
     hour();
-    work_off(&story, &mut db, "db/0").await;
+    work_off(&fixture, &mut db, "db/0").await;
     let entered_ms = now();
     hour();
     assert_eq!(
-        owed(&story, "web/0").await,
+        owed(&fixture, "web/0").await,
         ("running db-relation-joined hook for db/0".to_owned(), entered_ms)
     );
-    work_off(&story, &mut web, "web/0").await;
-    let record = db.setting(number, "password", "x");
+    work_off(&fixture, &mut web, "web/0").await;
+    let record = db.settings_record(number, "password", "x");
     db.commit(record).await;
     let written_ms = now();
     hour();
     assert_eq!(
-        owed(&story, "web/0").await,
+        owed(&fixture, "web/0").await,
         ("running db-relation-changed hook for db/0".to_owned(), written_ms)
     );
-    work_off(&story, &mut web, "web/0").await;
+    work_off(&fixture, &mut web, "web/0").await;
 
     hour();
-    story.admin.handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No }).await.expect("it is going");
-    work_off(&story, &mut db, "db/0").await;
+    fixture.admin.handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No }).await.expect("it is going");
+    work_off(&fixture, &mut db, "db/0").await;
     let died_ms = now();
     hour();
     let departed = "running db-relation-departed hook for db/0".to_owned();
-    assert_eq!(owed(&story, "web/0").await, (departed.clone(), died_ms));
-    work_off(&story, &mut web, "web/0").await;
+    assert_eq!(owed(&fixture, "web/0").await, (departed.clone(), died_ms));
+    work_off(&fixture, &mut web, "web/0").await;
 
     let record = web.record(Operation::Hook(Hook::UpdateStatus));
     web.commit(Record {
@@ -153,38 +153,38 @@ async fn work_is_owed_since_its_cause_came_whatever_else_happened_before_and_aft
     })
     .await;
     hour();
-    story
+    fixture
         .admin
         .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
         .await
         .expect("it is in error");
     let resolved_ms = now();
     hour();
-    assert_eq!(owed(&story, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
+    assert_eq!(owed(&fixture, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
 }
 
 #[tokio::test]
-async fn what_was_owed_before_the_controller_started_is_owed_since_then_at_the_latest() {
-    let mut story = Story::in_memory().await;
+async fn an_operation_from_before_the_start_is_pending_since_the_start_at_the_latest() {
+    let mut fixture = Fixture::in_memory().await;
     for name in ["web", "db"] {
-        story.deploy(name, 1).await;
+        fixture.deploy(name, 1).await;
     }
-    let (mut web, mut db) = (settled(&story, "web/0").await, settled(&story, "db/0").await);
-    story.integrate().await;
-    work_off(&story, &mut web, "web/0").await;
-    work_off(&story, &mut db, "db/0").await;
-    story.pass(1_000);
-    story.restart();
-    let started_ms = story.controller.environment.wall_ms();
-    story.pass(10_000);
-    assert_eq!(owed(&story, "web/0").await.1, Some(started_ms));
+    let (mut web, mut db) = (settled(&fixture, "web/0").await, settled(&fixture, "db/0").await);
+    fixture.integrate().await;
+    work_off(&fixture, &mut web, "web/0").await;
+    work_off(&fixture, &mut db, "db/0").await;
+    fixture.advance(1_000);
+    fixture.restart();
+    let started_ms = fixture.controller.environment.wall_ms();
+    fixture.advance(10_000);
+    assert_eq!(owed(&fixture, "web/0").await.1, Some(started_ms));
 }
 
 #[tokio::test]
-async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_waits_for_it_says_so() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let machine = story.machine_of(story.unit("web/0").await).await;
+async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let owed_by_agent = |causes: &[Cause]| -> Vec<(Silence, Option<i64>)> {
         let mine = causes.iter().filter(|cause| cause.entity == Entity::Machine("0".to_owned()));
         let silence = |cause: &Cause| match cause.duty {
@@ -194,7 +194,7 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
         mine.map(silence).collect()
     };
     let shown = async || {
-        let status = story.admin.handle(GetStatus).await.expect("the model is there");
+        let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         if unit.agent.message.starts_with("machine") {
             let shown = (unit.workload.message.clone(), unit.workload.since_ms);
@@ -206,38 +206,38 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     };
     assert_eq!(shown().await.0.0, "pending");
     let token = "ab".repeat(32);
-    story.pass(LOST_AFTER_MS + 1);
-    story.admin.handle(SetMachineToken { machine, token: token.to_owned() }).await.expect("it is introduced");
+    fixture.advance(LOST_AFTER_MS + 1);
+    fixture.admin.handle(SetMachineToken { machine, token: token.to_owned() }).await.expect("the token is stored");
     assert_eq!(shown().await.0.0, "started", "it has the full time to come");
 
-    let agent = story.controller.session(&token).await.expect("its token");
-    let mut watch = agent.watch(WatchMachine).await.expect("it may watch");
+    let agent = fixture.controller.session(&token).await.expect("the token is valid");
+    let mut watch = agent.watch(WatchMachine).await.expect("the stream opens");
     for _ in 0..20 {
-        agent.handle(ReportPresence).await.expect("it may say so");
-        story.pass(api::HEARTBEAT_MS);
+        agent.handle(ReportPresence).await.expect("the report is accepted");
+        fixture.advance(api::HEARTBEAT_MS);
         // a stopped agent's stream is taken from it by the kernel
-        watch.next().await.expect("the watch goes on");
+        watch.next().await.expect("the stream continues");
         assert_eq!(shown().await.0.0, "started");
-        assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
+        assert_eq!(owed_by_agent(&causes(&fixture, "web/0").await), []);
     }
-    agent.handle(ReportPresence).await.expect("it may say so");
-    let silent_ms = Some(story.controller.environment.wall_ms());
+    agent.handle(ReportPresence).await.expect("the report is accepted");
+    let silent_ms = Some(fixture.controller.environment.wall_ms());
     let mut silence = async |beats: u64| {
         for _ in 0..beats {
-            story.pass(api::HEARTBEAT_MS);
-            watch.next().await.expect("the watch goes on");
+            fixture.advance(api::HEARTBEAT_MS);
+            watch.next().await.expect("the stream continues");
         }
     };
     silence(LATE_AFTER_MS / api::HEARTBEAT_MS).await;
     let (machine_shown, unit_shown) = shown().await;
     assert_eq!(machine_shown.0, "started");
     assert_eq!((unit_shown.0.as_str(), unit_shown.1.as_str()), ("allocating", ""));
-    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
-    story.pass(1);
+    assert_eq!(owed_by_agent(&causes(&fixture, "web/0").await), []);
+    fixture.advance(1);
     assert_eq!(shown().await.0, ("started".to_owned(), silent_ms), "late");
     let late = [(Silence::Late, silent_ms)];
-    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), late);
-    assert_eq!(owed_by_agent(&causes(&story, "0").await), late);
+    assert_eq!(owed_by_agent(&causes(&fixture, "web/0").await), late);
+    assert_eq!(owed_by_agent(&causes(&fixture, "0").await), late);
 
     silence((LOST_AFTER_MS - LATE_AFTER_MS) / api::HEARTBEAT_MS - 1).await;
     assert_eq!(shown().await.0.0, "started");
@@ -247,24 +247,24 @@ async fn a_machine_agent_is_late_and_then_lost_by_its_silence_alone_and_who_wait
     let message = "machine 0: agent is not communicating with the controller".to_owned();
     assert_eq!(unit_shown, ("allocating".to_owned(), message, silent_ms));
     let lost = [(Silence::Lost, silent_ms)];
-    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), lost);
-    assert_eq!(owed_by_agent(&causes(&story, "0").await), lost);
+    assert_eq!(owed_by_agent(&causes(&fixture, "web/0").await), lost);
+    assert_eq!(owed_by_agent(&causes(&fixture, "0").await), lost);
     agent.handle(ReportPresence).await.expect("it is back");
-    assert_eq!(owed_by_agent(&causes(&story, "web/0").await), []);
+    assert_eq!(owed_by_agent(&causes(&fixture, "web/0").await), []);
 }
 
 #[tokio::test]
-async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hooks_run_side_by_side() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
+async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
-    story.admin.handle(add).await.expect("there is room");
-    let (web, _other) = (settled(&story, "web/0").await, settled(&story, "web/1").await);
+    fixture.admin.handle(add).await.expect("there is room");
+    let (web, _other) = (settled(&fixture, "web/0").await, settled(&fixture, "web/1").await);
     let backup = |unit: &str| Run { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
-    let id = story.admin.handle(backup("web/0")).await.expect("it is queued").id;
-    let next = story.admin.handle(backup("web/1")).await.expect("it is queued").id;
+    let id = fixture.admin.handle(backup("web/0")).await.expect("it is queued").id;
+    let next = fixture.admin.handle(backup("web/1")).await.expect("it is queued").id;
     let machine = async || {
-        story.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it is there").now
+        fixture.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it exists").now
     };
     assert_eq!(machine().await, "2 units");
     let running = Activity::Action { id, name: "backup".to_owned() };
@@ -272,14 +272,14 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     let report = Report { epoch: web.epoch, run: web.sequence + 1, said, executing, executing_for_ms: 5 };
     web.api.handle(report).await.expect("it is its session");
 
-    let waits = causes(&story, "web/1").await;
+    let waits = causes(&fixture, "web/1").await;
     let is_for_lock = |cause: &Cause| matches!(cause.duty, Duty::ReleaseHookLock { .. });
     let waits = waits.into_iter().find(is_for_lock).expect("it waits");
     let holder = UnitName::new("web", 0);
     let activity = Activity::Action { id: next, name: "backup".to_owned() };
     let duty = Duty::ReleaseHookLock { activity, running: running.clone(), holder: holder.clone() };
     assert_eq!((waits.duty, waits.actor), (duty, Actor::UnitAgent(holder)));
-    let holds = causes(&story, "web/0").await;
+    let holds = causes(&fixture, "web/0").await;
     let lock_waiters = vec![UnitName::new("web", 1)];
     let duty =
         Duty::Finish { activity: running, run: web.sequence + 1, machine: "0".to_owned(), lock_waiters };
@@ -288,87 +288,87 @@ async fn who_holds_a_machines_hook_lock_and_who_waits_for_it_is_told_unless_hook
     assert_eq!(machine().await, now);
 
     let set = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
-    story
+    fixture
         .admin
         .handle(ConfigureModel { change: ConfigChange { set, reset: Vec::new() } })
         .await
         .expect("a known setting");
-    let own = causes(&story, "web/1").await;
+    let own = causes(&fixture, "web/1").await;
     assert!(!own.iter().any(is_for_lock), "{own:?}");
     assert_eq!(machine().await, "2 units");
 }
 
 #[tokio::test]
-async fn a_unit_that_is_forced_says_when_force_begins_and_goes_without_its_agent() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    story.agent_of("web/0").await;
-    let unit = story.unit("web/0").await;
-    story
+async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.attach_agent("web/0").await;
+    let unit = fixture.unit("web/0").await;
+    fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
         .await
-        .expect("it may go");
+        .expect("the removal is accepted");
     let forced = async |entity: &str| {
-        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there");
+        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
         why.causes.into_iter().find_map(|cause| match cause.duty {
             Duty::ForceRemoval { start_budget_timer: false, wait_left_ms } => Some(wait_left_ms),
             _ => None,
         })
     };
     assert_eq!(forced("web/0").await, Some(Some(60_000)));
-    let of_model = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
+    let of_model = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
     let entities = (of_model.entity.to_string(), of_model.causes[0].entity.to_string());
     assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
     let mut janitor = Janitor::default();
-    let mut sweep = async || while janitor.sweep(&story.controller).await.expect("it sweeps") {};
+    let mut sweep = async || while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {};
     // a wait begins when the controller sees it
     sweep().await;
-    story.pass(60_000);
+    fixture.advance(60_000);
     sweep().await;
     assert!(forced("web/0").await.is_some(), "its machine agent has a minute more");
     sweep().await;
-    story.pass(60_000);
+    fixture.advance(60_000);
     sweep().await;
-    let model = story.model;
-    let there = story.controller.read(move |reader| read(reader, &model.unit(unit)).is_some()).await;
+    let model = fixture.model;
+    let there = fixture.controller.read(move |reader| read(reader, &model.unit(unit)).is_some()).await;
     assert!(!there, "no agent did anything");
 }
 
 #[tokio::test]
-async fn a_machine_that_force_has_made_dead_waits_for_its_provider_alone() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let machine = story.machine_of(story.unit("web/0").await).await;
-    let says = async |what| story.admin.handle(ReportInstance { machine, what }).await.expect("noted");
-    says(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) }).await;
+async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted");
+    report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) }).await;
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    says(ProvisioningReport::Started { instance_id, address }).await;
-    story
+    report(ProvisioningReport::Started { instance_id, address }).await;
+    fixture
         .admin
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
         .await
-        .expect("it may go");
+        .expect("the removal is accepted");
     let mut janitor = Janitor::default();
-    while janitor.sweep(&story.controller).await.expect("it sweeps") {}
-    let actors: Vec<Actor> = causes(&story, "machine/0").await.into_iter().map(|cause| cause.actor).collect();
+    while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+    let actors: Vec<Actor> = causes(&fixture, "machine/0").await.into_iter().map(|cause| cause.actor).collect();
     assert_eq!(actors, [Actor::Provisioner]);
 }
 
 /// An agent that is silent holds a removal up: the dry run says so as `why` does. By force the controller does it.
 #[tokio::test]
-async fn a_dry_run_names_silent_agents_in_the_words_of_why() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    settled(&story, "web/0").await;
+async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    settled(&fixture, "web/0").await;
     for removed in [RemovalTarget::Unit("web/0".to_owned()), RemovalTarget::Application("web".to_owned())] {
         let blocked = async |force| {
-            let forecast = story.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
-            forecast.expect("it may go").blocked
+            let forecast = fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
+            forecast.expect("the removal is accepted").blocked
         };
         for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
-            story.pass(silent_ms);
-            let mut why = causes(&story, "web/0").await;
+            fixture.advance(silent_ms);
+            let mut why = causes(&fixture, "web/0").await;
             why.retain(|one| one.entity == Entity::Unit(UnitName::new("web", 0)));
             assert_eq!((why.len(), blocked(Force::No).await), (1, why));
         }
@@ -384,9 +384,9 @@ async fn a_dry_run_names_silent_agents_in_the_words_of_why() {
 const ENTITIES_MAX: u128 = 1_000;
 
 #[tokio::test]
-async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
-    let story = Story::in_memory().await;
-    let model = story.model;
+async fn why_and_dry_run_bound_their_answers_for_a_large_model() {
+    let fixture = Fixture::in_memory().await;
+    let model = fixture.model;
     for page in 0..=ENTITIES_MAX / 50 {
         let add = move |draft: &mut Draft<'_>| {
             for id in 0..50 {
@@ -395,19 +395,19 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
             }
             Ok(())
         };
-        story.controller.run(add).await.expect("written");
+        fixture.controller.run(add).await.expect("written");
     }
-    let why = story.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it is there");
+    let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
     assert_eq!(why.now, "1000 or more applications, 0 machines");
     let units = |count| (0..count).map(|n| RemovalTarget::Unit(format!("web/{n}"))).collect::<Vec<_>>();
-    let refused = story
+    let refused = fixture
         .admin
         .handle(DryRunRemoval { removed: units(21), force: Force::No })
         .await
         .expect_err("too many");
     assert_eq!((refused.code, refused.message.lines().count()), (ErrorCode::Invalid, 1), "{refused}");
     assert!(refused.message.contains("at most 20"), "{refused}");
-    let unknown = story
+    let unknown = fixture
         .admin
         .handle(DryRunRemoval { removed: units(20), force: Force::No })
         .await
@@ -416,99 +416,99 @@ async fn of_a_large_model_a_part_is_told_and_a_long_list_is_not_foretold() {
 }
 
 #[tokio::test]
-async fn a_machine_that_goes_with_living_units_and_has_no_instance_gets_one_for_them_or_force_and_says_so() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 1).await;
-    let machine = story.machine_of(story.unit("web/0").await).await;
+async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_why_tells() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let stranded = async || {
-        let causes = causes(&story, "machine/0").await.into_iter();
+        let causes = causes(&fixture, "machine/0").await.into_iter();
         causes.filter(|cause| cause.duty == Duty::CreateInstance).collect::<Vec<_>>()
     };
-    story
+    fixture
         .admin
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
-    story
+    fixture
         .admin
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::No, keep_instance: false })
         .await
         .expect("its unit is Dying");
-    let since_ms = Some(story.controller.environment.wall_ms());
+    let since_ms = Some(fixture.controller.environment.wall_ms());
     assert_eq!(stranded().await, [], "its unit never lived: its provider says that it is Dead");
-    story.agent_of("web/0").await;
-    story.pass(2_000);
+    fixture.attach_agent("web/0").await;
+    fixture.advance(2_000);
     let creates = Cause::new(Entity::Machine("0".to_owned()), Duty::CreateInstance, Actor::Provisioner);
     let creates = creates.since(since_ms);
     assert_eq!(stranded().await, [creates]);
 
-    let says = async |what| story.admin.handle(ReportInstance { machine, what }).await;
-    says(ProvisioningReport::Absent).await.expect_err("a unit that has lived is on it");
-    says(ProvisioningReport::Failed { message: "web/0 is on it".to_owned() }).await.expect("noted");
-    let all = causes(&story, "machine/0").await;
+    let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await;
+    report(ProvisioningReport::Absent).await.expect_err("a unit that has lived is on it");
+    report(ProvisioningReport::Failed { message: "web/0 is on it".to_owned() }).await.expect("the report is accepted");
+    let all = causes(&fixture, "machine/0").await;
     let error = all.iter().find_map(|cause| cause.last_error.as_deref());
     assert_eq!(error, Some("web/0 is on it"), "{all:?}");
     assert!(all.iter().any(|cause| matches!(cause.duty, Duty::TendInstance { .. })), "{all:?}");
 
-    says(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) })
+    report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) })
         .await
         .expect("a unit is on it");
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    says(ProvisioningReport::Started { instance_id, address }).await.expect("noted");
+    report(ProvisioningReport::Started { instance_id, address }).await.expect("the report is accepted");
     assert_eq!(stranded().await, [], "its agents can end there");
 }
 
 #[tokio::test]
-async fn of_more_causes_than_are_told_it_is_said_that_there_are_more() {
-    let story = Story::in_memory().await;
-    story.deploy("web", 20).await;
-    story
+async fn an_answer_with_too_many_causes_states_that_there_are_more() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 20).await;
+    fixture
         .admin
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
-    let told = async |story: &Told, entity: &str| {
-        let why = story.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it is there");
+    let told = async |fixture: &MemoryFixture, entity: &str| {
+        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
         (why.causes.len(), why.more)
     };
-    assert_eq!(told(&story, "web").await, (20, false));
-    let story = Story::in_memory().await;
-    story.deploy("web", 21).await;
-    story
+    assert_eq!(told(&fixture, "web").await, (20, false));
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 21).await;
+    fixture
         .admin
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
-    assert_eq!(told(&story, "web").await, (20, true));
-    assert_eq!(told(&story, "model").await, (20, true));
+    assert_eq!(told(&fixture, "web").await, (20, true));
+    assert_eq!(told(&fixture, "model").await, (20, true));
 }
 
 #[tokio::test]
-async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
-    let story = Story::in_memory().await;
+async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_request() {
+    let fixture = Fixture::in_memory().await;
     for name in ["web", "db"] {
-        story.deploy(name, 1).await;
+        fixture.deploy(name, 1).await;
     }
-    let (mut web, mut db) = (settled(&story, "web/0").await, settled(&story, "db/0").await);
-    let (number, _) = story.integrate().await;
+    let (mut web, mut db) = (settled(&fixture, "web/0").await, settled(&fixture, "db/0").await);
+    let (number, _) = fixture.integrate().await;
     let relation = format!("relation/{number}");
-    work_off(&story, &mut web, "web/0").await;
-    work_off(&story, &mut db, "db/0").await;
+    work_off(&fixture, &mut web, "web/0").await;
+    work_off(&fixture, &mut db, "db/0").await;
     let told = async || {
-        let mut all: Vec<_> = causes(&story, &relation).await;
+        let mut all: Vec<_> = causes(&fixture, &relation).await;
         all.sort_by(|a, b| a.entity.cmp(&b.entity));
         all.into_iter().map(|cause| (cause.entity, cause.actor, cause.since_ms)).collect::<Vec<_>>()
     };
-    let now = || Some(story.controller.environment.wall_ms());
+    let now = || Some(fixture.controller.environment.wall_ms());
     assert_eq!(told().await, []);
-    story.pass(1_000);
-    story
+    fixture.advance(1_000);
+    fixture
         .admin
         .handle(SuspendRelation { relation: number, message: "moves".to_owned() })
         .await
         .expect("it may be");
     let since_ms = now();
-    story.pass(5_000);
+    fixture.advance(5_000);
     let name = RelationName { number, ends: "db:server web:db".to_owned() };
     let suspended = (Entity::Relation(name), Actor::Operator, since_ms);
     let leaves = |application: &str, since_ms| {
@@ -516,49 +516,49 @@ async fn who_has_yet_to_leave_a_relation_is_named_since_it_is_to_be_left() {
         (Entity::Unit(unit.clone()), Actor::UnitAgent(unit), since_ms)
     };
     assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
-    story.admin.handle(ResumeRelation { relation: number }).await.expect("it is suspended");
-    story
+    fixture.admin.handle(ResumeRelation { relation: number }).await.expect("it is suspended");
+    fixture
         .admin
         .handle(RemoveRelation { relation: RelationChoice::Number(number), force: Force::No })
         .await
-        .expect("it may go");
+        .expect("the removal is accepted");
     let since_ms = now();
-    story.pass(5_000);
+    fixture.advance(5_000);
     assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms)]);
 }
 
 #[tokio::test]
-async fn who_is_going_owes_its_departures_since_then() {
-    let story = Story::in_memory().await;
+async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
+    let fixture = Fixture::in_memory().await;
     for name in ["web", "db"] {
-        story.deploy(name, 1).await;
+        fixture.deploy(name, 1).await;
     }
-    let (mut web, mut db) = (settled(&story, "web/0").await, settled(&story, "db/0").await);
-    story.integrate().await;
+    let (mut web, mut db) = (settled(&fixture, "web/0").await, settled(&fixture, "db/0").await);
+    fixture.integrate().await;
     for _ in 0..2 {
-        work_off(&story, &mut web, "web/0").await;
-        work_off(&story, &mut db, "db/0").await;
+        work_off(&fixture, &mut web, "web/0").await;
+        work_off(&fixture, &mut db, "db/0").await;
     }
-    story.pass(60_000);
-    story.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("it may go");
-    let since_ms = Some(story.controller.environment.wall_ms());
-    story.pass(5_000);
+    fixture.advance(60_000);
+    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
+    let since_ms = Some(fixture.controller.environment.wall_ms());
+    fixture.advance(5_000);
     let departs = "running db-relation-departed hook for db/0".to_owned();
-    assert_eq!(owed(&story, "web/0").await, (departs, since_ms));
+    assert_eq!(owed(&fixture, "web/0").await, (departs, since_ms));
 }
 
 #[tokio::test]
-async fn what_a_unit_does_before_it_enters_is_no_error() {
-    let story = Story::in_memory().await;
+async fn operations_before_a_unit_enters_a_relation_are_no_error() {
+    let fixture = Fixture::in_memory().await;
     for name in ["web", "db"] {
-        story.deploy(name, 1).await;
+        fixture.deploy(name, 1).await;
     }
-    let (number, _) = story.integrate().await;
-    let web = story.agent_of("web/0").await;
+    let (number, _) = fixture.integrate().await;
+    let web = fixture.attach_agent("web/0").await;
     let (said, executing) = (Vec::new(), Some(Activity::hook(HookName::Install)));
     let report = Report { epoch: web.epoch, run: 1, said, executing, executing_for_ms: 5 };
     web.api.handle(report).await.expect("it is its session");
-    let all = causes(&story, &format!("relation/{number}")).await;
+    let all = causes(&fixture, &format!("relation/{number}")).await;
     let web = Entity::Unit(UnitName::new("web", 0));
     let of_web: Vec<&Cause> = all.iter().filter(|cause| cause.entity == web).collect();
     let [enters, finishes] = of_web[..] else { panic!("{all:?}") };

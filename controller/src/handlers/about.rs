@@ -5,12 +5,12 @@ use crate::openapi;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{About, GetAbout, GetOpenApi, Handle};
+use api::{ControllerInfo, GetAbout, GetOpenApi, Handle};
 use serde_json::Value;
 
 impl<S: Store, O: Environment> Handle<GetAbout> for Authorised<S, O> {
-    async fn handle(&self, _: GetAbout) -> Result<About, ApiError> {
-        Ok(About {
+    async fn handle(&self, _: GetAbout) -> Result<ControllerInfo, ApiError> {
+        Ok(ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             juju_version: api::JUJU_VERSION.to_owned(),
             controller: self.controller.id,

@@ -11,7 +11,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ApplicationConfig, Changed, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RefreshResponse,
+    ApplicationConfig, WriteResponse, Configure, Deploy, DeployResponse, GetConfig, Handle, Refresh, RefreshResponse,
     RemoveApplication, Setting,
 };
 use state::documents::draft::{Draft, read};
@@ -21,7 +21,7 @@ use state::lifecycle::application;
 use state::operations::force;
 
 impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
-    async fn handle(&self, deploy: Deploy) -> Result<Deployed, ApiError> {
+    async fn handle(&self, deploy: Deploy) -> Result<DeployResponse, ApiError> {
         let model = self.model().await?;
         if deploy.units > ADDED_PER_REQUEST_MAX {
             return Err(too_many_units(deploy.units));
@@ -47,7 +47,7 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
         };
         let committed = self.controller.run(transition).await?;
         let (name, subordinate, done) = committed.answer;
-        let mut deployed = Deployed {
+        let mut deployed = DeployResponse {
             application: name,
             charm_url: done.url,
             charm_revision: done.revision,
@@ -116,7 +116,7 @@ impl<S: Store, O: Environment> Handle<GetConfig> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<Configure> for Authorised<S, O> {
-    async fn handle(&self, configure: Configure) -> Result<Changed, ApiError> {
+    async fn handle(&self, configure: Configure) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let Configure { application, change } = configure;
         let transition = move |draft: &mut Draft<'_>| {
@@ -128,7 +128,7 @@ impl<S: Store, O: Environment> Handle<Configure> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<RemoveApplication> for Authorised<S, O> {
-    async fn handle(&self, removal: RemoveApplication) -> Result<Changed, ApiError> {
+    async fn handle(&self, removal: RemoveApplication) -> Result<WriteResponse, ApiError> {
         let (model, name) = (self.model().await?, removal.application);
         let force = force_request(removal.force, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {

@@ -11,8 +11,8 @@ use crate::tokens;
 use crate::watches::MachineStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Enrol, Fate, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken,
-    UnitFate, Watch, WatchMachine,
+    Enrol, Existence, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken,
+    GetUnitExistence, Watch, WatchMachine,
 };
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{Model, TokenHolder};
@@ -30,21 +30,21 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 }
 
 /// Returns whether a unit exists, from the point of view of a machine: units of other machines are unknown (S15).
-fn fate(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Fate {
+fn existence(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Existence {
     match read(reader, &model.unit(unit)) {
         Some(doc) if doc.machine == machine => {
-            Fate::Known(read(reader, &model.unit_life(unit)).expect("every unit has a life"))
+            Existence::Known(read(reader, &model.unit_life(unit)).expect("every unit has a life"))
         }
-        Some(_) => Fate::Unknown,
-        None if read(reader, &model.tombstone(unit)).is_some() => Fate::Tombstone,
-        None => Fate::Unknown,
+        Some(_) => Existence::Unknown,
+        None if read(reader, &model.tombstone(unit)).is_some() => Existence::Tombstone,
+        None => Existence::Unknown,
     }
 }
 
-impl<S: Store, O: Environment> Handle<UnitFate> for Authorised<S, O> {
-    async fn handle(&self, UnitFate { unit }: UnitFate) -> Result<Fate, ApiError> {
+impl<S: Store, O: Environment> Handle<GetUnitExistence> for Authorised<S, O> {
+    async fn handle(&self, GetUnitExistence { unit }: GetUnitExistence) -> Result<Existence, ApiError> {
         let (model, machine) = self.machine()?;
-        Ok(self.controller.read(move |reader| fate(reader, model, machine, unit)).await)
+        Ok(self.controller.read(move |reader| existence(reader, model, machine, unit)).await)
     }
 }
 
@@ -69,10 +69,10 @@ impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<RemoveDeadUnit> for Authorised<S, O> {
     async fn handle(&self, RemoveDeadUnit { unit }: RemoveDeadUnit) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
-        match self.controller.read(move |reader| fate(reader, model, machine, unit)).await {
-            Fate::Known(_) => {}
-            Fate::Tombstone => return Ok(()),
-            Fate::Unknown => return Err(unauthorised()),
+        match self.controller.read(move |reader| existence(reader, model, machine, unit)).await {
+            Existence::Known(_) => {}
+            Existence::Tombstone => return Ok(()),
+            Existence::Unknown => return Err(unauthorised()),
         }
         self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
         self.controller.presence.forget(unit);
@@ -97,7 +97,7 @@ impl<S: Store, O: Environment> Handle<ReportMachineDead> for Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<ReportUninstalled> for Authorised<S, O> {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
-        self.controller.run(move |draft| instance::gone(draft, model, machine)).await?;
+        self.controller.run(move |draft| instance::record_agent_uninstalled(draft, model, machine)).await?;
         self.controller.finish_machine_removal(model, machine).await;
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    AddMachines, AddedMachines, Changed, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
+    AddMachines, AddedMachines, WriteResponse, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
     RetryProvisioning,
 };
 use state::documents::draft::Draft;
@@ -39,7 +39,7 @@ impl<S: Store, O: Environment> Handle<AddMachines> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<RemoveMachine> for Authorised<S, O> {
-    async fn handle(&self, removal: RemoveMachine) -> Result<Changed, ApiError> {
+    async fn handle(&self, removal: RemoveMachine) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let RemoveMachine { machine: name, force, keep_instance } = removal;
         let force = force_request(force, self.controller.environment.wall_ms());
@@ -58,11 +58,11 @@ impl<S: Store, O: Environment> Handle<RemoveMachine> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<RetryProvisioning> for Authorised<S, O> {
-    async fn handle(&self, retry: RetryProvisioning) -> Result<Changed, ApiError> {
+    async fn handle(&self, retry: RetryProvisioning) -> Result<WriteResponse, ApiError> {
         let (model, name) = (self.model().await?, retry.machine);
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &name)?;
-            instance::retry(draft, model, id)
+            instance::retry_now(draft, model, id)
         };
         Ok(changed(self.controller.run(transition).await?.revision))
     }
@@ -77,7 +77,7 @@ impl<S: Store, O: Environment> Handle<CreateEnrolmentToken> for Authorised<S, O>
         let sha256 = host::digest::sha256(token.as_bytes());
         let transition = move |draft: &mut Draft<'_>| {
             let id = machine::find(draft, model, &text)?;
-            instance::invite(draft, model, id, &sha256, expires_ms)?;
+            instance::issue_enrolment_token(draft, model, id, &sha256, expires_ms)?;
             Ok(id)
         };
         let machine = self.controller.run(transition).await?.answer;

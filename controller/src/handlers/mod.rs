@@ -25,14 +25,14 @@ use crate::environment::Environment;
 use crate::named::find_model;
 use crate::session::Authorised;
 use crate::store::Store;
-use api::Changed;
+use api::WriteResponse;
 use api::error::ApiError;
 use state::documents::draft::Reader;
 use state::documents::keys::Model;
 use state::documents::refusal::Refusal;
 
-fn changed(revision: u64) -> Changed {
-    Changed { revision, warnings: Vec::new() }
+fn changed(revision: u64) -> WriteResponse {
+    WriteResponse { revision, warnings: Vec::new() }
 }
 
 impl<S: Store, O: Environment> Authorised<S, O> {

@@ -7,7 +7,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    Changed, ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo,
+    WriteResponse, ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo,
     ModelSetting,
 };
 use state::documents::draft::{Draft, read, read_all};
@@ -55,7 +55,7 @@ impl<S: Store, O: Environment> Handle<CreateModel> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<DestroyModel> for Authorised<S, O> {
-    async fn handle(&self, destroy: DestroyModel) -> Result<Changed, ApiError> {
+    async fn handle(&self, destroy: DestroyModel) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
         let force = force_request(destroy.force, now_ms);
@@ -80,14 +80,14 @@ impl<S: Store, O: Environment> Handle<GetModelConfig> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<ConfigureModel> for Authorised<S, O> {
-    async fn handle(&self, configure: ConfigureModel) -> Result<Changed, ApiError> {
+    async fn handle(&self, configure: ConfigureModel) -> Result<WriteResponse, ApiError> {
         let change = configure.change;
         let model = self.model().await?;
         let transition =
             move |draft: &mut Draft<'_>| model::configure(draft, model, &change.set, &change.reset);
         let committed = self.controller.run(transition).await?;
         let warning = |name: String| format!("unknown model setting {name:?}: stored, but has no effect");
-        Ok(Changed {
+        Ok(WriteResponse {
             revision: committed.revision,
             warnings: committed.answer.into_iter().map(warning).collect(),
         })

@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Fate, Handle, ListMachines, MachineFate, MachineInfo, ProvisioningReport, RemoveDeadMachine,
+    Existence, Handle, ListMachines, GetMachineExistence, MachineInfo, ProvisioningReport, RemoveDeadMachine,
     ReportInstance, SetMachineToken,
 };
 use state::documents::draft::{Draft, read, read_all};
@@ -65,13 +65,13 @@ impl<S: Store, O: Environment> Handle<ReportInstance> for Authorised<S, O> {
         }
         let transition = move |draft: &mut Draft<'_>| match &what {
             ProvisioningReport::Starting { provider, nonce } => {
-                instance::intend(draft, model, id, provider, *nonce)
+                instance::reserve_nonce(draft, model, id, provider, *nonce)
             }
             ProvisioningReport::Started { instance_id, address } => {
-                instance::started(draft, model, id, instance_id, address).map(|()| id)
+                instance::record_started(draft, model, id, instance_id, address).map(|()| id)
             }
             ProvisioningReport::Failed { message } => {
-                instance::failed(draft, model, id, message, now_ms).map(|()| id)
+                instance::record_failure(draft, model, id, message, now_ms).map(|()| id)
             }
             ProvisioningReport::Absent => machine::set_dead(draft, model, id).map(|()| id),
         };
@@ -79,16 +79,16 @@ impl<S: Store, O: Environment> Handle<ReportInstance> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<MachineFate> for Authorised<S, O> {
-    async fn handle(&self, MachineFate { machine }: MachineFate) -> Result<Fate, ApiError> {
-        let fate = self.view(move |reader, model| {
+impl<S: Store, O: Environment> Handle<GetMachineExistence> for Authorised<S, O> {
+    async fn handle(&self, GetMachineExistence { machine }: GetMachineExistence) -> Result<Existence, ApiError> {
+        let existence = self.view(move |reader, model| {
             Ok(match read(reader, &model.machine_life(machine)) {
-                Some(life) => Fate::Known(life),
-                None if read(reader, &model.tombstone(machine)).is_some() => Fate::Tombstone,
-                None => Fate::Unknown,
+                Some(life) => Existence::Known(life),
+                None if read(reader, &model.tombstone(machine)).is_some() => Existence::Tombstone,
+                None => Existence::Unknown,
             })
         });
-        fate.await
+        existence.await
     }
 }
 

@@ -8,7 +8,7 @@ use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    Changed, Handle, Integrate, IntegrateResponse, RelationChoice, RemoveRelation, ResumeRelation,
+    WriteResponse, Handle, Integrate, IntegrateResponse, RelationChoice, RemoveRelation, ResumeRelation,
     SuspendRelation,
 };
 use state::documents::draft::Draft;
@@ -43,7 +43,7 @@ impl<S: Store, O: Environment> Handle<Integrate> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<RemoveRelation> for Authorised<S, O> {
-    async fn handle(&self, removal: RemoveRelation) -> Result<Changed, ApiError> {
+    async fn handle(&self, removal: RemoveRelation) -> Result<WriteResponse, ApiError> {
         let RemoveRelation { relation, force } = removal;
         let model = self.model().await?;
         let force = force_request(force, self.controller.environment.wall_ms());
@@ -66,7 +66,7 @@ impl<S: Store, O: Environment> Handle<RemoveRelation> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<SuspendRelation> for Authorised<S, O> {
-    async fn handle(&self, suspend: SuspendRelation) -> Result<Changed, ApiError> {
+    async fn handle(&self, suspend: SuspendRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let (id, message) = (self.relation(model, suspend.relation).await?, suspend.message);
         let now_ms = self.controller.environment.wall_ms();
@@ -76,7 +76,7 @@ impl<S: Store, O: Environment> Handle<SuspendRelation> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<ResumeRelation> for Authorised<S, O> {
-    async fn handle(&self, resume: ResumeRelation) -> Result<Changed, ApiError> {
+    async fn handle(&self, resume: ResumeRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let id = self.relation(model, resume.relation).await?;
         let transition = move |draft: &mut Draft<'_>| relation::resume(draft, model, id);

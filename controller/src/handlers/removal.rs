@@ -7,7 +7,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;
 use api::error::{ApiError, ErrorCode};
-use api::{Changed, DRY_RUN_TARGETS_MAX, DryRunRemoval, ExpectedHook, Force, Forecast, Handle};
+use api::{WriteResponse, DRY_RUN_TARGETS_MAX, DryRunRemoval, ExpectedHook, Force, DryRunResponse, Handle};
 use state::documents::draft::{Draft, read};
 use state::documents::keys::Model;
 use state::documents::refusal::Refusal;
@@ -31,7 +31,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         model: Model,
         transition: F,
         force: Option<force::Force>,
-    ) -> Result<Changed, ApiError>
+    ) -> Result<WriteResponse, ApiError>
     where
         F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
     {
@@ -46,7 +46,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
-    async fn handle(&self, removal: DryRunRemoval) -> Result<Forecast, ApiError> {
+    async fn handle(&self, removal: DryRunRemoval) -> Result<DryRunResponse, ApiError> {
         let DryRunRemoval { removed: targets, force } = removal;
         if targets.len() > DRY_RUN_TARGETS_MAX {
             let count = targets.len();
@@ -70,7 +70,7 @@ impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
             let pending_since = explainer.pending_since();
             let silent = forecast.silent.into_iter().filter_map(|entity| explainer.silent_agent(entity));
             let blocked = forecast.blocked.into_iter().map(|cause| pending_since.with_since(cause));
-            Ok(Forecast {
+            Ok(DryRunResponse {
                 at_once: forecast.at_once,
                 dying: forecast.dying,
                 hooks: forecast.hooks.into_iter().map(expected_hook).collect(),

@@ -12,7 +12,7 @@ use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Archive, Attach, Attached, Claim, ClaimResponse, Commit, Committed, FetchArchive, Handle, Report, Watch,
+    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle, Report, Watch,
     WatchUnit,
 };
 use state::documents::draft::{Draft, Reader, read};
@@ -59,7 +59,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         (model, unit): (Model, Uuid),
         epoch: u64,
         record: Record,
-    ) -> Result<Committed, ApiError> {
+    ) -> Result<CommitResponse, ApiError> {
         let mut dropped = self.resync((model, unit), epoch, &record).await?;
         let ids = Uuids::new(&self.controller.environment);
         let transition = move |draft: &mut Draft<'_>| {
@@ -68,7 +68,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         let committed = self.controller.run(transition).await?;
         let answer = committed.answer;
         dropped.extend(answer.dropped);
-        Ok(Committed { revision: committed.revision, refusal: answer.refusal, dropped })
+        Ok(CommitResponse { revision: committed.revision, refusal: answer.refusal, dropped })
     }
 
     /// Applies all batches of a resync record except the last, which is part of the record's own transaction. Does
@@ -113,7 +113,7 @@ fn no_archive(sha256: &str) -> ApiError {
 }
 
 impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
-    async fn handle(&self, attach: Attach) -> Result<Attached, ApiError> {
+    async fn handle(&self, attach: Attach) -> Result<AttachResponse, ApiError> {
         let (model, unit) = self.unit()?;
         self.refuse_second_agent(model, unit, attach.nonce).await?;
         let Attach { nonce, epoch, store_generation: held_in } = attach;
@@ -126,12 +126,12 @@ impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
             Some(replica) => (replica.sequence, replica.digest, Some(replica.local)),
             None => (0, String::new(), None),
         };
-        Ok(Attached { store_generation, epoch: attached.epoch, sequence, digest, replica, revision })
+        Ok(AttachResponse { store_generation, epoch: attached.epoch, sequence, digest, replica, revision })
     }
 }
 
 impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
-    async fn handle(&self, commit: Commit) -> Result<Committed, ApiError> {
+    async fn handle(&self, commit: Commit) -> Result<CommitResponse, ApiError> {
         let (model, unit) = self.unit()?;
         let Commit { epoch, record } = commit;
         let (sequence, run) = (record.sequence, record.run);
@@ -147,7 +147,7 @@ impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
         {
             let (why, now_ms) = (error.message.clone(), self.controller.environment.wall_ms());
             let show = move |draft: &mut Draft<'_>| {
-                hook_commit::refused(draft, model, (unit, epoch), ((sequence, run), &why), now_ms)
+                hook_commit::note_rejected(draft, model, (unit, epoch), ((sequence, run), &why), now_ms)
             };
             self.controller.run(show).await?;
         }
@@ -167,9 +167,9 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
         let running = executing.clone();
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            hook_commit::report(draft, model, unit, epoch, run, &said)?;
+            hook_commit::apply_report(draft, model, unit, epoch, run, &said)?;
             if let Some(running) = &running {
-                hook_commit::begun(draft, model, unit, (run, running), now_ms);
+                hook_commit::note_started(draft, model, unit, (run, running), now_ms);
             }
             Ok(())
         };
@@ -201,8 +201,8 @@ impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
         };
         let claimed = self.controller.run(transition).await?.answer;
         let (granted, generation) = match claimed {
-            Some(leadership::Claim::SessionOrigin(grant)) => (true, grant.generation),
-            Some(leadership::Claim::Held(grant)) => (false, grant.generation),
+            Some(leadership::ClaimOutcome::Granted(grant)) => (true, grant.generation),
+            Some(leadership::ClaimOutcome::HeldByOther(grant)) => (false, grant.generation),
             None => (false, 0),
         };
         if let (true, Some(application)) = (granted, application) {

@@ -8,7 +8,7 @@ use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
-use api::{AddUnits, AddUnitsResponse, Changed, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo};
+use api::{AddUnits, AddUnitsResponse, WriteResponse, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo};
 use state::documents::draft::Draft;
 use state::documents::keys::Model;
 use state::documents::refusal::{Code, Refusal};
@@ -74,7 +74,7 @@ impl<S: Store, O: Environment> Handle<ShowUnit> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<ResolvedRequest> for Authorised<S, O> {
-    async fn handle(&self, resolve: ResolvedRequest) -> Result<Changed, ApiError> {
+    async fn handle(&self, resolve: ResolvedRequest) -> Result<WriteResponse, ApiError> {
         let ResolvedRequest { unit: name, retry } = resolve;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
         let (model, id) = found.await?;
@@ -84,7 +84,7 @@ impl<S: Store, O: Environment> Handle<ResolvedRequest> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<RemoveUnit> for Authorised<S, O> {
-    async fn handle(&self, removal: RemoveUnit) -> Result<Changed, ApiError> {
+    async fn handle(&self, removal: RemoveUnit) -> Result<WriteResponse, ApiError> {
         let (model, text) = (self.model().await?, removal.unit);
         let force = force_request(removal.force, self.controller.environment.wall_ms());
         let transition = move |draft: &mut Draft<'_>| {

@@ -17,7 +17,7 @@ use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::unit::activity::Activity;
 use state::unit::local::Run;
-use state::unit::resolve::{Act, fetching, rebooting};
+use state::unit::resolve::{Act, fetch_reason, reboot_reason};
 
 impl Explainer<'_> {
     pub(super) fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
@@ -114,10 +114,10 @@ impl Explainer<'_> {
                 wait.causes.into_iter().map(with_since).collect()
             }
             Some(Act::Start(run)) => single(self.starting(id, doc, run, silent)),
-            Some(Act::FetchBag(request)) => single(fetching(&doc.name, &request).since(agent.since_ms)),
+            Some(Act::FetchBag(request)) => single(fetch_reason(&doc.name, &request).since(agent.since_ms)),
             Some(Act::Reboot) => {
                 let machine = self.machine_name(doc);
-                single(rebooting(&doc.name, Some(&machine)).since(agent.since_ms))
+                single(reboot_reason(&doc.name, Some(&machine)).since(agent.since_ms))
             }
             Some(
                 Act::Finish

@@ -1,7 +1,7 @@
 //! Every transition of the model, and for each every single thing it read: changed before the commit, the commit is a
 //! conflict and writes nothing (design 5, I45).
 //!
-//! One story calls each transition once. Before a step is committed it is drafted anew for each of its recorded
+//! One fixture calls each transition once. Before a step is committed it is drafted anew for each of its recorded
 //! reads, that one read is made untrue, and the draft is sent.
 
 use super::Store;
@@ -23,7 +23,7 @@ use state::unit::hook::{Level, ReportContent};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local};
 use state::unit::operation::{CharmRef, Hook, Operation, LocalEndpoint};
-use state::unit::record::{Outcome, Record, Said};
+use state::unit::record::{Outcome, Record, RunReport};
 use state::unit::writes::{BagWrites, Writes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const MODEL: Model = Model(Uuid(7));
 
 type Step = Arc<dyn Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync>;
 
-struct Story<'s, S> {
+struct Fixture<'s, S> {
     store: &'s S,
     /// Transitions called.
     called: BTreeSet<&'static str>,
@@ -102,10 +102,10 @@ async fn draft<S: Store>(store: &S, step: &Step) -> Txn {
         let mut draft = Draft::new(reader);
         step(&mut draft).map(|()| draft.finish().expect("transactions are bounded"))
     });
-    drafted.await.expect("the story is legal")
+    drafted.await.expect("the fixture is legal")
 }
 
-impl<S: Store> Story<'_, S> {
+impl<S: Store> Fixture<'_, S> {
     /// Calls one transition, after everything that may overtake it.
     async fn call(
         &mut self,
@@ -164,8 +164,8 @@ impl<S: Store> Story<'_, S> {
         self.store.read(move |reader| read(reader, &MODEL.unit_name(&name))).await.expect("the unit is there")
     }
 
-    async fn machine_of(&self, unit: Uuid) -> Uuid {
-        self.store.read(move |reader| read(reader, &MODEL.unit(unit))).await.expect("it is there").machine
+    async fn machine_of_unit(&self, unit: Uuid) -> Uuid {
+        self.store.read(move |reader| read(reader, &MODEL.unit(unit))).await.expect("it exists").machine
     }
 
     async fn application(&self, name: &'static str) -> Uuid {
@@ -235,26 +235,26 @@ fn charm_ref(sha256: &str) -> CharmRef {
 
 pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(10_000);
-    let mut story = Story { store: &store, called: BTreeSet::new(), ids: Arc::new(AtomicU64::new(1000)) };
-    build(&mut story).await;
-    live(&mut story).await;
-    end_subordinate(&mut story).await;
-    end(&mut story).await;
-    provision(&mut story).await;
-    by_force(&mut story).await;
-    destroyed(&mut story).await;
-    assert_eq!(story.called, transitions(), "the story calls every transition");
+    let mut fixture = Fixture { store: &store, called: BTreeSet::new(), ids: Arc::new(AtomicU64::new(1000)) };
+    build(&mut fixture).await;
+    live(&mut fixture).await;
+    end_subordinate(&mut fixture).await;
+    end(&mut fixture).await;
+    provision(&mut fixture).await;
+    by_force(&mut fixture).await;
+    destroyed(&mut fixture).await;
+    assert_eq!(fixture.called, transitions(), "the fixture calls every transition");
 }
 
 /// Two related applications, their machines, and what users do to them.
-async fn build<S: Store>(story: &mut Story<'_, S>) {
-    story.call("model::create", |draft| model::create(draft, MODEL.0, "dev", 1)).await;
+async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
+    fixture.call("model::create", |draft| model::create(draft, MODEL.0, "dev", 1)).await;
     for (sha256, name, endpoint, role) in [
         ("w1", "web", "db", Role::Requirer),
         ("w2", "web", "db", Role::Requirer),
         ("d1", "db", "server", Role::Provider),
     ] {
-        story
+        fixture
             .call("application::register_archive", move |draft| {
                 application::register_archive(draft, sha256, charm(name, endpoint, role), 10);
                 Ok(())
@@ -262,8 +262,8 @@ async fn build<S: Store>(story: &mut Story<'_, S>) {
             .await;
     }
     let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "10m".to_owned())]);
-    story.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
-    story
+    fixture.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
+    fixture
         .call("application::register_archive", |draft| {
             let charm = charm("log", "server", Role::Requirer);
             let mut endpoints = charm.endpoints.clone();
@@ -274,22 +274,22 @@ async fn build<S: Store>(story: &mut Story<'_, S>) {
         })
         .await;
     for (name, sha256) in [("web", "w1"), ("db", "d1"), ("spare", "d1"), ("log", "l1")] {
-        story.deploy(name, sha256).await;
+        fixture.deploy(name, sha256).await;
     }
     for (one, other, id) in [("web", "db", 50), ("web", "spare", 51), ("log", "db", 52)] {
-        story
+        fixture
             .call("relation::add", move |draft| {
                 relation::add(draft, MODEL, (one, other), Uuid(id), 1).map(drop)
             })
             .await;
     }
-    let (web, ids) = (story.application("web").await, story.ids());
-    story.call("unit::add", move |draft| unit::add(draft, MODEL, web, None, 1, &mut ids()).map(drop)).await;
-    story.call("machine::add", |draft| machine::add(draft, MODEL, Uuid(60), 1).map(drop)).await;
+    let (web, ids) = (fixture.application("web").await, fixture.ids());
+    fixture.call("unit::add", move |draft| unit::add(draft, MODEL, web, None, 1, &mut ids()).map(drop)).await;
+    fixture.call("machine::add", |draft| machine::add(draft, MODEL, Uuid(60), 1).map(drop)).await;
     let wish =
         application::Refresh { sha256: "w2".into(), forced: false, config: BTreeMap::new(), now_ms: 2 };
-    let ids = story.ids();
-    story
+    let ids = fixture.ids();
+    fixture
         .call("application::refresh", move |draft| {
             application::refresh(draft, MODEL, web, &wish, &mut ids()).map(drop)
         })
@@ -297,11 +297,11 @@ async fn build<S: Store>(story: &mut Story<'_, S>) {
 }
 
 /// What agents and users do while everything lives.
-async fn live<S: Store>(story: &mut Story<'_, S>) {
-    let mut local = story.attach("web/0").await;
+async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let mut local = fixture.attach("web/0").await;
     let unit = local.unit;
-    story.done(&mut local, Operation::InstallCharm(charm_ref("w2"))).await;
-    story.done(&mut local, Operation::Hook(Hook::Install)).await;
+    fixture.done(&mut local, Operation::InstallCharm(charm_ref("w2"))).await;
+    fixture.done(&mut local, Operation::Hook(Hook::Install)).await;
     let local_endpoint = LocalEndpoint {
         endpoint: "db".into(),
         interface: "sql".into(),
@@ -310,10 +310,10 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
         remote_application: "db".into(),
     };
     let number =
-        story.store.read(|reader| read(reader, &MODEL.relation(Uuid(50)))).await.expect("it is there").number;
+        fixture.store.read(|reader| read(reader, &MODEL.relation(Uuid(50)))).await.expect("it exists").number;
     let settings = BTreeMap::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
-    story.done(&mut local, Operation::EnterScope { relation: number, uuid: Uuid(50), local_endpoint, settings }).await;
-    story
+    fixture.done(&mut local, Operation::EnterScope { relation: number, uuid: Uuid(50), local_endpoint, settings }).await;
+    fixture
         .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
         .await;
     let mut written = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 1000);
@@ -322,13 +322,13 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
         bags: BTreeMap::from([(number, BagWrites { unit: bag.clone(), application: bag })]),
         ..Writes::default()
     };
-    story.commit(&mut local, written).await;
+    fixture.commit(&mut local, written).await;
     let said =
-        [Said { call: 1, at_ms: 1, what: ReportContent::Log { level: Level::Info, text: "hello".into() } }];
+        [RunReport { call: 1, at_ms: 1, what: ReportContent::Log { level: Level::Info, text: "hello".into() } }];
     let (epoch, run) = (local.epoch, local.run + 1);
-    story
-        .call("hook_commit::report", move |draft| {
-            hook_commit::report(draft, MODEL, unit, epoch, run, &said).map(drop)
+    fixture
+        .call("hook_commit::apply_report", move |draft| {
+            hook_commit::apply_report(draft, MODEL, unit, epoch, run, &said).map(drop)
         })
         .await;
     // it leaves its scope, and enters it again
@@ -341,116 +341,116 @@ async fn live<S: Store>(story: &mut Story<'_, S>) {
     {
         let mut again = local.record(Operation::Resync, Outcome::Ok, 1000);
         again.memory = Some(Box::new(memory));
-        let ids = story.ids();
-        story
+        let ids = fixture.ids();
+        fixture
             .call("resync::bite", move |draft| {
                 resync::bite(draft, MODEL, (unit, epoch), &again, &bite, &mut ids()).map(drop)
             })
             .await;
     }
-    story
-        .call("hook_commit::refused", move |draft| {
-            hook_commit::refused(draft, MODEL, (unit, epoch), ((1, 1), "too large"), 1)
+    fixture
+        .call("hook_commit::note_rejected", move |draft| {
+            hook_commit::note_rejected(draft, MODEL, (unit, epoch), ((1, 1), "too large"), 1)
         })
         .await;
     let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
     let failed = local.record(Operation::Hook(Hook::UpdateStatus), failed, 1000);
-    story.commit(&mut local, failed).await;
-    story.call("unit::resolved", move |draft| unit::resolved(draft, MODEL, unit, true)).await;
+    fixture.commit(&mut local, failed).await;
+    fixture.call("unit::resolved", move |draft| unit::resolved(draft, MODEL, unit, true)).await;
     for _ in 0..2 {
-        story
+        fixture
             .call("action::enqueue", move |draft| {
                 action::enqueue(draft, MODEL, unit, "backup", &Default::default(), 1).map(drop)
             })
             .await;
     }
-    story
+    fixture
         .call("action::begin", move |draft| {
             action::begin(draft, MODEL, unit, 1, 2);
             Ok(())
         })
         .await;
-    story
+    fixture
         .call("leadership::release", move |draft| {
             leadership::release(draft, MODEL, unit);
             Ok(())
         })
         .await;
-    let web = story.application("web").await;
+    let web = fixture.application("web").await;
     let set = BTreeMap::from([("port".to_owned(), "80".to_owned())]);
-    story
+    fixture
         .call("application::configure", move |draft| application::configure(draft, MODEL, web, &set, &[]))
         .await;
     // by themselves, as --force will call them
-    let db = story.unit("db/0").await;
+    let db = fixture.unit("db/0").await;
     // db/0 brings its subordinate
     for relation in [50, 52] {
-        let ids = story.ids();
-        story
+        let ids = fixture.ids();
+        fixture
             .call("relation::enter_scope", move |draft| {
                 relation::enter_scope(draft, MODEL, db, Uuid(relation), &BTreeMap::new(), (1, &mut ids()))
             })
             .await;
     }
-    story.unit("log/0").await;
-    story
+    fixture.unit("log/0").await;
+    fixture
         .call("relation::suspend", |draft| relation::suspend(draft, MODEL, Uuid(50), "for a while", 1))
         .await;
-    story.call("relation::resume", |draft| relation::resume(draft, MODEL, Uuid(50))).await;
+    fixture.call("relation::resume", |draft| relation::resume(draft, MODEL, Uuid(50))).await;
 }
 
 /// A subordinate goes with its relation, as its life is derived from it.
-async fn end_subordinate<S: Store>(story: &mut Story<'_, S>) {
-    let (db, log) = (story.unit("db/0").await, story.unit("log/0").await);
-    story.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
-    story.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
-    story.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
-    story
+async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let (db, log) = (fixture.unit("db/0").await, fixture.unit("log/0").await);
+    fixture.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
+    fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
+    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
+    fixture
         .call("relation::leave_scope", move |draft| {
             relation::leave_scope(draft, MODEL, db, Uuid(52));
             Ok(())
         })
         .await;
-    let log = story.application("log").await;
-    story.call("application::destroy", move |draft| application::destroy(draft, MODEL, log).map(drop)).await;
+    let log = fixture.application("log").await;
+    fixture.call("application::destroy", move |draft| application::destroy(draft, MODEL, log).map(drop)).await;
 }
 
 /// Everything goes away.
-async fn end<S: Store>(story: &mut Story<'_, S>) {
-    let (web, db) = (story.unit("web/0").await, story.unit("db/0").await);
+async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let (web, db) = (fixture.unit("web/0").await, fixture.unit("db/0").await);
     for id in [50, 51] {
-        story
+        fixture
             .call("relation::destroy", move |draft| relation::destroy(draft, MODEL, Uuid(id)).map(drop))
             .await;
     }
     for unit in [db, web] {
-        story
+        fixture
             .call("relation::leave_scope", move |draft| {
                 relation::leave_scope(draft, MODEL, unit, Uuid(50));
                 Ok(())
             })
             .await;
     }
-    for cleanup in story.all(Kind::Cleanup).await {
-        story
+    for cleanup in fixture.all(Kind::Cleanup).await {
+        fixture
             .call("cleanup::clean_batch", move |draft| {
                 cleanup::clean_batch(draft, MODEL, cleanup);
                 Ok(())
             })
             .await;
     }
-    story
-        .call("hook_commit::begun", move |draft| {
-            hook_commit::begun(draft, MODEL, web, (99, &Activity::hook(HookName::Stop)), 1);
+    fixture
+        .call("hook_commit::note_started", move |draft| {
+            hook_commit::note_started(draft, MODEL, web, (99, &Activity::hook(HookName::Stop)), 1);
             Ok(())
         })
         .await;
-    story.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
-    story.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
-    story.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;
+    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
+    fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
+    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;
     // more relations than one bite: the janitor goes on
-    let spare = story.application("spare").await;
-    story
+    let spare = fixture.application("spare").await;
+    fixture
         .call("application::remove_next_batch", move |draft| {
             draft.put(&MODEL.reap(spare), &String::new());
             application::remove_next_batch(draft, MODEL, spare);
@@ -458,131 +458,131 @@ async fn end<S: Store>(story: &mut Story<'_, S>) {
         })
         .await;
     for name in ["db", "spare"] {
-        let application = story.application(name).await;
-        story
+        let application = fixture.application(name).await;
+        fixture
             .call("application::destroy", move |draft| {
                 application::destroy(draft, MODEL, application).map(drop)
             })
             .await;
     }
-    story.call("machine::destroy", |draft| machine::destroy(draft, MODEL, Uuid(60))).await;
-    story.call("machine::set_dead", |draft| machine::set_dead(draft, MODEL, Uuid(60))).await;
-    story.call("machine::remove", |draft| machine::remove(draft, MODEL, Uuid(60))).await;
+    fixture.call("machine::destroy", |draft| machine::destroy(draft, MODEL, Uuid(60))).await;
+    fixture.call("machine::set_dead", |draft| machine::set_dead(draft, MODEL, Uuid(60))).await;
+    fixture.call("machine::remove", |draft| machine::remove(draft, MODEL, Uuid(60))).await;
 }
 
 /// A machine that a provider makes, and one that a person brings.
-async fn provision<S: Store>(story: &mut Story<'_, S>) {
+async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (made, brought) = (Uuid(61), Uuid(62));
-    story.call("machine::add", move |draft| machine::add(draft, MODEL, made, 1).map(drop)).await;
-    story
-        .call("instance::intend", move |draft| {
-            instance::intend(draft, MODEL, made, "nspawn", Uuid(63)).map(drop)
+    fixture.call("machine::add", move |draft| machine::add(draft, MODEL, made, 1).map(drop)).await;
+    fixture
+        .call("instance::reserve_nonce", move |draft| {
+            instance::reserve_nonce(draft, MODEL, made, "nspawn", Uuid(63)).map(drop)
         })
         .await;
-    story.call("instance::failed", move |draft| instance::failed(draft, MODEL, made, "no room", 2)).await;
-    story.call("instance::retry", move |draft| instance::retry(draft, MODEL, made)).await;
-    story
-        .call("instance::started", move |draft| instance::started(draft, MODEL, made, "nspawn-1", "10.0.0.2"))
+    fixture.call("instance::record_failure", move |draft| instance::record_failure(draft, MODEL, made, "no room", 2)).await;
+    fixture.call("instance::retry_now", move |draft| instance::retry_now(draft, MODEL, made)).await;
+    fixture
+        .call("instance::record_started", move |draft| instance::record_started(draft, MODEL, made, "nspawn-1", "10.0.0.2"))
         .await;
-    story.call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, made)).await;
-    story
+    fixture.call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, made)).await;
+    fixture
         .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, brought, 1).map(drop))
         .await;
-    story
-        .call("instance::invite", move |draft| instance::invite(draft, MODEL, brought, &"a".repeat(64), 9))
+    fixture
+        .call("instance::issue_enrolment_token", move |draft| instance::issue_enrolment_token(draft, MODEL, brought, &"a".repeat(64), 9))
         .await;
-    story
+    fixture
         .call("instance::enrol", move |draft| {
             instance::enrol(draft, MODEL, brought, &"a".repeat(64), (&"b".repeat(64), "10.0.0.3"))
         })
         .await;
-    story.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, brought)).await;
-    story.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, brought)).await;
-    story.call("instance::gone", move |draft| instance::gone(draft, MODEL, brought)).await;
+    fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, brought)).await;
+    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, brought)).await;
+    fixture.call("instance::record_agent_uninstalled", move |draft| instance::record_agent_uninstalled(draft, MODEL, brought)).await;
 }
 
 /// Two related units, their relation, application and machine go by force; no agent acts.
-async fn by_force<S: Store>(story: &mut Story<'_, S>) {
+async fn by_force<S: Store>(fixture: &mut Fixture<'_, S>) {
     for (name, sha256) in [("front", "w2"), ("back", "d1")] {
-        story.deploy(name, sha256).await;
+        fixture.deploy(name, sha256).await;
     }
-    story
+    fixture
         .call("relation::add", |draft| relation::add(draft, MODEL, ("front", "back"), Uuid(70), 1).map(drop))
         .await;
-    let (front, back) = (story.unit("front/0").await, story.unit("back/0").await);
-    let (application, machine) = (story.application("back").await, story.machine_of(back).await);
+    let (front, back) = (fixture.unit("front/0").await, fixture.unit("back/0").await);
+    let (application, machine) = (fixture.application("back").await, fixture.machine_of_unit(back).await);
     for name in ["front/0", "back/0"] {
-        story.attach(name).await;
+        fixture.attach(name).await;
     }
     for unit in [front, back] {
-        let ids = story.ids();
-        story
+        let ids = fixture.ids();
+        fixture
             .call("relation::enter_scope", move |draft| {
                 relation::enter_scope(draft, MODEL, unit, Uuid(70), &BTreeMap::new(), (1, &mut ids()))
             })
             .await;
     }
     let force = Force { no_wait: true, now_ms: 9 };
-    story.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front).map(drop)).await;
-    story
+    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front).map(drop)).await;
+    fixture
         .call("force::start_budget_timer", move |draft| {
             force::start_budget_timer(draft, MODEL, front, 1_000, 1);
             Ok(())
         })
         .await;
-    story
-        .call("force::waited", move |draft| {
-            force::waited(draft, MODEL, &[ForceTimer { id: front, timer_started_ms: 1, waited_ms: 500 }]);
+    fixture
+        .call("force::store_timers", move |draft| {
+            force::store_timers(draft, MODEL, &[ForceTimer { id: front, timer_started_ms: 1, waited_ms: 500 }]);
             Ok(())
         })
         .await;
-    story.call("force::unit", move |draft| force::unit(draft, MODEL, front, force).map(drop)).await;
-    story
+    fixture.call("force::unit", move |draft| force::unit(draft, MODEL, front, force).map(drop)).await;
+    fixture
         .call("force::relation", move |draft| force::relation(draft, MODEL, Uuid(70), force).map(drop))
         .await;
-    story
+    fixture
         .call("force::application", move |draft| {
             force::application(draft, MODEL, application, force).map(drop)
         })
         .await;
-    story.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
+    fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
     // fenced, left, dead, gone; the application passes it on; the relation and the machine follow
     for (id, bites) in
         [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {
         for _ in 0..bites {
-            story.call("force::bite", move |draft| force::bite(draft, MODEL, id, 9).map(drop)).await;
+            fixture.call("force::force_batch", move |draft| force::force_batch(draft, MODEL, id, 9).map(drop)).await;
         }
     }
-    assert_eq!(story.all(Kind::Forced).await, [machine], "its provider has yet to release it");
+    assert_eq!(fixture.all(Kind::Forced).await, [machine], "its provider has yet to release it");
 }
 
 /// A model of an application and a machine goes with both.
-async fn destroyed<S: Store>(story: &mut Story<'_, S>) {
+async fn destroyed<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (other, on) = (Model(Uuid(8)), Uuid(80));
-    story.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
+    fixture.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
     let (ids, wish) = (
-        story.ids(),
+        fixture.ids(),
         application::Deploy { name: "web".into(), sha256: "w2".into(), ..application::Deploy::default() },
     );
-    story
+    fixture
         .call("application::deploy", move |draft| {
             application::deploy(draft, other, &wish, &mut ids()).map(drop)
         })
         .await;
-    story.call("machine::add", move |draft| machine::add(draft, other, on, 1).map(drop)).await;
+    fixture.call("machine::add", move |draft| machine::add(draft, other, on, 1).map(drop)).await;
     let force = Force { no_wait: true, now_ms: 9 };
     for force in [None, Some(force)] {
-        story.call("destruction::destroy", move |draft| destruction::destroy(draft, other, force, 9)).await;
+        fixture.call("destruction::destroy", move |draft| destruction::destroy(draft, other, force, 9)).await;
     }
     // the application; no more of them; the machine
     for _ in 0..3 {
-        story.call("destruction::bite", move |draft| destruction::bite(draft, other).map(drop)).await;
+        fixture.call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop)).await;
     }
-    story.call("machine::set_dead", move |draft| machine::set_dead(draft, other, on)).await;
-    story.call("machine::remove", move |draft| machine::remove(draft, other, on)).await;
-    story.call("destruction::bite", move |draft| destruction::bite(draft, other).map(drop)).await;
-    let gone = story.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
+    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, other, on)).await;
+    fixture.call("machine::remove", move |draft| machine::remove(draft, other, on)).await;
+    fixture.call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop)).await;
+    let gone = fixture.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
     assert!(gone, "nothing was left in it");
 }
 

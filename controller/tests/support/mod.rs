@@ -4,7 +4,7 @@
 
 use api::error::ApiError;
 use api::{
-    AddUnits, Attach, Commit, Committed, Deploy, Ends, Handle, InModel, Integrate, Shown, Stream,
+    AddUnits, Attach, Commit, CommitResponse, Deploy, Ends, Handle, InModel, Integrate, UnitWatchEvent, Stream,
     UnitAgentRequests,
 };
 use controller::environment::{StoredArchive, Environment, version_4};
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex};
 
 /// An outside whose time passes only when a test says so.
 #[derive(Clone)]
-pub struct Still {
+pub struct FakeEnvironment {
     pub now_ms: tokio::sync::watch::Sender<u64>,
     /// By how much somebody has set the wall clock.
     stepped_ms: Arc<AtomicI64>,
@@ -39,23 +39,23 @@ pub struct Still {
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
 }
 
-impl Still {
-    pub fn new() -> Still {
+impl FakeEnvironment {
+    pub fn new() -> FakeEnvironment {
         let now_ms = tokio::sync::watch::Sender::new(1_000_000);
-        Still { now_ms, stepped_ms: Arc::default(), random: Arc::default(), archives: Arc::default() }
+        FakeEnvironment { now_ms, stepped_ms: Arc::default(), random: Arc::default(), archives: Arc::default() }
     }
 
-    pub fn pass(&self, ms: u64) {
+    pub fn advance(&self, ms: u64) {
         self.now_ms.send_modify(|now_ms| *now_ms += ms);
     }
 
     /// The wall clock is set forward or back; no time passes.
-    pub fn step(&self, ms: i64) {
+    pub fn step_wall_clock(&self, ms: i64) {
         self.stepped_ms.fetch_add(ms, Ordering::Relaxed);
     }
 }
 
-impl Environment for Still {
+impl Environment for FakeEnvironment {
     fn wall_ms(&self) -> i64 {
         1_700_000_000_000 + self.monotonic_ms() as i64 + self.stepped_ms.load(Ordering::Relaxed)
     }
@@ -102,17 +102,17 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
 }
 
 /// A controller with model `dev` and the archives `web` and `db`.
-pub struct Story<S, O> {
+pub struct Fixture<S, O> {
     pub controller: Arc<Controller<S, O>>,
     pub model: Model,
     pub admin: Session<S, O>,
 }
 
-impl Story<MemoryStore, Still> {
-    pub async fn in_memory() -> Story<MemoryStore, Still> {
-        let environment = Still::new();
+impl Fixture<MemoryStore, FakeEnvironment> {
+    pub async fn in_memory() -> Fixture<MemoryStore, FakeEnvironment> {
+        let environment = FakeEnvironment::new();
         let store = MemoryStore::new(version_4(77));
-        Story::new(Controller::new(store, environment, version_4(1))).await
+        Fixture::new(Controller::new(store, environment, version_4(1))).await
     }
 
     /// The controller's process dies; another one starts on the same store.
@@ -122,13 +122,13 @@ impl Story<MemoryStore, Still> {
         self.admin = self.controller.session_for(self.admin.principal.clone()).in_model("dev");
     }
 
-    pub fn pass(&self, ms: u64) {
-        self.controller.environment.pass(ms);
+    pub fn advance(&self, ms: u64) {
+        self.controller.environment.advance(ms);
     }
 }
 
-impl<S: Store, O: Environment> Story<S, O> {
-    pub async fn new(controller: Arc<Controller<S, O>>) -> Story<S, O> {
+impl<S: Store, O: Environment> Fixture<S, O> {
+    pub async fn new(controller: Arc<Controller<S, O>>) -> Fixture<S, O> {
         let model = Model(version_4(2));
         let made = controller.run(move |draft| {
             state::lifecycle::model::create(draft, model.0, "dev", 1)?;
@@ -139,7 +139,7 @@ impl<S: Store, O: Environment> Story<S, O> {
         made.await.expect("a new store");
         let principal = TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin };
         let admin = controller.session_for(principal).in_model("dev");
-        Story { controller, model, admin }
+        Fixture { controller, model, admin }
     }
 
     pub async fn deploy(&self, name: &str, units: u32) {
@@ -150,32 +150,32 @@ impl<S: Store, O: Environment> Story<S, O> {
             to: None,
             config: BTreeMap::new(),
         };
-        self.admin.handle(deploy).await.expect("it deploys");
+        self.admin.handle(deploy).await.expect("the deployment succeeds");
         // Beyond the first, all on one machine of their own: few documents.
         let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
-        self.admin.handle(add).await.expect("they are added");
+        self.admin.handle(add).await.expect("the units are added");
     }
 
     /// The relation between web and db.
     pub async fn integrate(&self) -> (RelationNumber, Uuid) {
         let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
-        let done = self.admin.handle(Integrate(ends)).await.expect("they fit");
+        let done = self.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
         let (model, key) = (self.model, done.key);
         let id = self.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
-        (done.relation, id.expect("it was just made"))
+        (done.relation, id.expect("it was just created"))
     }
 
     pub async fn unit(&self, name: &str) -> Uuid {
         let (model, name): (_, UnitName) = (self.model, name.parse().expect("a unit's name"));
-        self.controller.read(move |reader| read(reader, &model.unit_name(&name))).await.expect("it is there")
+        self.controller.read(move |reader| read(reader, &model.unit_name(&name))).await.expect("it exists")
     }
 
-    pub async fn machine_of(&self, unit: Uuid) -> Uuid {
+    pub async fn machine_of_unit(&self, unit: Uuid) -> Uuid {
         let model = self.model;
         self.controller
             .read(move |reader| read(reader, &model.unit(unit)))
             .await
-            .expect("it is there")
+            .expect("it exists")
             .machine
     }
 
@@ -195,11 +195,11 @@ impl<S: Store, O: Environment> Story<S, O> {
     pub async fn sweep_for_a_while(&self) {
         let mut janitor = Janitor::default();
         for _ in 0..100 {
-            while janitor.sweep(&self.controller).await.expect("it sweeps") {}
+            while janitor.sweep(&self.controller).await.expect("the sweep succeeds") {}
         }
     }
 
-    pub async fn agent_of(&self, name: &str) -> Agent<Session<S, O>> {
+    pub async fn attach_agent(&self, name: &str) -> Agent<Session<S, O>> {
         let unit = self.unit(name).await;
         Agent::attach(self.controller.unit_session(self.model, unit), 1).await
     }
@@ -219,7 +219,7 @@ impl<A: UnitAgentRequests> Agent<A> {
         let attached = api
             .handle(Attach { nonce: Uuid(nonce), epoch: 0, store_generation: None })
             .await
-            .expect("it may attach");
+            .expect("the agent attaches");
         Agent { api, epoch: attached.epoch, sequence: attached.sequence, digest: attached.digest }
     }
 
@@ -241,17 +241,17 @@ impl<A: UnitAgentRequests> Agent<A> {
         }
     }
 
-    pub async fn commit(&mut self, record: Record) -> Committed {
+    pub async fn commit(&mut self, record: Record) -> CommitResponse {
         (self.sequence, self.digest) = (record.sequence, record.digest());
         self.api.handle(Commit { epoch: self.epoch, record }).await.expect("it is applied")
     }
 
     pub async fn enter(&mut self, relation: (RelationNumber, Uuid), own: &str, remote: &str) {
-        let record = self.record(self.entering(relation, own, remote));
+        let record = self.record(self.enter_scope_operation(relation, own, remote));
         self.commit(record).await;
     }
 
-    pub fn entering(&self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) -> Operation {
+    pub fn enter_scope_operation(&self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) -> Operation {
         let local_endpoint = LocalEndpoint {
             endpoint: own.to_owned(),
             interface: "sql".to_owned(),
@@ -264,7 +264,7 @@ impl<A: UnitAgentRequests> Agent<A> {
     }
 
     /// A record that sets one key of the unit's own bag.
-    pub fn setting(&self, relation: RelationNumber, key: &str, value: &str) -> Record {
+    pub fn settings_record(&self, relation: RelationNumber, key: &str, value: &str) -> Record {
         let mut record = self.record(Operation::Hook(Hook::UpdateStatus));
         let change = BTreeMap::from([(key.to_owned(), value.to_owned())]);
         let writes = BagWrites { unit: change, application: BTreeMap::new() };
@@ -274,22 +274,22 @@ impl<A: UnitAgentRequests> Agent<A> {
 }
 
 /// The next delta, heartbeats left out.
-pub async fn delta(watch: &mut impl Stream<Item = Shown>) -> Delta {
+pub async fn next_delta(watch: &mut impl Stream<Item = UnitWatchEvent>) -> Delta {
     loop {
-        if let Shown::Delta(delta) = watch.next().await.expect("the watch goes on") {
+        if let UnitWatchEvent::Delta(delta) = watch.next().await.expect("the stream continues") {
             return delta;
         }
     }
 }
 
-pub async fn revision_of(controller: &Controller<impl Store, impl Environment>) -> Position {
+pub async fn newest_position(controller: &Controller<impl Store, impl Environment>) -> Position {
     controller.position(controller.store.newest())
 }
 
-pub fn archive_of(charm: &Charm) -> Vec<u8> {
+pub fn archive_bytes(charm: &Charm) -> Vec<u8> {
     serde_json::to_vec(charm).expect("plain data")
 }
 
-pub fn registered(sha256: &str) -> String {
+pub fn archive_key(sha256: &str) -> String {
     GLOBAL.archive(sha256).text().to_owned()
 }
