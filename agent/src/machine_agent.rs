@@ -11,8 +11,8 @@ use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Fate, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
-    ReportPresence, ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
+    Existence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
+    ReportPresence, ReportUninstalled, SetUnitToken, Stream, GetUnitExistence, Watch, WatchMachine,
 };
 use host::backoff::Backoff;
 use state::machine::plan::{Evidence, DeployStep, evidence, is_dying_and_empty, plan};
@@ -189,10 +189,10 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         if let Some(shown) = view {
             let is_machine_leaving = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
-                let line = self.api.handle(UnitFate { unit: *unit }).await.ok().map(|fate| match fate {
-                    Fate::Known(life) => view::Fate::Known(life),
-                    Fate::Tombstone => view::Fate::Tombstone,
-                    Fate::Unknown => view::Fate::Unknown,
+                let line = self.api.handle(GetUnitExistence { unit: *unit }).await.ok().map(|existence| match existence {
+                    Existence::Known(life) => view::Existence::Known(life),
+                    Existence::Tombstone => view::Existence::Tombstone,
+                    Existence::Unknown => view::Existence::Unknown,
                 });
                 let finished = self.deployments.is_finished(folder);
                 let is_name_needed = is_machine_leaving || self.is_name_assigned(shown, folder);

@@ -9,8 +9,8 @@ use agent::unit_supervisor::UnitSupervisor;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Assigned, Enrol, Fate, Handle, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
-    ReportPresence, ReportUninstalled, SetUnitToken, Stream, UnitFate, Watch, WatchMachine,
+    Assigned, Enrol, Existence, Handle, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
+    ReportPresence, ReportUninstalled, SetUnitToken, Stream, GetUnitExistence, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::life::Life;
@@ -96,9 +96,9 @@ impl Handle<ReportPresence> for FakeController {
     }
 }
 
-impl Handle<UnitFate> for FakeController {
-    async fn handle(&self, _: UnitFate) -> Result<Fate, ApiError> {
-        Ok(Fate::Unknown)
+impl Handle<GetUnitExistence> for FakeController {
+    async fn handle(&self, _: GetUnitExistence) -> Result<Existence, ApiError> {
+        Ok(Existence::Unknown)
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use state::terms::names::Uuid;
 
 requests! { AboutRequests {
-    GetAbout = get "/v1/about", Reader => About;
+    GetAbout = get "/v1/about", Reader => ControllerInfo;
     GetOpenApi = get "/v1/openapi.json", Reader => Value;
 } }
 
@@ -20,7 +20,7 @@ pub struct GetOpenApi;
 
 /// Information about the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct ControllerInfo {
     /// The version of Pintle.
     pub version: String,
     /// The Juju version that charms and clients see: [`crate::JUJU_VERSION`].

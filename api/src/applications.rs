@@ -1,6 +1,6 @@
 //! Requests about applications: deploying, refreshing, configuring and removing them.
 
-use crate::changes::Changed;
+use crate::changes::WriteResponse;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -10,11 +10,11 @@ use state::terms::names::UnitName;
 use std::collections::BTreeMap;
 
 requests! { ApplicationRequests {
-    Deploy = post "/v1/models/{model}/deploy", Writer => Deployed;
+    Deploy = post "/v1/models/{model}/deploy", Writer => DeployResponse;
     Refresh = post "/v1/models/{model}/refresh", Writer => RefreshResponse;
     GetConfig = post "/v1/models/{model}/config", Reader => ApplicationConfig;
-    Configure = post "/v1/models/{model}/configure", Writer => Changed;
-    RemoveApplication = post "/v1/models/{model}/remove-application", Writer => Changed;
+    Configure = post "/v1/models/{model}/configure", Writer => WriteResponse;
+    RemoveApplication = post "/v1/models/{model}/remove-application", Writer => WriteResponse;
 } }
 
 /// Returns the settings of an application.
@@ -73,7 +73,7 @@ pub struct Deploy {
 
 /// The deployed application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Deployed {
+pub struct DeployResponse {
     /// The name of the application.
     pub application: String,
     /// The charm URL: `local:web-0`.

@@ -24,7 +24,7 @@ pub const LONG_POLL_MS: u64 = 25_000;
 
 /// The response to a write. A write that had been applied before gives the same response.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
+pub struct WriteResponse {
     /// The revision of the store that contains the change.
     pub revision: u64,
     /// Warnings for the user.

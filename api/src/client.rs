@@ -8,7 +8,7 @@ use crate::changes::LONG_POLL_MS;
 use crate::client_file::ClientFile;
 use crate::error::{ApiError, ErrorCode};
 use crate::request::{
-    Content, Handle, InModel, Line, Message, Method, Request, Route, Stream, Watch, WatchRequest,
+    Content, Handle, InModel, Message, Method, Request, Route, Stream, StreamLine, Watch, WatchRequest,
 };
 use serde::de::DeserializeOwned;
 use state::documents::draft;
@@ -201,7 +201,7 @@ fn encoded(part: &str) -> String {
 }
 
 /// An open stream of JSON lines.
-pub struct Lines<T> {
+pub struct LineStream<T> {
     response: reqwest::Response,
     client: Client,
     /// Bytes that were received and not returned yet.
@@ -211,7 +211,7 @@ pub struct Lines<T> {
     item: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned + Send + Sync> Stream for Lines<T> {
+impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
     type Item = T;
 
     async fn next(&mut self) -> Result<T, ApiError> {
@@ -222,8 +222,8 @@ impl<T: DeserializeOwned + Send + Sync> Stream for Lines<T> {
                 let line = serde_json::from_slice(&line)
                     .map_err(|e| self.client.invalid_response(&e.to_string()))?;
                 return match line {
-                    Line::Item(item) => Ok(item),
-                    Line::Error(error) => Err(error),
+                    StreamLine::Item(item) => Ok(item),
+                    StreamLine::Error(error) => Err(error),
                 };
             }
             self.searched = self.buffer.len();
@@ -252,12 +252,12 @@ impl<R: Request> Handle<R> for Client {
 }
 
 impl<R: WatchRequest> Watch<R> for Client {
-    type Stream = Lines<R::Item>;
+    type Stream = LineStream<R::Item>;
 
-    async fn watch(&self, request: R) -> Result<Lines<R::Item>, ApiError> {
+    async fn watch(&self, request: R) -> Result<LineStream<R::Item>, ApiError> {
         // A watch has no total timeout: it ends when it is silent.
         let response = self.send(R::ROUTE, request, None).await?;
-        Ok(Lines { response, client: self.clone(), buffer: Vec::new(), searched: 0, item: PhantomData })
+        Ok(LineStream { response, client: self.clone(), buffer: Vec::new(), searched: 0, item: PhantomData })
     }
 }
 

@@ -8,7 +8,7 @@ use state::terms::position::Position;
 use std::collections::BTreeMap;
 
 requests! { MachineAgentRequests {
-    UnitFate = post "/v1/models/{model}/machine-agents/{agent}/fate", MachineAgent => Fate;
+    GetUnitExistence = post "/v1/models/{model}/machine-agents/{agent}/fate", MachineAgent => Existence;
     SetUnitToken = post "/v1/models/{model}/machine-agents/{agent}/unit-token", MachineAgent => ();
     RemoveDeadUnit = post "/v1/models/{model}/machine-agents/{agent}/remove-unit", MachineAgent => ();
     ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
@@ -25,7 +25,7 @@ pub struct WatchMachine;
 
 /// Returns what the controller knows about the uuid of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnitFate {
+pub struct GetUnitExistence {
     /// The unit.
     pub unit: Uuid,
 }
@@ -109,7 +109,7 @@ pub enum MachineWatchEvent {
 /// What the controller knows about the uuid of an entity (design 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fate {
+pub enum Existence {
     /// The entity exists.
     Known(Life),
     /// The entity was removed, in this store generation.

@@ -1,6 +1,6 @@
 //! Requests about machines, of users and of the provisioner.
 
-use crate::changes::Changed;
+use crate::changes::WriteResponse;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,8 @@ use state::terms::names::Uuid;
 
 requests! { MachineRequests {
     AddMachines = post "/v1/models/{model}/add-machines", Writer => AddedMachines;
-    RemoveMachine = post "/v1/models/{model}/remove-machine", Writer => Changed;
-    RetryProvisioning = post "/v1/models/{model}/retry-provisioning", Writer => Changed;
+    RemoveMachine = post "/v1/models/{model}/remove-machine", Writer => WriteResponse;
+    RetryProvisioning = post "/v1/models/{model}/retry-provisioning", Writer => WriteResponse;
     CreateEnrolmentToken = post "/v1/models/{model}/enrolment-token", Admin => EnrolmentToken;
 } }
 

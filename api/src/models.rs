@@ -1,7 +1,7 @@
 //! Requests about models and their settings.
 
 use crate::applications::ConfigChange;
-use crate::changes::Changed;
+use crate::changes::WriteResponse;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 requests! { ModelRequests {
     ListModels = get "/v1/models", Reader => Vec<ModelInfo>;
     CreateModel = post "/v1/models", Admin => ModelInfo;
-    DestroyModel = post "/v1/models/{model}/destroy", Admin => Changed;
+    DestroyModel = post "/v1/models/{model}/destroy", Admin => WriteResponse;
     GetModelConfig = get "/v1/models/{model}/model-config", Reader => BTreeMap<String, ModelSetting>;
-    ConfigureModel = post "/v1/models/{model}/model-config", Writer => Changed;
+    ConfigureModel = post "/v1/models/{model}/model-config", Writer => WriteResponse;
 } }
 
 /// Returns all models.

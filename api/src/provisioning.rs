@@ -1,6 +1,6 @@
 //! The requests of the provisioner of `pintle up`: machines, and reports about their instances.
 
-use crate::machine_agent::Fate;
+use crate::machine_agent::Existence;
 use crate::machines::MachineInfo;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use state::terms::names::Uuid;
 requests! { ProvisioningRequests {
     ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;
     ReportInstance = post "/v1/models/{model}/provisioned", Admin => Uuid;
-    MachineFate = post "/v1/models/{model}/machine-fate", Admin => Fate;
+    GetMachineExistence = post "/v1/models/{model}/machine-fate", Admin => Existence;
     SetMachineToken = post "/v1/models/{model}/machine-token", Admin => ();
     RemoveDeadMachine = post "/v1/models/{model}/machine-removed", Admin => ();
 } }
@@ -30,7 +30,7 @@ pub struct ReportInstance {
 
 /// Returns what the controller knows about the uuid of a machine, in any store generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MachineFate {
+pub struct GetMachineExistence {
     /// The machine.
     pub machine: Uuid,
 }

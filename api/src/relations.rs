@@ -1,6 +1,6 @@
 //! Requests about relations between applications.
 
-use crate::changes::Changed;
+use crate::changes::WriteResponse;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ use state::terms::names::RelationNumber;
 
 requests! { RelationRequests {
     Integrate = post "/v1/models/{model}/integrate", Writer => IntegrateResponse;
-    RemoveRelation = post "/v1/models/{model}/remove-relation", Writer => Changed;
-    SuspendRelation = post "/v1/models/{model}/suspend-relation", Writer => Changed;
-    ResumeRelation = post "/v1/models/{model}/resume-relation", Writer => Changed;
+    RemoveRelation = post "/v1/models/{model}/remove-relation", Writer => WriteResponse;
+    SuspendRelation = post "/v1/models/{model}/suspend-relation", Writer => WriteResponse;
+    ResumeRelation = post "/v1/models/{model}/resume-relation", Writer => WriteResponse;
 } }
 
 /// Relates two applications.

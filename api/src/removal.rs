@@ -7,7 +7,7 @@ use state::terms::cause::Cause;
 use state::terms::names::UnitName;
 
 requests! { RemovalRequests {
-    DryRunRemoval = post "/v1/models/{model}/dry-run-removal", Reader => Forecast;
+    DryRunRemoval = post "/v1/models/{model}/dry-run-removal", Reader => DryRunResponse;
 } }
 
 /// Simulates the removal of these entities together; nothing is changed. Fails as the removal itself would.
@@ -63,7 +63,7 @@ pub const DRY_RUN_TARGETS_MAX: usize = 20;
 
 /// The result of a removal if every hook succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Forecast {
+pub struct DryRunResponse {
     /// What is removed with the request itself: `unit web/0`.
     pub at_once: Vec<String>,
     /// What becomes Dying with it.

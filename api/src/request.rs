@@ -150,7 +150,7 @@ pub trait InModel {
 /// One line of a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Line<T> {
+pub enum StreamLine<T> {
     /// The next item.
     Item(T),
     /// The last line: why the stream ended.
@@ -181,7 +181,7 @@ pub struct Entry {
 pub enum ResponseBody {
     /// One message, encoded like this.
     Single(Content),
-    /// A stream of JSON [`Line`]s, until either side closes it.
+    /// A stream of JSON [`StreamLine`]s, until either side closes it.
     Lines,
 }
 
@@ -195,7 +195,7 @@ impl Entry {
 
     /// The description of a watch request type.
     pub const fn of_watch<R: WatchRequest>(name: &'static str) -> Entry {
-        let (input, output) = (R::schema, <Line<R::Item> as Message>::schema);
+        let (input, output) = (R::schema, <StreamLine<R::Item> as Message>::schema);
         let gives = ResponseBody::Lines;
         Entry { name, route: R::ROUTE, caller: R::CALLER, takes: R::CONTENT, gives, input, output }
     }

@@ -11,14 +11,14 @@ use state::unit::record::{Record, RunReport};
 use state::unit::snapshot::{BagRequest, BagView, Delta};
 
 requests! { UnitAgentRequests {
-    Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Attached;
-    Commit = post "/v1/models/{model}/unit-agents/{agent}/commit", UnitAgent => Committed;
+    Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => AttachResponse;
+    Commit = post "/v1/models/{model}/unit-agents/{agent}/commit", UnitAgent => CommitResponse;
     Report = post "/v1/models/{model}/unit-agents/{agent}/report", UnitAgent => ();
     Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => ClaimResponse;
     BagRequest = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
     FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
 } watch {
-    WatchUnit = post "/v1/models/{model}/unit-agents/{agent}/watch", UnitAgent => Shown;
+    WatchUnit = post "/v1/models/{model}/unit-agents/{agent}/watch", UnitAgent => UnitWatchEvent;
 } }
 
 /// Starts a session: increments the epoch of the unit.
@@ -36,7 +36,7 @@ pub struct Attach {
 
 /// The session of a unit agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Attached {
+pub struct AttachResponse {
     /// The current store generation.
     pub store_generation: Uuid,
     /// The epoch of the session, which every later request contains.
@@ -63,7 +63,7 @@ pub struct Commit {
 
 /// The response to a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Committed {
+pub struct CommitResponse {
     /// The revision of the store that contains the record.
     pub revision: u64,
     /// Why the conditional writes of the record were refused; then none of its writes was applied.
@@ -128,7 +128,7 @@ pub struct WatchUnit {
 /// One event of the watch of a unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shown {
+pub enum UnitWatchEvent {
     /// The view has changed.
     Delta(Delta),
     /// The view has not changed up to this position.

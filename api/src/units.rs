@@ -1,6 +1,6 @@
 //! Requests about units and the relation data that they see.
 
-use crate::changes::Changed;
+use crate::changes::WriteResponse;
 use crate::removal::Force;
 use crate::request::requests;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 requests! { UnitRequests {
     AddUnits = post "/v1/models/{model}/add-units", Writer => AddUnitsResponse;
     ShowUnit = post "/v1/models/{model}/show-unit", Reader => UnitInfo;
-    ResolvedRequest = post "/v1/models/{model}/resolved", Writer => Changed;
-    RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => Changed;
+    ResolvedRequest = post "/v1/models/{model}/resolved", Writer => WriteResponse;
+    RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => WriteResponse;
 } }
 
 /// Returns one unit with the data of its relations.

@@ -1,4 +1,4 @@
-//! `why` names who truly owes what is waited for, since when, and the command that helps (issue 4.3).
+//! `why` names the actor that must act, since when it is awaited, and the command that helps (issue 4.3).
 
 mod support;
 
@@ -29,8 +29,8 @@ async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
     fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists").causes
 }
 
-/// The first cause of `entity`, named `unit web/0`.
-fn of<'a>(causes: &'a [Cause], entity: &str) -> &'a Cause {
+/// Returns the first cause of `entity`, which is named like `unit web/0`.
+fn cause_of<'a>(causes: &'a [Cause], entity: &str) -> &'a Cause {
     let found = causes.iter().find(|cause| cause.entity.to_string() == entity);
     found.unwrap_or_else(|| panic!("{entity} in {causes:#?}"))
 }
@@ -44,7 +44,7 @@ fn now(fixture: &MemoryFixture) -> Option<i64> {
     Some(fixture.controller.environment.wall_ms())
 }
 
-/// The machine's agent is here, and goes on being here.
+/// Opens the session of a machine's agent.
 async fn machine_agent(fixture: &MemoryFixture, machine: Uuid) -> controller::Session<MemoryStore, FakeEnvironment> {
     let token = "ab".repeat(32);
     fixture.admin.handle(SetMachineToken { machine, token: token.to_owned() }).await.expect("the token is stored");
@@ -57,7 +57,7 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
     fixture.deploy("web", 1).await;
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted");
-    // as the provisioner does it: made, introduced, recorded, and then it does not start
+    // like the provisioner: the instance is created, its token stored, the start recorded, and then the start fails
     report(ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
     let agent = machine_agent(&fixture, machine).await;
     report(ProvisioningReport::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
@@ -74,7 +74,7 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
     assert_eq!(instance, ("provisioning error", "no room for a container"));
     for entity in ["machine/0", "web/0", "web", "model"] {
         let causes = causes(&fixture, entity).await;
-        let of = of(&causes, "machine 0");
+        let cause = cause_of(&causes, "machine 0");
         assert_eq!(of.actor, Actor::Provisioner, "{entity}");
         assert_eq!(of.last_error.as_deref(), Some("no room for a container"), "{entity}");
         assert_eq!(of.since_ms, failed_ms, "{entity}");
@@ -82,7 +82,7 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
         let retry = Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms };
         assert_eq!(of.remedy(), retry, "{entity}");
     }
-    // whose agent is heard of runs, whatever else its provider fails at
+    // an agent that reports is running, even if its provider fails
     agent.handle(ReportPresence).await.expect("the report is accepted");
     let status = fixture.admin.handle(GetStatus).await.expect("it exists");
     assert_eq!(status.machines["0"].agent.current, "started");
@@ -99,24 +99,24 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
     report(ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
     fails().await;
     let first_ms = now(&fixture);
-    // it is tried again: made and introduced, and it does not start
+    // the retry stores a token, and the start fails again
     fixture.advance(5_000);
     machine_agent(&fixture, machine).await;
     fixture.advance(100);
     fails().await;
     fixture.advance(1_000);
     let shown = fixture.admin.handle(GetStatus).await.expect("it exists").machines["0"].clone();
-    assert_eq!(shown.agent.current, "down", "nothing was heard of it since the last failure");
+    assert_eq!(shown.agent.current, "down", "the agent has not reported since the last failure");
     assert_eq!((shown.agent.since_ms, shown.instance.since_ms), (first_ms, first_ms));
     let causes = causes(&fixture, "machine/0").await;
-    let cause = of(&causes, "machine 0");
+    let cause = cause_of(&causes, "machine 0");
     assert_eq!((cause.since_ms, cause.last_error.as_deref()), (first_ms, Some("no room for a container")));
     let retry_ms = now(&fixture).map(|now_ms| now_ms - 1_000 + 10_000);
     assert_eq!(cause.remedy(), Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms });
-    // it has run: what fails after that begins anew
+    // after a successful start, a new failure has a new time
     report(ProvisioningReport::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() }).await;
     fails().await;
-    assert_eq!(of(&self::causes(&fixture, "machine/0").await, "machine 0").since_ms, now(&fixture));
+    assert_eq!(cause_of(&self::causes(&fixture, "machine/0").await, "machine 0").since_ms, now(&fixture));
 }
 
 #[tokio::test]
@@ -131,27 +131,27 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .await
         .expect("the machine has not enrolled");
     fixture.advance(60_000);
-    let told = causes(&fixture, "machine/0").await;
-    let waits = of(&told, "machine 0");
+    let causes_found = causes(&fixture, "machine/0").await;
+    let waits = cause_of(&causes_found, "machine 0");
     assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, added_ms));
     let expires_ms = added_ms.map(|added_ms| added_ms + ENROLMENT_MS);
     assert_eq!(waits.duty, Duty::Enrol { expires_ms });
     fixture.advance(u64::try_from(ENROLMENT_MS).expect("positive"));
-    let told = causes(&fixture, "machine/0").await;
-    assert!(matches!(of(&told, "machine 0").duty, Duty::Enrol { .. }), "{told:?}");
+    let causes_found = causes(&fixture, "machine/0").await;
+    assert!(matches!(cause_of(&causes_found, "machine 0").duty, Duty::Enrol { .. }), "{causes_found:?}");
 
-    // on its way out, nobody need enrol it any more: the provisioner ends what never began
+    // a machine that is being removed need not enrol: the provisioner removes it
     fixture.admin.handle(AddMachines { count: 1, manual: true }).await.expect("the machine is added");
     fixture
         .admin
         .handle(RemoveMachine { machine: "1".to_owned(), force: Force::No, keep_instance: false })
         .await
         .expect("the removal is accepted");
-    let told = causes(&fixture, "machine/1").await;
-    let [ends] = &told[..] else { panic!("{told:?}") };
+    let causes_found = causes(&fixture, "machine/1").await;
+    let [ends] = &causes_found[..] else { panic!("{causes_found:?}") };
     assert_eq!((&ends.actor, &ends.duty), (&Actor::Provisioner, &Duty::ReportUnstartedDead));
 
-    // one that came and was lost has no process file of ours
+    // a lost manual machine has no process file on this host
     let again = fixture
         .admin
         .handle(CreateEnrolmentToken { machine: "0".to_owned() })
@@ -164,8 +164,8 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .await
         .expect("the enrolment token is valid");
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
-    let told = causes(&fixture, "machine/0").await;
-    let lost = of(&told, "machine 0");
+    let causes_found = causes(&fixture, "machine/0").await;
+    let lost = cause_of(&causes_found, "machine 0");
     assert_eq!(lost.actor, Actor::Operator);
     assert_eq!(lost.duty, Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Manual });
 }
@@ -179,9 +179,9 @@ async fn the_cause_for_a_lost_container_names_its_process_file() {
     fixture.admin.handle(ReportInstance { machine, what: intended }).await.expect("the report is accepted");
     machine_agent(&fixture, machine).await;
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
-    let told = causes(&fixture, "machine/0").await;
+    let causes_found = causes(&fixture, "machine/0").await;
     let duty = Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Container(machine) };
-    assert_eq!(of(&told, "machine 0").duty, duty);
+    assert_eq!(cause_of(&causes_found, "machine 0").duty, duty);
 }
 
 #[tokio::test]
@@ -199,7 +199,7 @@ async fn a_dead_machine_waits_for_its_provisioner_without_a_command() {
         .handle(GetWhy { entity: "machine/0".to_owned() })
         .await
         .expect("its provisioner has not come yet");
-    let dead = of(&why.causes, "machine 0");
+    let dead = cause_of(&why.causes, "machine 0");
     assert_eq!((&dead.actor, dead.remedy()), (&Actor::Provisioner, Remedy::Automatic));
 }
 
@@ -212,8 +212,8 @@ async fn the_cause_for_an_agent_that_does_not_start_names_its_log() {
     machine_agent(&fixture, machine).await.handle(ReportPresence).await.expect("the report is accepted");
     fixture.advance(4_000);
     for entity in ["db/0", "db", "model"] {
-        let told = causes(&fixture, entity).await;
-        let waits = of(&told, "unit db/0");
+        let causes_found = causes(&fixture, entity).await;
+        let waits = cause_of(&causes_found, "unit db/0");
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::UnitAgent(unit("db/0")), created_ms));
         assert_eq!(waits.duty, Duty::Attach { machine: "0".to_owned() });
     }
@@ -227,11 +227,11 @@ async fn a_machine_agent_that_has_not_reported_yet_is_not_present() {
     let agent = machine_agent(&fixture, machine).await;
     fixture.advance(4_000);
     for entity in ["machine/0", "web/0", "model"] {
-        let told = causes(&fixture, entity).await;
-        let waits = of(&told, "machine 0");
+        let causes_found = causes(&fixture, entity).await;
+        let waits = cause_of(&causes_found, "machine 0");
         let duty = Duty::RunMachineAgent { agent: Silence::NotReported, host: Host::Process(machine) };
         assert_eq!(waits.duty, duty, "{entity}");
-        assert!(told.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{told:?}");
+        assert!(causes_found.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{causes_found:?}");
     }
     agent.handle(ReportPresence).await.expect("the report is accepted");
     assert_eq!(causes(&fixture, "machine/0").await, []);
@@ -246,7 +246,7 @@ async fn a_frozen_agent_is_late_before_it_is_lost_with_the_time_of_its_last_hear
     let claim = Claim { epoch: web.epoch, release: false };
     web.api.handle(claim).await.expect("the agent is attached");
     let heard_ms = now(&fixture);
-    // its claims come every 15 s
+    // a unit agent claims every 15 s
     fixture.advance(20_000);
     machine.handle(ReportPresence).await.expect("the machine's agent is well");
     let late = |causes: Vec<Cause>| {
@@ -255,11 +255,11 @@ async fn a_frozen_agent_is_late_before_it_is_lost_with_the_time_of_its_last_hear
     assert_eq!(late(causes(&fixture, "web/0").await), None);
     fixture.advance(1);
     for entity in ["web/0", "model"] {
-        let told = late(causes(&fixture, entity).await).expect("it is late");
-        assert_eq!(told.since_ms, heard_ms);
+        let causes_found = late(causes(&fixture, entity).await).expect("it is late");
+        assert_eq!(causes_found.since_ms, heard_ms);
         let restart =
             Remedy::RestartUnitAgent { unit: unit("web/0"), machine: "0".to_owned(), removable: true };
-        assert_eq!(told.remedy(), restart);
+        assert_eq!(causes_found.remedy(), restart);
     }
 }
 
@@ -279,8 +279,8 @@ async fn units_that_wait_for_a_suspended_relation_name_it() {
     let suspended_ms = now(&fixture);
     fixture.advance(1_000);
     for entity in ["web/0", "web", "model", "web:db db:server"] {
-        let told = causes(&fixture, entity).await;
-        let waits = of(&told, &format!("relation {number} (db:server web:db)"));
+        let causes_found = causes(&fixture, entity).await;
+        let waits = cause_of(&causes_found, &format!("relation {number} (db:server web:db)"));
         assert_eq!(waits.duty, Duty::ResumeRequest { message: "db moves".to_owned() });
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, suspended_ms));
         assert_eq!(waits.remedy(), Remedy::ResumeRelation { relation: number });
@@ -308,8 +308,8 @@ async fn a_model_names_units_in_error_without_any_removal() {
     let record = web.record(Operation::Hook(Hook::Install));
     let outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
     web.commit(Record { outcome, ..record }).await;
-    let told = causes(&fixture, "model").await;
-    let waits = of(&told, "unit web/0");
+    let causes_found = causes(&fixture, "model").await;
+    let waits = cause_of(&causes_found, "unit web/0");
     let activity = Activity::hook(HookName::Install);
     assert_eq!(waits.duty, Duty::Recover { activity, failures: 1, retry: Retry::Exhausted });
     assert_eq!(waits.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
@@ -336,23 +336,23 @@ async fn a_subordinate_without_principals_waits_for_an_integration() {
     let deploy =
         Deploy { application: None, sha256: "side".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     fixture.admin.handle(deploy).await.expect("the deployment succeeds");
-    let told = causes(&fixture, "side").await;
-    let waits = of(&told, "application side");
+    let causes_found = causes(&fixture, "side").await;
+    let waits = cause_of(&causes_found, "application side");
     assert_eq!((&waits.actor, &waits.duty), (&Actor::Operator, &Duty::Integrate));
 
-    // it is integrated with what has no units yet
+    // it is integrated with an application that has no units yet
     fixture.deploy("db", 0).await;
     let ends = api::Ends { a: "side".to_owned(), b: "db".to_owned() };
     fixture.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
-    let told = causes(&fixture, "side").await;
-    let waits = of(&told, "application side");
+    let causes_found = causes(&fixture, "side").await;
+    let waits = cause_of(&causes_found, "application side");
     assert_eq!(waits.duty, Duty::AddPrincipalUnit { principal: "db".to_owned() });
     let added = AddUnits { application: "db".to_owned(), units: 1, to: None };
     fixture.admin.handle(added).await.expect("it is alive");
-    let told = causes(&fixture, "side").await;
+    let causes_found = causes(&fixture, "side").await;
     assert!(
-        told.iter().all(|cause| cause.entity != Entity::Application("side".to_owned())),
-        "it comes with it: {told:?}"
+        causes_found.iter().all(|cause| cause.entity != Entity::Application("side".to_owned())),
+        "it comes with it: {causes_found:?}"
     );
 }
 
@@ -367,13 +367,13 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
     let removed_ms = now(&fixture);
     fixture.advance(5_000);
-    let told = causes(&fixture, "model").await;
-    assert_eq!(of(&told, "unit web/0").since_ms, removed_ms);
-    let told = causes(&fixture, &format!("relation/{number}")).await;
-    let entering: BTreeSet<String> = told.iter().map(|cause| cause.entity.to_string()).collect();
-    assert_eq!(entering, BTreeSet::from(["unit db/0".to_owned()]), "{told:?}");
+    let causes_found = causes(&fixture, "model").await;
+    assert_eq!(cause_of(&causes_found, "unit web/0").since_ms, removed_ms);
+    let causes_found = causes(&fixture, &format!("relation/{number}")).await;
+    let entering: BTreeSet<String> = causes_found.iter().map(|cause| cause.entity.to_string()).collect();
+    assert_eq!(entering, BTreeSet::from(["unit db/0".to_owned()]), "{causes_found:?}");
 
-    // nobody ever came for this one
+    // the agent of this unit was never started
     fixture
         .admin
         .handle(RemoveApplication { application: "db".to_owned(), force: Force::No })
@@ -382,8 +382,8 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     let removed_ms = now(&fixture);
     fixture.advance(5_000);
     for entity in ["db/0", "db", "model"] {
-        let told = causes(&fixture, entity).await;
-        let never = told.iter().find(|cause| cause.duty == Duty::RemoveUnstarted).expect("no agent came");
+        let causes_found = causes(&fixture, entity).await;
+        let never = causes_found.iter().find(|cause| cause.duty == Duty::RemoveUnstarted).expect("no agent came");
         let db = Entity::Unit(unit("db/0"));
         assert_eq!((&never.entity, never.since_ms), (&db, removed_ms), "{entity}");
     }
@@ -403,9 +403,9 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     let died_ms = now(&fixture);
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
     session.handle(ReportPresence).await.expect("the machine's agent is here");
-    let told = causes(&fixture, "web/0").await;
+    let causes_found = causes(&fixture, "web/0").await;
     let by_machine = Actor::MachineAgent("0".to_owned());
-    assert_eq!(told, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);
+    assert_eq!(causes_found, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);
 }
 
 #[tokio::test]
@@ -463,7 +463,7 @@ async fn a_refused_removal_names_at_most_20_blockers_each_with_its_command() {
         fixture.admin.handle(add).await.expect("there is room");
     }
     let refused = remove("0").await;
-    assert_eq!(refused.blockers.len(), 21, "one more than is told");
+    assert_eq!(refused.blockers.len(), 21, "one more than the text lists");
     let second = Entity::Unit(unit("web/1"));
     assert!(refused.blockers.iter().any(|one| one.remedy() == Remedy::Remove(second.clone())), "{refused:?}");
 }
@@ -486,10 +486,10 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let deploy =
         Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     let refused = fixture.admin.handle(deploy).await.expect_err("it is still being removed");
-    let of_second = of(&refused.blockers, "unit web/1");
+    let of_second = cause_of(&refused.blockers, "unit web/1");
     assert_eq!(of_second.since_ms, removed_ms);
     assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
-    let of_first = of(&refused.blockers, "unit web/0");
+    let of_first = cause_of(&refused.blockers, "unit web/0");
     assert_eq!(of_first.last_error.as_deref(), Some("hook install: exit status 1"));
     assert_eq!(of_first.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
@@ -498,7 +498,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let forecast =
         fixture.admin.handle(DryRunRemoval { removed, force: Force::No }).await.expect("it exists");
     assert_eq!(
-        of(&forecast.blocked, "unit web/0").last_error.as_deref(),
+        cause_of(&forecast.blocked, "unit web/0").last_error.as_deref(),
         Some("hook install: exit status 1")
     );
     assert!(forecast.blocked.iter().all(|one| one.since_ms.is_some()), "{forecast:?}");
@@ -510,7 +510,7 @@ async fn the_remedy_for_a_destroyed_model_is_a_complete_command() {
     fixture.deploy("web", 1).await;
     fixture.attach_agent("web/0").await;
     fixture.admin.handle(DestroyModel { force: Force::No }).await.expect("the removal is accepted");
-    let told = causes(&fixture, "model").await;
+    let causes_found = causes(&fixture, "model").await;
     let destroy = Remedy::DestroyByForce { model: "dev".to_owned(), forced: Forced::No };
-    assert_eq!(of(&told, "model dev").remedy(), destroy, "{told:?}");
+    assert_eq!(cause_of(&causes_found, "model dev").remedy(), destroy, "{causes_found:?}");
 }

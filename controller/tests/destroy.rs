@@ -1,4 +1,4 @@
-//! destroy-model through the door people use, with the janitor.
+//! destroy-model through the operator's API, executed by the janitor.
 
 mod support;
 
@@ -18,16 +18,16 @@ use support::*;
 
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
-/// For what happens at once or never.
+/// The limit for an event that happens at once or never.
 const LONG: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// A janitor of a new process works until nothing is left to do now.
+/// Runs a new janitor until nothing is left to do now.
 async fn sweep(fixture: &MemoryFixture) {
     let mut janitor = Janitor::default();
     while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
 }
 
-/// web/0 and db/0, in the scope of a relation; none of their agents acts any more.
+/// Deploys web/0 and db/0, in the scope of a relation. Their agents do nothing afterwards.
 async fn related() -> MemoryFixture {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
@@ -79,7 +79,7 @@ async fn force_destroys_a_model_without_agents_across_restarts() {
     let token = fixture.token(unit, TokenHolder::Unit { model, unit }).await;
     assert!(fixture.controller.session(&token).await.is_ok());
     fixture.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("the removal is accepted");
-    // 1. One bite; 2. the controller dies; 3. another one goes on, and dies again.
+    // 1. One sweep runs. 2. The controller dies. 3. A new one continues, and dies again.
     for _ in 0..3 {
         Janitor::default().sweep(&fixture.controller).await.expect("the sweep succeeds");
         fixture.restart();

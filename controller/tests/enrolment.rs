@@ -1,4 +1,5 @@
-//! A machine that a person brings comes in by a token: once, in time, and as itself (spec/security.md S19).
+//! Enrolment of manually provisioned machines: a token is valid once, for a limited time and for one machine
+//! (spec/security.md S19).
 
 mod support;
 
@@ -16,16 +17,16 @@ use state::terms::cause::Actor;
 use state::terms::names::Uuid;
 use support::*;
 
-async fn invited(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> EnrolmentToken {
+async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> EnrolmentToken {
     let added = fixture.admin.handle(AddMachines { count: 1, manual: true }).await.expect("the machine is added");
     fixture
         .admin
         .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
         .await
-        .expect("it is to be brought")
+        .expect("the machine is manual")
 }
 
-/// What comes of introducing a machine by this token.
+/// Enrols a machine with this enrolment token; `own` becomes its token.
 async fn enrol(fixture: &Fixture<MemoryStore, FakeEnvironment>, token: &str, own: &str) -> Result<(), ErrorCode> {
     let session = fixture.controller.session(token).await.map_err(|error| error.code)?;
     session
@@ -37,19 +38,19 @@ async fn enrol(fixture: &Fixture<MemoryStore, FakeEnvironment>, token: &str, own
 #[tokio::test]
 async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
     let fixture = Fixture::in_memory().await;
-    let invitation = invited(&fixture).await;
-    assert_eq!(invitation.token.len(), 64, "256 bits");
-    let guest = fixture.controller.session(&invitation.token).await.expect("the token is valid");
+    let enrolment = enrolment_token(&fixture).await;
+    assert_eq!(enrolment.token.len(), 64, "256 bits");
+    let session = fixture.controller.session(&enrolment.token).await.expect("the token is valid");
     assert_eq!(
-        guest.handle(ReportPresence).await.expect_err("it is no machine yet").code,
+        session.handle(ReportPresence).await.expect_err("it is no machine yet").code,
         ErrorCode::Unauthorised
     );
-    assert_eq!(guest.handle(ReportMachineDead).await.expect_err("nor that").code, ErrorCode::Unauthorised);
+    assert_eq!(session.handle(ReportMachineDead).await.expect_err("nor that").code, ErrorCode::Unauthorised);
     let own = "cd".repeat(32);
-    assert_eq!(enrol(&fixture, &invitation.token, &own).await, Ok(()));
-    assert_eq!(enrol(&fixture, &invitation.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
-    // let in before the other one enrolled, and its body came after
-    let late = guest
+    assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Ok(()));
+    assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
+    // this session was opened before the machine enrolled, and sends its request afterwards
+    let late = session
         .handle(Enrol { token: "ef".repeat(32).to_owned(), address: "10.0.0.66".to_owned() })
         .await
         .expect_err("the enrolment token was used");
@@ -67,7 +68,7 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
     assert_eq!((address, instance), ("10.0.0.9", Some("manual:10.0.0.9")));
     let again = fixture
         .admin
-        .handle(CreateEnrolmentToken { machine: invitation.name.to_owned() })
+        .handle(CreateEnrolmentToken { machine: enrolment.name.to_owned() })
         .await
         .expect_err("the machine has enrolled");
     assert_eq!(again.code, ErrorCode::AlreadyExists);
@@ -76,15 +77,15 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
 #[tokio::test]
 async fn an_enrolment_token_expires_after_a_quarter_of_an_hour_or_when_replaced() {
     let fixture = Fixture::in_memory().await;
-    let first = invited(&fixture).await;
-    let let_in = fixture.controller.session(&first.token).await.expect("the token is valid");
+    let first = enrolment_token(&fixture).await;
+    let session = fixture.controller.session(&first.token).await.expect("the token is valid");
     let second = fixture
         .admin
         .handle(CreateEnrolmentToken { machine: first.name.to_owned() })
         .await
         .expect("the machine has not enrolled");
     let own = "cd".repeat(32);
-    let late = let_in
+    let late = session
         .handle(Enrol { token: own.to_owned(), address: "10.0.0.66".to_owned() })
         .await
         .expect_err("another was given meanwhile");
@@ -202,7 +203,7 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     assert_eq!(fixture.admin.handle(GetMachineExistence { machine }).await, Ok(Existence::Tombstone));
 }
 
-/// Handed over before its provider listed it, it may run an agent that has not heard of its end.
+/// A kept instance that was released before its provider listed it may run an agent that has not learned of the removal.
 #[tokio::test]
 async fn the_agent_of_a_released_kept_instance_learns_that_its_machine_was_removed() {
     let fixture = Fixture::in_memory().await;
@@ -226,7 +227,7 @@ async fn the_agent_of_a_released_kept_instance_learns_that_its_machine_was_remov
         .await
         .expect("it is not listed");
     fixture.admin.handle(RemoveDeadMachine { machine }).await.expect("the instance is released");
-    assert_eq!(let_in(&fixture, &own).await, Err(ErrorCode::Removed));
+    assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
 }
 
 #[tokio::test]
@@ -255,18 +256,19 @@ async fn units_that_never_attached_do_not_block_a_machine_without_instance() {
     assert_eq!(fixture.admin.handle(ListMachines).await.expect("the machines are listed"), []);
 }
 
-/// A machine that a person brought, under the token it made.
-async fn brought(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> String {
-    let invitation = invited(fixture).await;
-    enrol(fixture, &invitation.token, own).await.expect("the enrolment token is valid");
-    invitation.name
+/// Adds and enrols a manual machine with the token `own`.
+async fn enrolled_machine(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> String {
+    let enrolment = enrolment_token(fixture).await;
+    enrol(fixture, &enrolment.token, own).await.expect("the enrolment token is valid");
+    enrolment.name
 }
 
-async fn let_in(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> Result<(), ErrorCode> {
+/// Sends a request with the machine's own token.
+async fn authenticate(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> Result<(), ErrorCode> {
     fixture.controller.session(own).await.map(drop).map_err(|error| error.code)
 }
 
-/// Force has its two waits, and all that the janitor does for it.
+/// Lets both waits of a forced removal pass, and sweeps until nothing is left to do.
 async fn sweep_to_the_end(fixture: &Fixture<MemoryStore, FakeEnvironment>) {
     let mut janitor = Janitor::default();
     for _ in 0..3 {
@@ -279,16 +281,16 @@ async fn sweep_to_the_end(fixture: &Fixture<MemoryStore, FakeEnvironment>) {
 async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     let fixture = Fixture::in_memory().await;
     let (own, other) = ("cd".repeat(32), "ef".repeat(32));
-    let (forced, kept) = (brought(&fixture, &own).await, brought(&fixture, &other).await);
+    let (forced, kept) = (enrolled_machine(&fixture, &own).await, enrolled_machine(&fixture, &other).await);
     fixture
         .admin
         .handle(RemoveMachine { machine: forced.to_owned(), force: Force::AtOnce, keep_instance: false })
         .await
         .expect("the forced removal is accepted");
-    assert_eq!(let_in(&fixture, &own).await, Ok(()), "it has a minute to come and see");
+    assert_eq!(authenticate(&fixture, &own).await, Ok(()), "it has a minute to come and see");
     sweep_to_the_end(&fixture).await;
-    assert_eq!(let_in(&fixture, &own).await, Err(ErrorCode::Removed));
-    assert_eq!(let_in(&fixture, &other).await, Ok(()));
+    assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
+    assert_eq!(authenticate(&fixture, &other).await, Ok(()));
 
     fixture
         .admin
@@ -298,16 +300,16 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     let session = fixture.controller.session(&other).await.expect("it is Dying");
     session.handle(ReportMachineDead).await.expect("it has no units");
     session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
-    assert_eq!(let_in(&fixture, &other).await, Err(ErrorCode::Unauthorised), "nobody carries that any more");
+    assert_eq!(authenticate(&fixture, &other).await, Err(ErrorCode::Unauthorised), "nobody carries that any more");
 }
 
 #[tokio::test]
 async fn a_machine_learns_that_it_was_removed_with_its_model() {
     let fixture = Fixture::in_memory().await;
     let own = "cd".repeat(32);
-    brought(&fixture, &own).await;
+    enrolled_machine(&fixture, &own).await;
     fixture.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("the forced removal is accepted");
     sweep_to_the_end(&fixture).await;
     assert_eq!(fixture.admin.handle(ListModels).await.expect("the machines are listed").len(), 0);
-    assert_eq!(let_in(&fixture, &own).await, Err(ErrorCode::Removed));
+    assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
 }

@@ -1,5 +1,5 @@
-//! Force and the teardown budget wait for time that passes, whatever the wall clock is set to (I43); and nothing that
-//! fails keeps them.
+//! Forced removal and the teardown budget count elapsed time, independent of the wall clock (I43), and other failures do
+//! not block them.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::*;
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const MINUTE_MS: u64 = 60_000;
 
-/// web/0, which has an agent that does nothing more.
+/// Deploys web/0, whose agent attaches and then does nothing.
 async fn web() -> (Fixture<MemoryStore, FakeEnvironment>, Uuid) {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
@@ -30,13 +30,13 @@ async fn sweep(fixture: &Fixture<MemoryStore, FakeEnvironment>, janitor: &mut Ja
     while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
 }
 
-/// The life that is written down; none for a unit that is gone.
+/// Returns the stored life; none if the unit was removed.
 async fn life(fixture: &Fixture<MemoryStore, FakeEnvironment>, unit: Uuid) -> Option<Life> {
     let model = fixture.model;
     fixture.controller.read(move |reader| read(reader, &model.unit_life(unit))).await
 }
 
-/// What is left of the wait before force removes web/0; the inner none: it has begun.
+/// Returns the remaining wait before the forced removal of web/0. The inner none means that it has started.
 async fn wait_left_ms(fixture: &Fixture<MemoryStore, FakeEnvironment>, budget_timer: bool) -> Option<Option<i64>> {
     let causes = fixture.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it exists").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
@@ -88,7 +88,7 @@ async fn force_starts_after_a_minute_when_the_clock_is_set_back() {
     fixture.advance(MINUTE_MS);
     sweep(&fixture, &mut janitor).await;
     assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
-    // set back while no janitor was there to see it: a minute from its first sight
+    // the clock was set back before the janitor's first visit: the minute starts at that visit
     fixture.restart();
     let mut janitor = Janitor::default();
     sweep(&fixture, &mut janitor).await;
@@ -123,7 +123,7 @@ async fn the_elapsed_part_of_a_budget_is_kept_across_restarts() {
     let (mut fixture, unit) = web().await;
     budget(&fixture, "2h").await;
     fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
-    // eight processes of 16 minutes each: an eighth of two hours is written down of each
+    // eight processes of 16 minutes each: each stores a checkpoint after an eighth of two hours
     for at in 0..8 {
         assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "process {at}");
         let mut janitor = Janitor::default();
@@ -146,7 +146,7 @@ async fn a_forced_wait_completes_across_restarts_and_why_shows_the_remaining_tim
         .await
         .expect("the removal is accepted");
     let left = async |fixture: &Fixture<MemoryStore, FakeEnvironment>| wait_left_ms(fixture, false).await.expect("it is forced");
-    // each process lives for 11 s, and 10 s of it are written down
+    // each process runs for 11 s, of which 10 s are stored
     for at in 0..6 {
         let mut janitor = Janitor::default();
         sweep(&fixture, &mut janitor).await;
@@ -161,7 +161,7 @@ async fn a_forced_wait_completes_across_restarts_and_why_shows_the_remaining_tim
     assert_eq!(life(&fixture, unit).await, Some(Life::Dead));
 }
 
-/// 45 units are forced; a sweep that looks at all of them makes two commits, of 40 and of five.
+/// 45 units are forced: a sweep stores their timers in two commits, of 40 and of five.
 #[tokio::test]
 async fn force_timers_are_stored_in_batches() {
     let fixture = Fixture::in_memory().await;
@@ -195,8 +195,8 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
     budget(&fixture, "20s").await;
     fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
     let left = async || wait_left_ms(&fixture, true).await;
-    assert_eq!(left().await, Some(Some(20_000)), "no janitor has visited it yet");
-    // which is asked to: the budget is spent from here on
+    assert_eq!(left().await, Some(Some(20_000)), "the janitor has not visited it yet");
+    // the removal wakes the janitor: the budget counts from here on
     fixture.controller.wait_for_sweep(u64::MAX).await;
     let mut janitor = Janitor::default();
     sweep(&fixture, &mut janitor).await;
@@ -211,7 +211,7 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
     let forced = causes.iter().find(|cause| {
         cause.entity.to_string() == "unit web/0" && matches!(cause.duty, Duty::ForceRemoval { .. })
     });
-    assert!(forced.is_some(), "of an application too: {causes:?}");
+    assert!(forced.is_some(), "an application shows it as well: {causes:?}");
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn a_budget_counts_elapsed_time_only() {
     fixture.advance(60 * MINUTE_MS - 1);
     sweep(&fixture, &mut janitor).await;
     assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "it has two hours");
-    // half of it is taken back: an hour from its beginning
+    // the budget is reduced to an hour, which counts from its start
     budget(&fixture, "1h").await;
     sweep(&fixture, &mut janitor).await;
     assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "an hour is not over");
@@ -240,7 +240,7 @@ async fn a_budget_counts_elapsed_time_only() {
 async fn leftovers_that_cannot_be_deleted_do_not_block_force() {
     let (fixture, unit) = web().await;
     let (model, lost) = (fixture.model, "x".repeat(30_000));
-    // one bite of these would be 40 keys of 30 kB, more than a transaction takes
+    // one batch of these would be 40 keys of 30 kB, more than a transaction may contain
     for half in 0..2 {
         let lost = lost.clone();
         let leave = move |draft: &mut Draft<'_>| {

@@ -1,4 +1,4 @@
-//! The doors: real HTTPS on loopback over SQLite. Who gets in, what goes over the wire, and what a restart keeps.
+//! The HTTPS server on loopback with the SQLite store: authentication, the protocol, and what a restart keeps.
 
 mod support;
 
@@ -38,15 +38,15 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::{TlsConnector, rustls};
 
 /// A controller that serves in this process.
-struct Served {
+struct TestServer {
     fixture: Fixture<Sqlite, Host>,
     address: String,
     installation: Installation,
     _folder: TempDir,
 }
 
-impl Served {
-    async fn new() -> Served {
+impl TestServer {
+    async fn new() -> TestServer {
         let folder = tempfile::tempdir().expect("a folder");
         let installation = Installation::open(folder.path()).expect("a new installation");
         let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
@@ -59,7 +59,7 @@ impl Served {
         let serving =
             server::serve(fixture.controller.clone(), vec![listener], acceptor, std::future::pending());
         tokio::spawn(serving);
-        Served { fixture, address, installation, _folder: folder }
+        TestServer { fixture, address, installation, _folder: folder }
     }
 
     fn controller(&self, token: &str) -> client::Controller {
@@ -84,7 +84,7 @@ impl Served {
         self.fixture.token(unit, TokenHolder::Unit { model: self.fixture.model, unit }).await
     }
 
-    /// The client of a unit's agent.
+    /// Returns the client of a unit's agent.
     async fn unit(&self, name: &str) -> Client {
         let unit = self.fixture.unit(name).await;
         let token = self.unit_token(unit).await;
@@ -109,7 +109,7 @@ impl Served {
         ServerName::try_from(self.installation.controller().to_string()).expect("a uuid is a name")
     }
 
-    /// One request with exactly these bytes, to the end of the connection: status and everything that came.
+    /// Sends exactly these bytes and reads until the connection ends. Returns the status and everything received.
     async fn raw(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, String) {
         let stream = TcpStream::connect(&self.address).await.expect("it listens");
         let mut tls = self.connector().connect(self.name(), stream).await.expect("its CA is known");
@@ -120,7 +120,7 @@ impl Served {
         );
         tls.write_all(format!("{head}{body}").as_bytes()).await.expect("it is sent");
         let mut answer = Vec::new();
-        // A stream never ends: its head is enough.
+        // A stream never ends: its head is sufficient.
         while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
             let mut bytes = [0; 4096];
             match tls.read(&mut bytes).await {
@@ -141,7 +141,7 @@ fn executable(hook: &std::path::Path) {
 
 #[tokio::test]
 async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let fixture = &served.fixture;
     fixture.deploy("web", 1).await;
     fixture.deploy("db", 1).await;
@@ -171,7 +171,7 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
     assert!(whole.full && bags >= 100, "{bags} bags");
 
     let mut db = Agent::attach(served.unit("db/42").await, 1).await;
-    // The unit knows the relation as one that it has entered, and says with what.
+    // The unit has entered the relation with these settings.
     db.enter((number, id), "server", "web").await;
     next_delta(&mut watch).await;
     let record = db.settings_record(number, "value", "y");
@@ -185,7 +185,7 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
 
 #[tokio::test]
 async fn every_request_is_allowed_for_exactly_its_callers() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let fixture = &served.fixture;
     fixture.deploy("web", 2).await;
     let (own, other) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
@@ -208,7 +208,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         ("other machine", Some(elsewhere)),
         ("invited machine", Some(invited)),
     ];
-    // The reviewed list of what only admins may (spec/security.md S15).
+    // The reviewed list of requests that only admins may send (spec/security.md S15).
     let admins = [
         "CreateModel",
         "DestroyModel",
@@ -235,7 +235,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
                 Caller::Writer => ["writer", "admin"].contains(who),
                 Caller::Admin => *who == "admin",
             };
-            // A body that no route understands: who may call is told that, and nothing is done.
+            // A body that is invalid for every route: authorised callers get that error, and nothing is changed.
             let (method, body) = match route.method {
                 Method::Get => ("GET", ""),
                 Method::Post => ("POST", "{"),
@@ -244,7 +244,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
             assert_eq!(status != 401, may, "{who} {method} {path}: {answer}");
         }
     }
-    // Another unit's, an unknown unit's, another model's, no route at all: the same bytes for whoever may not.
+    // Another unit, an unknown unit, another model, an unknown route: unauthorised callers get the same bytes.
     let token = served.unit_token(own).await;
     let attach = |model: Uuid, unit: Uuid| format!("/v1/models/{model}/unit-agents/{unit}/attach");
     let forbidden = served.raw("POST", &attach(fixture.model.0, other), Some(&token), "{}").await;
@@ -265,7 +265,7 @@ fn path(route: Route, model: &str, agent: &str) -> String {
 
 #[tokio::test]
 async fn the_refusal_of_another_protocol_version_names_both_versions() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let token = served.user_token(78, UserRole::Read).await;
     for version in ["v0", "v2"] {
         let (status, answer) = served.raw("GET", &format!("/{version}/about"), Some(&token), "").await;
@@ -276,7 +276,7 @@ async fn the_refusal_of_another_protocol_version_names_both_versions() {
 
 #[tokio::test]
 async fn a_request_with_the_token_of_another_unit_is_refused_with_a_hint() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     served.fixture.deploy("web", 2).await;
     let (own, other) = (served.fixture.unit("web/0").await, served.fixture.unit("web/1").await);
     let token = served.unit_token(other).await;
@@ -294,7 +294,7 @@ async fn a_request_with_the_token_of_another_unit_is_refused_with_a_hint() {
 
 #[tokio::test]
 async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let token = served.user_token(1, UserRole::Admin).await;
     let elsewhere = tempfile::tempdir().expect("a folder");
     let elsewhere = Installation::open(elsewhere.path()).expect("another installation");
@@ -319,7 +319,7 @@ async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() 
 
 #[tokio::test]
 async fn the_error_for_an_unreachable_controller_has_its_address() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
     let nobody = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
     let error =
@@ -330,7 +330,7 @@ async fn the_error_for_an_unreachable_controller_has_its_address() {
 
 #[tokio::test]
 async fn idle_unauthenticated_connections_do_not_block_authenticated_ones() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let user = served.user(1, UserRole::Read).await;
     user.handle(GetAbout).await.expect("it is known now");
     let mut strangers = Vec::new();
@@ -346,7 +346,7 @@ async fn idle_unauthenticated_connections_do_not_block_authenticated_ones() {
 
 #[tokio::test]
 async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let token = served.user_token(1, UserRole::Admin).await;
     let (status, answer) = served.raw("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
     assert_eq!(status, 400);
@@ -366,7 +366,7 @@ async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
 
 #[tokio::test]
 async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored() {
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let user = served.user(1, UserRole::Write).await;
     let error = user.handle(UploadArchive(b"no archive".to_vec())).await.expect_err("not an archive");
     assert_eq!(error.code, ErrorCode::Invalid);
@@ -410,16 +410,16 @@ async fn the_openapi_document_has_every_route_with_its_callers() {
         let operation = &document["paths"][entry.route.path][openapi::method(entry)];
         assert!(operation["x-callers"].is_string(), "{}", entry.name);
     }
-    let served = Served::new().await;
+    let served = TestServer::new().await;
     let over_the_wire = served.user(1, UserRole::Read).await.handle(GetOpenApi).await.expect("readers may");
     assert_eq!(over_the_wire, document);
 }
 
-/// The program, as the supervisor starts it.
+/// The controller program, started like the supervisor does.
 struct Program(Child);
 
 impl Program {
-    /// Started and serving.
+    /// Starts the program and waits until it serves.
     fn start(data: &std::path::Path) -> Program {
         let program = Command::new(env!("CARGO_BIN_EXE_pintle-controller"))
             .arg("--data")
@@ -472,7 +472,7 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
         Deploy { application: None, sha256: source.sha256, units: 1, to: None, config: BTreeMap::new() };
     admin.handle(deploy).await.expect("the deployment succeeds");
 
-    // The way of a token: the supervisor's for the machine, the machine agent's for the unit.
+    // The supervisor stores the machine's token, the machine agent stores the unit's token.
     let machine = admin.handle(ListMachines).await.expect("the request succeeds")[0].uuid;
     let (machine_token, unit_token) = ("ab".repeat(32), "cd".repeat(32));
     admin.handle(SetMachineToken { machine, token: machine_token.to_owned() }).await.expect("set");

@@ -1,4 +1,4 @@
-//! Settings beyond the bound of design 9: what is sent, counted in bytes, and what is fetched.
+//! Settings beyond the limit of design 9 are omitted from the view and fetched on demand.
 
 mod support;
 
@@ -13,11 +13,11 @@ use state::unit::snapshot::{BagRequest, Change, Delta, Snapshot};
 use state::views::inline_settings;
 use support::*;
 
-/// Three of them are more than may come along.
+/// Bytes of one bag: three of them exceed the limit.
 const LARGE: usize = 480 << 10;
-/// Revisions that the change log keeps.
+/// Revisions in the change log.
 const KEPT: u64 = 10;
-/// All of a view of these tests but its settings: a charm's declarations, heads, members and statuses.
+/// The size of a view without its settings: a charm's declarations, heads, members and statuses.
 const REST: usize = 8 << 10;
 
 fn db(number: u32) -> Owner {
@@ -28,7 +28,7 @@ fn bytes(delta: &Delta) -> usize {
     serde_json::to_vec(delta).expect("plain data").len()
 }
 
-fn asked((_, relation): (u32, Uuid), owner: Owner, position: Position) -> BagRequest {
+fn bag_request((_, relation): (u32, Uuid), owner: Owner, position: Position) -> BagRequest {
     BagRequest { relation, owner, position }
 }
 
@@ -66,11 +66,11 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
     let omitted = omitted(&view, relation.0);
     assert!(!omitted.is_empty() && omitted.len() < 3, "{omitted:?}");
     for owner in omitted {
-        let bag = web.api.handle(asked(relation, owner.clone(), view.position)).await.expect("the request succeeds");
+        let bag = web.api.handle(bag_request(relation, owner.clone(), view.position)).await.expect("the request succeeds");
         let bag = bag.expect("it exists");
         assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE));
         assert_eq!(bag.counter, view.relations[&relation.0].bag(&owner).expect("shown").counter);
-        assert!(view.keep_fetched(asked(relation, owner.clone(), view.position), bag));
+        assert!(view.keep_fetched(bag_request(relation, owner.clone(), view.position), bag));
         assert!(view.values(relation.0, &owner).is_some());
     }
 }
@@ -92,7 +92,7 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
     db_0.commit(record).await;
     let reader = fixture.controller.unit_session(fixture.model, fixture.unit("web/0").await);
     let key = async |at| {
-        let bag = reader.handle(asked(relation, db(0), at)).await.expect("the request succeeds").expect("it exists");
+        let bag = reader.handle(bag_request(relation, db(0), at)).await.expect("the request succeeds").expect("it exists");
         let values: Bag = bag.values.expect("the view is full");
         (bag.counter, values["key"].clone())
     };
@@ -119,7 +119,7 @@ async fn a_unit_cannot_fetch_a_bag_outside_of_its_view() {
     let mut web = fixture.attach_agent("web/0").await;
     web.enter(relation, "db", "db").await;
     let at = newest_position(&fixture.controller).await;
-    let of_web = || asked(relation, Owner::Unit(UnitName::new("web", 0)), at);
+    let of_web = || bag_request(relation, Owner::Unit(UnitName::new("web", 0)), at);
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
         let reader = fixture.controller.unit_session(fixture.model, fixture.unit(reader).await);
         assert_eq!(reader.handle(of_web()).await.expect("the request succeeds").is_some(), sees);
@@ -128,7 +128,7 @@ async fn a_unit_cannot_fetch_a_bag_outside_of_its_view() {
     assert_eq!(web.api.handle(nowhere).await, Ok(None));
 }
 
-/// Of what came along, a change is sent as before.
+/// A change of an inlined bag is sent with its values.
 #[tokio::test]
 async fn settings_within_the_limit_are_inlined_completely() {
     let fixture = Fixture::in_memory().await;

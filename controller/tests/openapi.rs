@@ -1,4 +1,4 @@
-//! The OpenAPI document against what the routes really take and answer.
+//! The OpenAPI document agrees with the requests that the routes accept and the responses that they return.
 
 mod support;
 
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use support::{Agent, FakeEnvironment, Fixture};
 
-/// The operation of a request in the document.
+/// Returns the operation of a request in the document.
 fn operation<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
     &document["paths"][entry.route.path][openapi::method(entry)]
 }
@@ -41,17 +41,17 @@ fn reply<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
     &operation(document, entry)["responses"]["200"]["content"][kind]["schema"]
 }
 
-/// Follows a reference into the document's schemas.
-fn meant<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+/// Resolves a reference to one of the document's schemas.
+fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|place| place.strip_prefix('#')) {
         Some(place) => document.pointer(place).expect("references lead to schemas"),
         None => schema,
     }
 }
 
-/// The value is what the schema says, and has nothing that the schema does not name.
+/// Checks that a value conforms to a schema and has no fields that the schema does not declare.
 fn check(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
-    let schema = meant(document, schema);
+    let schema = resolve(document, schema);
     for word in ["oneOf", "anyOf"] {
         if let Some(branches) = schema[word].as_array() {
             let wrong: Vec<String> =
@@ -95,9 +95,9 @@ fn check(document: &Value, schema: &Value, value: &Value) -> Result<(), String> 
     }
 }
 
-/// The smallest value that the schema allows.
+/// Returns the smallest value that the schema allows.
 fn smallest(document: &Value, schema: &Value) -> Value {
-    let schema = meant(document, schema);
+    let schema = resolve(document, schema);
     if let Some(first) = schema["oneOf"].get(0).or(schema["anyOf"].get(0)) {
         return smallest(document, first);
     }
@@ -125,7 +125,7 @@ fn smallest(document: &Value, schema: &Value) -> Value {
     }
 }
 
-/// A model in which something is going on, and one of each who may ask.
+/// A model with related units and pending actions, and one caller of each kind.
 struct Scene {
     fixture: Fixture<MemoryStore, FakeEnvironment>,
     relation: Uuid,
@@ -158,7 +158,7 @@ impl Scene {
         }
     }
 
-    /// What a request is answered: its JSON, or the first line of its stream; an error's message.
+    /// Returns the JSON response of a request, or the first line of its stream, or the message of its error.
     async fn ask(&self, entry: &Entry, body: &Value) -> Result<Value, String> {
         let services = dispatch::services();
         let service = services.iter().find(|service| service.entry.name == entry.name).expect("listed");
@@ -175,14 +175,14 @@ fn takes_json(entry: &Entry) -> bool {
     entry.route.method == Method::Post && entry.takes == Content::Json
 }
 
-/// The entry of a request type, and a request of it.
+/// Returns the entry of a request type with an example request.
 fn sample<R: Request + Serialize>(request: R) -> (Entry, Value) {
     let entry =
         list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
     (entry, serde_json::to_value(request).expect("plain data"))
 }
 
-/// As [`sample`], of a stream.
+/// Returns the same as [`sample`], for a stream.
 fn sample_watch<R: WatchRequest + Serialize>(request: R) -> (Entry, Value) {
     let entry =
         list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
@@ -200,7 +200,7 @@ async fn every_route_documents_the_fields_of_its_request_and_response() {
     let document = openapi::document();
     for entry in &list::all() {
         let said = |schema: &Value| {
-            let schema = meant(&document, schema);
+            let schema = resolve(&document, schema);
             let words = ["type", "oneOf", "anyOf"].into_iter().any(|word| schema.get(word).is_some());
             let fields = schema["type"] != "object"
                 || ["properties", "additionalProperties"].into_iter().any(|word| schema.get(word).is_some());
@@ -209,14 +209,14 @@ async fn every_route_documents_the_fields_of_its_request_and_response() {
         if takes_json(entry) {
             assert!(said(request(&document, entry)), "{} takes {}", entry.name, request(&document, entry));
         }
-        // The one message without a schema of its own is this document.
+        // The only message without a schema is this document itself.
         if entry.gives != ResponseBody::Single(Content::Bytes) && entry.name != "GetOpenApi" {
             assert!(said(reply(&document, entry)), "{} gives {}", entry.name, reply(&document, entry));
         }
     }
 }
 
-/// What is sent here was made of the document alone: so the document says what the handlers read.
+/// The requests are built from the document alone, so the document describes what the handlers read.
 #[tokio::test]
 async fn every_route_accepts_the_smallest_request_of_its_schema_and_nothing_smaller() {
     let scene = Scene::new().await;

@@ -1,4 +1,4 @@
-//! What people are told about a model, over the map store.
+//! The requests of operators about a model, on the in-memory store.
 
 mod support;
 

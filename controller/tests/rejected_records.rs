@@ -1,5 +1,4 @@
-//! An agent may ask to enter a relation again as soon as it is refused (issue 4, part 7). The controller bounds how
-//! often: a refusal is answered late.
+//! A refused scope entry is answered with a delay, because an agent may repeat it immediately (issue 4, part 7).
 
 mod support;
 
@@ -8,7 +7,7 @@ use controller::REFUSED_ENTRY_DELAY_MS;
 use controller::store::Store;
 use support::*;
 
-/// Everybody who can go on does: one thread, and each of them waits for little.
+/// Lets all other tasks of the single-threaded runtime run until they wait.
 async fn settle() {
     for _ in 0..100 {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! The handlers over the map store, called directly: what agents and people are answered.
+//! The handlers on the in-memory store, called directly, without HTTP.
 
 mod support;
 
@@ -204,7 +204,7 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
     assert!(a.api.handle(ask).await.expect("the request succeeds").granted, "released: granted at once");
 }
 
-/// The agent says "leads" for as long as its grant stands for 30 s more (`agent/src/uniter/lease.rs`).
+/// `is-leader` is true as long as the agent's lease is valid for 30 s more.
 #[tokio::test]
 async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
     let fixture = Fixture::in_memory().await;
@@ -216,7 +216,7 @@ async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
     let ask = Claim { epoch: 1, release: false };
     let granted = a.api.handle(ask.clone()).await.expect("the request succeeds");
     assert!(granted.granted);
-    // the last moment at which `is-leader` says true
+    // the last moment at which `is-leader` returns true
     fixture.advance(TERM_MS - 30_000);
     assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
     fixture.advance(29_000);
@@ -267,7 +267,7 @@ async fn a_machine_sees_only_its_own_units() {
     );
     assert_eq!(session.handle(RemoveDeadUnit { unit: other }).await, Err(authority::unauthorised()));
 
-    // Never attached: it goes at once, and its machine sees that.
+    // The unit never attached: it is removed at once, and its machine's view shows that.
     fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
@@ -324,7 +324,7 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
 
     let choice = RelationChoice::Number(related.relation);
     fixture.admin.handle(RemoveRelation { relation: choice, force: Force::No }).await.expect("the request is accepted");
-    // one that is not told hears a heartbeat instead
+    // a stream without a change sends a heartbeat
     fixture.advance(api::HEARTBEAT_MS);
     let MachineWatchEvent::View(view) = watch.next().await.expect("the stream continues") else {
         panic!("the machine is not told")
@@ -490,7 +490,7 @@ async fn a_stopped_agent_is_lost_although_its_stream_stays_open() {
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         unit.agent.current
     };
-    // what is sent is taken by the connection, as long as its buffers last
+    // the connection accepts what is sent until its buffers are full
     let minute = async |watch: &mut <controller::Session<controller::store::memory::MemoryStore, FakeEnvironment> as Watch<
         WatchUnit,
     >>::Stream| {
@@ -519,7 +519,7 @@ async fn a_resync_restores_what_a_restored_store_has_lost() {
     memory.apply(&Event::Finished(entered));
     memory.apply(&Event::Acknowledged { sequence: 1, revision: 1, refusal: None, retry: None });
     memory.sequence = 40;
-    // the store knows the first of many
+    // the restored store contains only the first of many relations
     let unknown = RelationLocal { uuid: Uuid(404), ..memory.relations[&relation].clone() };
     memory.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
     let mut restated = memory.record(Operation::Resync, Outcome::Ok, 5);
@@ -663,7 +663,7 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
         fixture.advance(60_000);
     }
     assert!(!presence.after(None, 1_000).contains(&gone));
-    // calls under way while their units went, more than one sweep looks at
+    // requests in progress while their units were removed, more than one sweep visits
     presence.clear_executing(gone, 1);
     (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
     for _ in 0..3 {
@@ -678,7 +678,7 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
 async fn leftovers_are_deleted_in_bounded_batches() {
     let fixture = Fixture::in_memory().await;
     let (model, relation) = (fixture.model, Uuid(5));
-    // Nine bites of ten bags written, three of forty to clear.
+    // Nine batches of ten bags are written, three batches of forty are to be deleted.
     for bite in 0..9 {
         let leave = move |draft: &mut Draft<'_>| {
             (0..10).for_each(|n| draft.put(&model.bag(relation, Uuid(bite * 10 + n)), &BagDoc::default()));

@@ -1,4 +1,4 @@
-//! What status shows of units and applications (spec C.4, F.4, F.5; H.14), over the map store.
+//! The status of units and applications (spec C.4, F.4, F.5; H.14), on the in-memory store.
 
 mod support;
 
@@ -16,24 +16,24 @@ use support::*;
 
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
-/// A unit's workload status and message, and its agent's status.
-async fn of(fixture: &MemoryFixture, unit: &str) -> (String, String, String) {
+/// Returns a unit's workload status, its message, and the agent status.
+async fn unit_statuses(fixture: &MemoryFixture, unit: &str) -> (String, String, String) {
     let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = &status.applications["web"].units[&unit.parse().expect("a name")];
     (unit.workload.current.clone(), unit.workload.message.clone(), unit.agent.current.clone())
 }
 
-async fn of_application(fixture: &MemoryFixture) -> (String, String) {
+async fn application_status(fixture: &MemoryFixture) -> (String, String) {
     let status =
         fixture.admin.handle(GetStatus).await.expect("the model is there").applications["web"].status.clone();
     (status.current, status.message)
 }
 
-fn told(workload: &str, message: &str, agent: &str) -> (String, String, String) {
+fn expected(workload: &str, message: &str, agent: &str) -> (String, String, String) {
     (workload.to_owned(), message.to_owned(), agent.to_owned())
 }
 
-/// Its charm says this in its next hook.
+/// Runs a hook that sets this status.
 async fn report(unit: &mut Agent<Session<MemoryStore, FakeEnvironment>>, what: ReportContent) {
     let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
     record.said = vec![RunReport { call: 0, at_ms: 1, what }];
@@ -48,17 +48,17 @@ fn status(status: &str, message: &str) -> ReportContent {
 async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
-    assert_eq!(of(&fixture, "web/0").await, told("waiting", "waiting for machine", "allocating"));
+    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("waiting", "waiting for machine", "allocating"));
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
     let session = fixture.controller.session_for(principal);
     let _watch = session.watch(WatchMachine).await.expect("the stream opens");
-    assert_eq!(of(&fixture, "web/0").await, told("waiting", "installing agent", "allocating"));
+    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("waiting", "installing agent", "allocating"));
     let mut web = fixture.attach_agent("web/0").await;
-    assert_eq!(of(&fixture, "web/0").await, told("waiting", "agent initialising", "allocating"));
+    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("waiting", "agent initialising", "allocating"));
     report(&mut web, status("waiting", "for the sun")).await;
-    assert_eq!(of(&fixture, "web/0").await.1, "for the sun");
+    assert_eq!(unit_statuses(&fixture, "web/0").await.1, "for the sun");
 }
 
 #[tokio::test]
@@ -68,15 +68,15 @@ async fn scenario_185_an_agent_that_reconnects_has_its_status_again() {
     let mut web = fixture.attach_agent("web/0").await;
     report(&mut web, status("active", "serves")).await;
     fixture.advance(LOST_AFTER_MS + 1);
-    let lost = told("unknown", "agent lost, see: pintle why web/0", "lost");
-    assert_eq!(of(&fixture, "web/0").await, lost);
+    let lost = expected("unknown", "agent lost, see: pintle why web/0", "lost");
+    assert_eq!(unit_statuses(&fixture, "web/0").await, lost);
     web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is back");
-    let (workload, message, agent) = of(&fixture, "web/0").await;
+    let (workload, message, agent) = unit_statuses(&fixture, "web/0").await;
     assert_eq!((workload.as_str(), message.as_str()), ("active", "serves"));
     assert_ne!(agent, "lost");
     report(&mut web, status("terminated", "")).await;
     fixture.advance(LOST_AFTER_MS + 1);
-    assert_eq!(of(&fixture, "web/0").await, told("terminated", "", "lost"));
+    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("terminated", "", "lost"));
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     let key = fixture.model.unit_status(fixture.unit("web/0").await);
     let stored: StatusDoc = fixture.controller.read(move |reader| read(reader, &key)).await.expect("it said");
     assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
-    assert_eq!(of(&fixture, "web/0").await, told("error", "hook failed: \"update-status\"", "idle"));
+    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("error", "hook failed: \"update-status\"", "idle"));
     fixture
         .admin
         .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: false })
@@ -101,7 +101,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;
     web.commit(skipped).await;
-    let (workload, message, _) = of(&fixture, "web/0").await;
+    let (workload, message, _) = unit_statuses(&fixture, "web/0").await;
     assert_eq!((workload.as_str(), message.as_str()), ("blocked", "no key"));
 }
 
@@ -127,7 +127,7 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     fixture.advance(LOST_AFTER_MS + 1);
     let of_machine = "machine 0: agent is not communicating with the controller";
     for unit in units {
-        assert_eq!(of(&fixture, unit).await, told("unknown", of_machine, "lost"));
+        assert_eq!(unit_statuses(&fixture, unit).await, expected("unknown", of_machine, "lost"));
         let shown =
             fixture.admin.handle(GetStatus).await.expect("the model is there").applications["web"].clone();
         let agent = shown.units[&unit.parse().expect("a name")].agent.clone();
@@ -138,10 +138,10 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
         why.causes.into_iter().map(|cause| cause.entity.to_string()).collect::<BTreeSet<_>>()
     };
     assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));
-    // the machine's agent is back, and theirs are not
+    // the machine's agent reports again, and the unit agents do not
     session.handle(ReportPresence).await.expect("the report is accepted");
     assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| format!("unit {unit}"))));
-    assert_eq!(of(&fixture, "web/1").await.1, "agent lost, see: pintle why web/1");
+    assert_eq!(unit_statuses(&fixture, "web/1").await.1, "agent lost, see: pintle why web/1");
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
     let (mut first, mut second) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     report(&mut first, status("blocked", "no key")).await;
     report(&mut second, status("active", "")).await;
-    assert_eq!(of_application(&fixture).await, ("blocked".to_owned(), "no key".to_owned()));
+    assert_eq!(application_status(&fixture).await, ("blocked".to_owned(), "no key".to_owned()));
     let claim = Claim { epoch: first.epoch, release: false };
     assert!(first.api.handle(claim).await.expect("the request succeeds").granted);
     report(&mut first, status("maintenance", "")).await;
@@ -161,7 +161,7 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
         message: message.to_owned(),
     };
     report(&mut first, application("active", "all well")).await;
-    assert_eq!(of_application(&fixture).await, ("active".to_owned(), "all well".to_owned()));
+    assert_eq!(application_status(&fixture).await, ("active".to_owned(), "all well".to_owned()));
     report(&mut second, application("blocked", "says who does not lead")).await;
-    assert_eq!(of_application(&fixture).await.0, "active");
+    assert_eq!(application_status(&fixture).await.0, "active");
 }

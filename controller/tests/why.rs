@@ -1,4 +1,4 @@
-//! `why` by the clock: since when work is owed, and what is told of agents that are silent.
+//! `why` over time: since when operations are pending, and the causes for silent agents.
 
 mod support;
 
@@ -32,8 +32,8 @@ async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
     fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists").causes
 }
 
-/// What a unit's agent does until nothing is left to do.
-async fn work_off(fixture: &MemoryFixture, agent: &mut Agent<Session<MemoryStore, FakeEnvironment>>, unit: &str) {
+/// Commits the operations of a unit's agent until it is idle.
+async fn run_until_idle(fixture: &MemoryFixture, agent: &mut Agent<Session<MemoryStore, FakeEnvironment>>, unit: &str) {
     let (id, model) = (fixture.unit(unit).await, fixture.model);
     loop {
         match fixture.controller.read(move |reader| status::next_act(reader, model, id)).await {
@@ -45,8 +45,8 @@ async fn work_off(fixture: &MemoryFixture, agent: &mut Agent<Session<MemoryStore
     }
 }
 
-/// A unit whose agent has done all there was to do.
-async fn settled(fixture: &MemoryFixture, unit: &str) -> Agent<Session<MemoryStore, FakeEnvironment>> {
+/// Attaches a unit's agent and runs it until it is idle.
+async fn idle_agent(fixture: &MemoryFixture, unit: &str) -> Agent<Session<MemoryStore, FakeEnvironment>> {
     let application = unit.split('/').next().expect("a unit's name").to_owned();
     let mut agent = fixture.attach_agent(unit).await;
     let endpoint = if application == "db" { "server" } else { "db" };
@@ -57,12 +57,12 @@ async fn settled(fixture: &MemoryFixture, unit: &str) -> Agent<Session<MemorySto
         endpoints: BTreeSet::from([endpoint.to_owned()]),
     };
     agent.commit(agent.record(Operation::InstallCharm(charm))).await;
-    work_off(fixture, &mut agent, unit).await;
+    run_until_idle(fixture, &mut agent, unit).await;
     agent
 }
 
-/// The one thing the unit is about to do, and since when it is owed.
-async fn owed(fixture: &MemoryFixture, unit: &str) -> (String, Option<i64>) {
+/// Returns the unit's only pending operation and since when it is pending.
+async fn pending(fixture: &MemoryFixture, unit: &str) -> (String, Option<i64>) {
     let all = causes(fixture, unit).await;
     let next = all.into_iter().find_map(|cause| match cause.duty {
         Duty::Start { activity, .. } => Some((activity.to_string(), cause.since_ms)),
@@ -88,9 +88,9 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     for name in ["web", "db", "paint"] {
         fixture.deploy(name, 1).await;
     }
-    let mut web = settled(&fixture, "web/0").await;
-    let mut db = settled(&fixture, "db/0").await;
-    let mut paint = settled(&fixture, "paint/0").await;
+    let mut web = idle_agent(&fixture, "web/0").await;
+    let mut db = idle_agent(&fixture, "db/0").await;
+    let mut paint = idle_agent(&fixture, "paint/0").await;
     let now = || Some(fixture.controller.environment.wall_ms());
     let hour = || fixture.advance(3_600_000);
     hour();
@@ -106,45 +106,45 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
         .expect("it is set");
     let set_ms = now();
     hour();
-    assert_eq!(owed(&fixture, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
-    work_off(&fixture, &mut paint, "paint/0").await;
+    assert_eq!(pending(&fixture, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
+    run_until_idle(&fixture, &mut paint, "paint/0").await;
 
     let asked = Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
     fixture.admin.handle(asked).await.expect("it is queued");
     let asked_ms = now();
     hour();
-    assert_eq!(owed(&fixture, "web/0").await, ("running action backup".to_owned(), asked_ms));
-    work_off(&fixture, &mut web, "web/0").await;
+    assert_eq!(pending(&fixture, "web/0").await, ("running action backup".to_owned(), asked_ms));
+    run_until_idle(&fixture, &mut web, "web/0").await;
 
     let (number, _) = fixture.integrate().await;
-    work_off(&fixture, &mut web, "web/0").await;
+    run_until_idle(&fixture, &mut web, "web/0").await;
     hour();
-    work_off(&fixture, &mut db, "db/0").await;
+    run_until_idle(&fixture, &mut db, "db/0").await;
     let entered_ms = now();
     hour();
     assert_eq!(
-        owed(&fixture, "web/0").await,
+        pending(&fixture, "web/0").await,
         ("running db-relation-joined hook for db/0".to_owned(), entered_ms)
     );
-    work_off(&fixture, &mut web, "web/0").await;
+    run_until_idle(&fixture, &mut web, "web/0").await;
     let record = db.settings_record(number, "password", "x");
     db.commit(record).await;
     let written_ms = now();
     hour();
     assert_eq!(
-        owed(&fixture, "web/0").await,
+        pending(&fixture, "web/0").await,
         ("running db-relation-changed hook for db/0".to_owned(), written_ms)
     );
-    work_off(&fixture, &mut web, "web/0").await;
+    run_until_idle(&fixture, &mut web, "web/0").await;
 
     hour();
     fixture.admin.handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No }).await.expect("it is going");
-    work_off(&fixture, &mut db, "db/0").await;
+    run_until_idle(&fixture, &mut db, "db/0").await;
     let died_ms = now();
     hour();
     let departed = "running db-relation-departed hook for db/0".to_owned();
-    assert_eq!(owed(&fixture, "web/0").await, (departed.clone(), died_ms));
-    work_off(&fixture, &mut web, "web/0").await;
+    assert_eq!(pending(&fixture, "web/0").await, (departed.clone(), died_ms));
+    run_until_idle(&fixture, &mut web, "web/0").await;
 
     let record = web.record(Operation::Hook(Hook::UpdateStatus));
     web.commit(Record {
@@ -160,7 +160,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
         .expect("it is in error");
     let resolved_ms = now();
     hour();
-    assert_eq!(owed(&fixture, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
+    assert_eq!(pending(&fixture, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
 }
 
 #[tokio::test]
@@ -169,15 +169,15 @@ async fn an_operation_from_before_the_start_is_pending_since_the_start_at_the_la
     for name in ["web", "db"] {
         fixture.deploy(name, 1).await;
     }
-    let (mut web, mut db) = (settled(&fixture, "web/0").await, settled(&fixture, "db/0").await);
+    let (mut web, mut db) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "db/0").await);
     fixture.integrate().await;
-    work_off(&fixture, &mut web, "web/0").await;
-    work_off(&fixture, &mut db, "db/0").await;
+    run_until_idle(&fixture, &mut web, "web/0").await;
+    run_until_idle(&fixture, &mut db, "db/0").await;
     fixture.advance(1_000);
     fixture.restart();
     let started_ms = fixture.controller.environment.wall_ms();
     fixture.advance(10_000);
-    assert_eq!(owed(&fixture, "web/0").await.1, Some(started_ms));
+    assert_eq!(pending(&fixture, "web/0").await.1, Some(started_ms));
 }
 
 #[tokio::test]
@@ -215,7 +215,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     for _ in 0..20 {
         agent.handle(ReportPresence).await.expect("the report is accepted");
         fixture.advance(api::HEARTBEAT_MS);
-        // a stopped agent's stream is taken from it by the kernel
+        // the kernel still receives the stream of a stopped agent
         watch.next().await.expect("the stream continues");
         assert_eq!(shown().await.0.0, "started");
         assert_eq!(owed_by_agent(&causes(&fixture, "web/0").await), []);
@@ -259,7 +259,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     fixture.deploy("web", 1).await;
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
     fixture.admin.handle(add).await.expect("there is room");
-    let (web, _other) = (settled(&fixture, "web/0").await, settled(&fixture, "web/1").await);
+    let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
     let backup = |unit: &str| Run { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
     let id = fixture.admin.handle(backup("web/0")).await.expect("it is queued").id;
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is queued").id;
@@ -317,12 +317,12 @@ async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent(
         })
     };
     assert_eq!(forced("web/0").await, Some(Some(60_000)));
-    let of_model = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
-    let entities = (of_model.entity.to_string(), of_model.causes[0].entity.to_string());
+    let model_why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
+    let entities = (model_why.entity.to_string(), model_why.causes[0].entity.to_string());
     assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
     let mut janitor = Janitor::default();
     let mut sweep = async || while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {};
-    // a wait begins when the controller sees it
+    // the wait starts at the janitor's first visit
     sweep().await;
     fixture.advance(60_000);
     sweep().await;
@@ -355,12 +355,12 @@ async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
     assert_eq!(actors, [Actor::Provisioner]);
 }
 
-/// An agent that is silent holds a removal up: the dry run says so as `why` does. By force the controller does it.
+/// A silent agent blocks a removal: the dry run lists it as `why` does. A forced removal does not wait for it.
 #[tokio::test]
 async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
-    settled(&fixture, "web/0").await;
+    idle_agent(&fixture, "web/0").await;
     for removed in [RemovalTarget::Unit("web/0".to_owned()), RemovalTarget::Application("web".to_owned())] {
         let blocked = async |force| {
             let forecast = fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
@@ -373,14 +373,14 @@ async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
             assert_eq!((why.len(), blocked(Force::No).await), (1, why));
         }
         for force in [Force::AfterWait, Force::AtOnce] {
-            let told = blocked(force).await;
-            let duties: Vec<&Duty> = told.iter().map(|one| &one.duty).collect();
+            let causes_found = blocked(force).await;
+            let duties: Vec<&Duty> = causes_found.iter().map(|one| &one.duty).collect();
             assert_eq!(duties, [&Duty::Terminate { relations: vec![] }], "{force:?}");
         }
     }
 }
 
-/// The most that is looked at of a model, of each kind.
+/// The number of entities of each kind that `why` examines.
 const ENTITIES_MAX: u128 = 1_000;
 
 #[tokio::test]
@@ -467,11 +467,11 @@ async fn an_answer_with_too_many_causes_states_that_there_are_more() {
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
-    let told = async |fixture: &MemoryFixture, entity: &str| {
+    let causes_found = async |fixture: &MemoryFixture, entity: &str| {
         let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
         (why.causes.len(), why.more)
     };
-    assert_eq!(told(&fixture, "web").await, (20, false));
+    assert_eq!(causes_found(&fixture, "web").await, (20, false));
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 21).await;
     fixture
@@ -479,8 +479,8 @@ async fn an_answer_with_too_many_causes_states_that_there_are_more() {
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
-    assert_eq!(told(&fixture, "web").await, (20, true));
-    assert_eq!(told(&fixture, "model").await, (20, true));
+    assert_eq!(causes_found(&fixture, "web").await, (20, true));
+    assert_eq!(causes_found(&fixture, "model").await, (20, true));
 }
 
 #[tokio::test]
@@ -489,18 +489,18 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
     for name in ["web", "db"] {
         fixture.deploy(name, 1).await;
     }
-    let (mut web, mut db) = (settled(&fixture, "web/0").await, settled(&fixture, "db/0").await);
+    let (mut web, mut db) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "db/0").await);
     let (number, _) = fixture.integrate().await;
     let relation = format!("relation/{number}");
-    work_off(&fixture, &mut web, "web/0").await;
-    work_off(&fixture, &mut db, "db/0").await;
-    let told = async || {
+    run_until_idle(&fixture, &mut web, "web/0").await;
+    run_until_idle(&fixture, &mut db, "db/0").await;
+    let causes_found = async || {
         let mut all: Vec<_> = causes(&fixture, &relation).await;
         all.sort_by(|a, b| a.entity.cmp(&b.entity));
         all.into_iter().map(|cause| (cause.entity, cause.actor, cause.since_ms)).collect::<Vec<_>>()
     };
     let now = || Some(fixture.controller.environment.wall_ms());
-    assert_eq!(told().await, []);
+    assert_eq!(causes_found().await, []);
     fixture.advance(1_000);
     fixture
         .admin
@@ -515,7 +515,7 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
         let unit = UnitName::new(application, 0);
         (Entity::Unit(unit.clone()), Actor::UnitAgent(unit), since_ms)
     };
-    assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
+    assert_eq!(causes_found().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
     fixture.admin.handle(ResumeRelation { relation: number }).await.expect("it is suspended");
     fixture
         .admin
@@ -524,7 +524,7 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
         .expect("the removal is accepted");
     let since_ms = now();
     fixture.advance(5_000);
-    assert_eq!(told().await, [leaves("db", since_ms), leaves("web", since_ms)]);
+    assert_eq!(causes_found().await, [leaves("db", since_ms), leaves("web", since_ms)]);
 }
 
 #[tokio::test]
@@ -533,18 +533,18 @@ async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
     for name in ["web", "db"] {
         fixture.deploy(name, 1).await;
     }
-    let (mut web, mut db) = (settled(&fixture, "web/0").await, settled(&fixture, "db/0").await);
+    let (mut web, mut db) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "db/0").await);
     fixture.integrate().await;
     for _ in 0..2 {
-        work_off(&fixture, &mut web, "web/0").await;
-        work_off(&fixture, &mut db, "db/0").await;
+        run_until_idle(&fixture, &mut web, "web/0").await;
+        run_until_idle(&fixture, &mut db, "db/0").await;
     }
     fixture.advance(60_000);
     fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
     let since_ms = Some(fixture.controller.environment.wall_ms());
     fixture.advance(5_000);
     let departs = "running db-relation-departed hook for db/0".to_owned();
-    assert_eq!(owed(&fixture, "web/0").await, (departs, since_ms));
+    assert_eq!(pending(&fixture, "web/0").await, (departs, since_ms));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 use agent::ports::{Charms, Clock, DiskError, HookResult, HookHost, UnitMemory};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
-use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Shown, Stream, Watch, WatchUnit};
+use api::{Deploy, Ends, Handle, InModel, Integrate, Request, UnitWatchEvent, Stream, Watch, WatchUnit};
 use controller::environment::{StoredArchive, Environment, version_4};
 use controller::session::{Controller, Session};
 use controller::store::memory::MemoryStore;
@@ -207,9 +207,9 @@ struct Link(Session<MemoryStore, Time>);
 struct LinkStream(<Session<MemoryStore, Time> as Watch<WatchUnit>>::Stream);
 
 impl Stream for LinkStream {
-    type Item = Shown;
+    type Item = UnitWatchEvent;
 
-    async fn next(&mut self) -> Result<Shown, ApiError> {
+    async fn next(&mut self) -> Result<UnitWatchEvent, ApiError> {
         let shown = self.0.next().await;
         yield_now().await;
         shown

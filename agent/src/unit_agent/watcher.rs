@@ -8,7 +8,7 @@ use crate::unit_agent::lease::Lease;
 use crate::unit_agent::sender::SendError;
 use crate::unit_agent::{UnitAgentEnd, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, ProcessFacts, UnitAgent};
 use api::error::{ApiError, ErrorCode};
-use api::{Claim, Shown, Stream, UnitAgentRequests, Watch, WatchUnit};
+use api::{Claim, UnitWatchEvent, Stream, UnitAgentRequests, Watch, WatchUnit};
 use state::terms::position::Position;
 use state::unit::snapshot::{Delta, Snapshot};
 use std::pin::pin;
@@ -57,13 +57,13 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     async fn watch(&self, mut watch: <A as Watch<WatchUnit>>::Stream) -> ApiError {
         loop {
             match watch.next().await {
-                Ok(Shown::Delta(delta)) => {
+                Ok(UnitWatchEvent::Delta(delta)) => {
                     self.note_contact();
                     if let Err(error) = self.apply_delta(delta).await {
                         return error;
                     }
                 }
-                Ok(Shown::Heartbeat(position)) => {
+                Ok(UnitWatchEvent::Heartbeat(position)) => {
                     self.note_contact();
                     self.advance_position(position);
                 }

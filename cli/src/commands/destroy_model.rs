@@ -9,7 +9,7 @@ use crate::data_dir::DataDir;
 use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
-use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, Forecast, GetStatus, RemovalTarget, Status, UserPort};
+use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, DryRunResponse, GetStatus, RemovalTarget, Status, UserPort};
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl RemovedLast {
 
 /// Adds the machines whose units are all removed, and the model if nothing remains in it. Machines that the dry run
 /// already lists are not added again.
-fn add_removed_last(forecast: &mut Forecast, removed_last: &RemovedLast, force: Force) {
+fn add_removed_last(forecast: &mut DryRunResponse, removed_last: &RemovedLast, force: Force) {
     let all: BTreeSet<&String> = forecast.gone.iter().chain(&forecast.at_once).collect();
     let are_removed = |units: &Vec<String>| units.iter().all(|unit| all.contains(unit));
     let machines = removed_last.machines.iter().filter(|(_, units)| are_removed(units));

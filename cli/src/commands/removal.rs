@@ -9,7 +9,7 @@ use crate::render;
 use crate::session::CommandSession;
 use crate::times::{Zone, now_ms};
 use api::error::ApiError;
-use api::{Changed, DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort};
+use api::{WriteResponse, DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort};
 use std::io::BufRead;
 
 /// Handles the flags that apply before a removal. With `--dry-run` it only prints the dry run. Without `--no-prompt` it
@@ -37,7 +37,8 @@ pub async fn confirm<A: UserPort>(
     ask(&all, flags, &session.output).map(|agreed| agreed.then_some(force))
 }
 
-/// What goes along with `entities`. One entity that cannot be removed is refused at once; of several each is tried.
+/// What is removed together with `entities`. A single entity that cannot be removed is an error here; of several
+/// entities each is tried later.
 async fn also_removed<A: UserPort>(
     entities: &[String],
     mut removed: Vec<RemovalTarget>,
@@ -98,7 +99,7 @@ pub fn report<A>(
     session: &CommandSession<A>,
     entity: &str,
     force: Force,
-    answer: Result<Changed, ApiError>,
+    answer: Result<WriteResponse, ApiError>,
 ) -> Option<CommandError> {
     match answer {
         Ok(changed) => {

@@ -1,31 +1,33 @@
-//! What a removal would come to, as a short listing.
+//! The text of a dry run: what a removal would change, in sections.
+//!
+//! Used by the removal commands with `--dry-run`. Sections without entries are omitted.
 
 use crate::render::cause;
 use crate::terminal::safe_line;
 use crate::times::Zone;
-use api::{ExpectedHook, Force, Forecast};
+use api::{ExpectedHook, Force, DryRunResponse};
 
-/// Sections with nothing in them are left out. What holds something up has done so since a time, as `why` tells it.
-pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
+/// The sections of a dry run. Blockers are printed like the causes of `why`.
+pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
     let in_order = "hooks that would run, on each unit in this order:";
     let (run, held_up) = match force {
-        Force::No => (in_order, "would be held up by:"),
+        Force::No => (in_order, "would be blocked by:"),
         Force::AfterWait => (
-            "hooks that would run, on each unit in this order; what has not succeeded after a minute is left out by force:",
-            "done by force after a minute, if it is not done by then:",
+            "hooks that would run, on each unit in this order (force skips those that have not succeeded after a minute):",
+            "would be done by force after a minute, unless it is done by then:",
         ),
-        Force::AtOnce => (in_order, "done by force at once:"),
+        Force::AtOnce => (in_order, "would be done by force at once:"),
     };
     let gone = match force {
-        Force::No | Force::AfterWait => "gone when these have succeeded:",
-        Force::AtOnce => "gone then:",
+        Force::No | Force::AfterWait => "would be removed after these hooks have succeeded:",
+        Force::AtOnce => "would be removed then:",
     };
     let hooks = |all: &[ExpectedHook]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
     let sections: [(&str, Vec<String>); 5] = [
-        ("would be gone at once:", forecast.at_once.clone()),
+        ("would be removed at once:", forecast.at_once.clone()),
         ("would be dying:", forecast.dying.clone()),
         (run, hooks(&forecast.hooks)),
-        ("hooks that force leaves out, unless they are quicker:", hooks(&forecast.left_out)),
+        ("hooks that force would skip, unless they finish first:", hooks(&forecast.left_out)),
         (gone, forecast.gone.clone()),
     ];
     let mut text = String::new();
@@ -42,7 +44,7 @@ pub fn text(forecast: &Forecast, force: Force, (now_ms, zone): (i64, &Zone)) -> 
         text += &cause::lines(one, now_ms, zone);
     }
     if forecast.more {
-        text += "and more: it is too large to be foretold whole\n";
+        text += "and more: the removal is too large for a complete dry run\n";
     }
     if text.is_empty() {
         text = "nothing would change\n".to_owned();
@@ -57,12 +59,12 @@ mod tests {
     use state::terms::names::UnitName;
 
     #[test]
-    fn every_section_that_has_something_is_told_in_order() {
+    fn every_section_with_entries_is_printed_in_order() {
         let zone = Zone::new(true);
         let at = (36_005_000 + 125_000, &zone);
         let duty = Duty::Terminate { relations: vec![] };
         let blocker = Cause::of_unit_agent(&UnitName::new("db", 0), duty).since(36_005_000); // 10:00:05
-        let forecast = Forecast {
+        let forecast = DryRunResponse {
             at_once: vec![],
             dying: vec!["unit web/0".to_owned()],
             hooks: vec![ExpectedHook { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
@@ -75,20 +77,23 @@ mod tests {
         assert_eq!(
             text(&forecast, Force::No, at),
             format!(
-                "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\ngone \
-                 when these have succeeded:\n  unit web/0\nwould be held up by:\n{held_up}"
+                "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\nwould be \
+                 removed after these hooks have succeeded:\n  unit web/0\nwould be blocked by:\n{held_up}"
             )
         );
-        assert!(text(&forecast, Force::AfterWait, at).contains("is left out by force:"));
+        assert!(text(&forecast, Force::AfterWait, at).contains("force skips those"));
         let left_out =
             vec![ExpectedHook { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
-        let at_once = text(&Forecast { left_out, ..forecast.clone() }, Force::AtOnce, at);
-        let order = "would run, on each unit in this order:\n  web/0: stop\nhooks that force leaves out, unless they are quicker:\n  \
-                     db/0: remove\ngone";
+        let at_once = text(&DryRunResponse { left_out, ..forecast.clone() }, Force::AtOnce, at);
+        let order = "would run, on each unit in this order:\n  web/0: stop\nhooks that force would skip, unless they finish first:\n  \
+                     db/0: remove\nwould be removed then";
         assert!(at_once.contains(order), "{at_once}");
-        assert_eq!(text(&Forecast::default(), Force::No, at), "nothing would change\n");
-        let part = Forecast { dying: vec!["unit web/0".to_owned()], more: true, ..Forecast::default() };
-        let said = text(&part, Force::No, at);
-        assert!(said.ends_with("unit web/0\nand more: it is too large to be foretold whole\n"), "{said}");
+        assert_eq!(text(&DryRunResponse::default(), Force::No, at), "nothing would change\n");
+        let part = DryRunResponse { dying: vec!["unit web/0".to_owned()], more: true, ..DryRunResponse::default() };
+        let text = text(&part, Force::No, at);
+        assert!(
+            text.ends_with("unit web/0\nand more: the removal is too large for a complete dry run\n"),
+            "{text}"
+        );
     }
 }

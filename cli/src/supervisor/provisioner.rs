@@ -6,7 +6,7 @@ use crate::command_error::CommandError;
 use crate::supervisor::provider::{Provider, InstanceSpec};
 use api::error::ErrorCode;
 use api::{
-    ClientFile, Fate, GetModelConfig, ListMachines, ListModels, MachineFate, MachineInfo, ModelInfo,
+    ClientFile, Existence, GetModelConfig, ListMachines, ListModels, GetMachineExistence, MachineInfo, ModelInfo,
     ProvisionerPort, ProvisioningReport, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
 };
 use state::machine::provision::{self, DesiredMachine, ListedInstance, HarvestMode, InstanceOwner, ProvisionStep, plan};
@@ -106,7 +106,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
                 let config = client.handle(GetModelConfig).await?;
                 let mode = config.get("provisioner-harvest-mode").and_then(|mode| mode.value.as_str());
                 harvest = mode.and_then(HarvestMode::parse).unwrap_or_default();
-                if client.handle(MachineFate { machine: id }).await? == Fate::Tombstone {
+                if client.handle(GetMachineExistence { machine: id }).await? == Existence::Tombstone {
                     unclaimed = provision::UnclaimedKind::Removed;
                 }
             }
@@ -286,7 +286,7 @@ mod tests {
             Some(_) => Err(ApiError::new(ErrorCode::Unreachable, "one round is enough")),
         };
         ListMachines: |one, _| Ok(vec![one.machine.clone()]);
-        MachineFate: |_one, _| Ok(Fate::Unknown);
+        GetMachineExistence: |_one, _| Ok(Existence::Unknown);
         SetMachineToken: |one, _| {
             one.knows_token.store(true, Ordering::Relaxed);
             Ok(())

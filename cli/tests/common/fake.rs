@@ -97,8 +97,8 @@ fn json(answer: impl Serialize) -> Result<Vec<u8>, ApiError> {
     Ok(serde_json::to_vec(&answer).expect("plain data"))
 }
 
-fn changed() -> Changed {
-    Changed { revision: 1, warnings: vec![] }
+fn changed() -> WriteResponse {
+    WriteResponse { revision: 1, warnings: vec![] }
 }
 
 impl FakeClient {
@@ -125,7 +125,7 @@ impl FakeClient {
                 let Deploy { application, units, to, config, .. } = parsed(&body);
                 let application = application.unwrap_or_default();
                 self.record(format!("deploy {application} units={units} to={to:?} config={config:?}"));
-                json(Deployed {
+                json(DeployResponse {
                     application,
                     charm_url: "local:web-3".to_owned(),
                     charm_revision: 3,
@@ -179,7 +179,7 @@ impl FakeClient {
                 if let [RemovalTarget::Unit(unit)] = &removed[..] {
                     self.require_known(unit)?;
                 }
-                json(Forecast { dying: vec!["unit web/9".to_owned()], ..Forecast::default() })
+                json(DryRunResponse { dying: vec!["unit web/9".to_owned()], ..DryRunResponse::default() })
             }
             "RemoveUnit" => {
                 let RemoveUnit { unit, force } = parsed(&body);

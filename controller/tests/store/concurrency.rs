@@ -1,4 +1,4 @@
-//! Many tasks at once: nothing is lost, and what each was shown holds in the order of revisions (I45).
+//! Concurrent tasks: no write is lost, and all reads are consistent with the order of revisions (I45).
 
 use super::{Random, at, key, scan, stored};
 use controller::store::{DocumentChange, CommitChanges, Store};
@@ -37,11 +37,11 @@ pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u6
     assert_eq!(scan(&store, "m/").await, [stored("m/count", 200, 200)]);
 }
 
-/// What one transition of the check below was shown: single documents, a page, who was found beside whom.
+/// The reads of one transition in the check below: single documents and a page.
 type Shown = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
 
-/// Serialisability seen from outside: each transition writes down what it was shown. Taking the commits from the log
-/// in the order of revisions, each must have been shown exactly what the ones before it left.
+/// Serialisability: each transition writes what it has read. If the commits are replayed in the order of revisions, each
+/// must have read exactly the state after its predecessors.
 pub async fn what_was_read_holds_in_the_order_of_revisions<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     const TASKS: u64 = 12;
     const EACH: u64 = 25;

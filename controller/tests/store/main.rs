@@ -1,7 +1,7 @@
-//! The conformance suite of the store port: every engine passes the same promises (design 8, I45, I46).
+//! The conformance suite of the store port: every engine fulfils the same guarantees (design 8, I45, I46).
 
 mod concurrency;
-mod map_only;
+mod memory_only;
 mod recorded_reads;
 mod sqlite_only;
 mod transitions;
@@ -20,7 +20,7 @@ use transitions::every_read_of_every_transition_is_a_precondition;
 const HISTORY: Uuid = Uuid(7);
 const OTHER_HISTORY: Uuid = Uuid(8);
 
-fn map(changes_kept: u64) -> (MemoryStore, ()) {
+fn memory(changes_kept: u64) -> (MemoryStore, ()) {
     (MemoryStore::with_changes_kept(HISTORY, changes_kept), ())
 }
 
@@ -30,12 +30,12 @@ fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
     (Sqlite::open(folder.path(), options).expect("opens"), folder)
 }
 
-/// Runs each promise against each engine. A macro, since a test is an item with a name.
+/// Runs each test against each engine. It is a macro because a test is an item with a name.
 macro_rules! promises {
     ($($promise:ident)*) => {
         mod map_engine { $(
             #[tokio::test]
-            async fn $promise() { super::$promise(super::map).await }
+            async fn $promise() { super::$promise(super::memory).await }
         )* }
         mod sqlite_engine { $(
             #[tokio::test]
@@ -67,7 +67,7 @@ fn key(text: &str) -> Key<u64> {
     Key::new(text.to_owned())
 }
 
-/// Writes documents in one commit; none removes.
+/// Writes documents in one commit; none deletes the document.
 async fn write(store: &impl Store, documents: &[(&str, Option<u64>)]) -> Revision {
     let writes =
         documents.iter().map(|(key, value)| (key.to_string(), value.map(|v| v.to_string().into()))).collect();
@@ -161,7 +161,7 @@ async fn a_commit_raises_the_revision_by_one_and_writes_all_or_nothing<S: Store,
     assert_eq!(store.apply(stale).await, Err(ApplyError::Conflict(Conflict("m/b".to_owned()))));
     assert_eq!(store.newest(), 2);
     assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 2), stored("m/c", 2, 3)]);
-    // The same contents again are a commit: somebody wrote.
+    // Writing the same contents again is a commit.
     assert_eq!(write(&store, &[("m/b", Some(2))]).await, 3);
     assert_eq!(scan(&store, "m/b").await, [stored("m/b", 3, 2)]);
 }
@@ -197,7 +197,7 @@ async fn a_refusal_leaves_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
         draft.put(&key("m/b"), &1);
         Ok::<_, &str>(())
     };
-    // Handed in together, so that an engine that commits many at once has them in one batch.
+    // The requests are sent together, so that an engine with batches has them in one batch.
     let (first, second, third) = tokio::join!(store.run(refused), store.run(taken), store.run(refused));
     assert_eq!((first, third), (Err(RunError::Refused("no")), Err(RunError::Refused("no"))));
     assert_eq!(second, Ok(Committed { answer: (), revision: 1 }));
@@ -251,7 +251,7 @@ async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl Fn(u64) ->
     assert_eq!(store.read_at(at(&store, 1), |_| ()).await, Err(Compacted));
     for n in 1..=20 {
         write(&store, &[("m/a", Some(n))]).await;
-        // The five newest changes are there: those after revision n - 5.
+        // The log contains the five newest changes: those after revision n - 5.
         let oldest = n.saturating_sub(5);
         let kept = store.changes_after(at(&store, oldest), 10).await.expect("the log keeps five");
         assert_eq!(kept.iter().map(|c| c.revision).collect::<Vec<_>>(), (oldest + 1..=n).collect::<Vec<_>>());
@@ -264,7 +264,7 @@ async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl Fn(u64) ->
     }
 }
 
-/// A random history: at every revision its whole contents are remembered, then read again.
+/// Random commits: the full contents of every revision are recorded, then read again.
 async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(1000);
     let mut random = Random(20);
@@ -312,7 +312,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
             let found = store.read_at(position, move |reader| reader.scan(prefix, after, limit)).await;
             assert_eq!(found, Ok(expected), "{prefix} after {after:?} at {revision}");
         }
-        // What is there plus what changed since is what is there now.
+        // The contents of a revision plus all later changes are the newest contents.
         let mut values: BTreeMap<String, String> =
             model.values().map(|s| (s.key.clone(), s.value.to_string())).collect();
         for DocumentChange { key, value } in store

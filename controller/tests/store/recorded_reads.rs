@@ -1,4 +1,4 @@
-//! Every kind of read a draft records, against what may happen to it before the commit.
+//! Every kind of read that a draft records is validated at commit against concurrent writes.
 
 use super::{key, write};
 use controller::store::{ApplyError, Store};
@@ -7,8 +7,8 @@ use state::documents::draft::Draft;
 type Read = fn(&mut Draft<'_>);
 type Meanwhile = &'static [(&'static str, Option<u64>)];
 
-/// What a draft reads of `m/x/a`, `m/x/b`, `m/x/d` and `m/one/k`, each 1; what somebody else then writes; whether
-/// what was read still holds.
+/// A case: the reads of a draft of `m/x/a`, `m/x/b`, `m/x/d` and `m/one/k` (each 1), a concurrent write, and whether the
+/// reads are still valid.
 const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
     ("a key, changed", |d| assert!(d.get(&key("m/x/a")).is_some()), &[("m/x/a", Some(2))], false),
     ("a key, written the same", |d| assert!(d.get(&key("m/x/a")).is_some()), &[("m/x/a", Some(1))], false),

@@ -1,4 +1,4 @@
-//! What only SQLite promises: durability, one opener, restored copies noticed, a full disk survived.
+//! Tests of the SQLite engine alone: durability, the lock, restored backups, a full disk.
 
 use super::{HISTORY, OTHER_HISTORY, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
@@ -12,8 +12,8 @@ fn open(folder: &Path, new_generation: Uuid) -> Result<Sqlite, OpenError> {
     Sqlite::open(folder, Options::new(new_generation))
 }
 
-/// A transition that keeps the writer busy until the second future is polled: what is handed in between the two lies
-/// in one batch.
+/// A transition that keeps the writer busy until the second future is polled: the requests sent between the two are one
+/// batch.
 fn hold(store: &Sqlite) -> (impl Future + use<>, impl Future<Output = ()> + use<>) {
     let (open, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
@@ -115,7 +115,7 @@ async fn an_older_copy_begins_a_new_history() {
     assert_eq!((store.store_generation(), store.newest()), (Uuid(9), 1));
     drop(store);
 
-    // The same copy once more: its own history has ended, though nothing says any more how far it had come.
+    // The same backup once more: its generation has ended, although the file no longer has that generation's revision.
     std::fs::write(&file, &older).expect("restored");
     let store = open(folder.path(), OTHER_HISTORY).expect("opens");
     assert_eq!((store.store_generation(), store.newest()), (OTHER_HISTORY, 1));
@@ -154,8 +154,8 @@ async fn a_full_disk_changes_nothing_and_ends_when_there_is_space() {
         Ok::<_, ()>(())
     };
     let refused = |draft: &mut Draft<'_>| Err::<(), _>(draft.get(&key("m/a")));
-    // 1. A small one writes; 2. a refusal rests on that; 3. there is no room for the large one of the same batch:
-    // nothing is kept, and so the refusal must not be told.
+    // 1. A small transaction writes. 2. A refusal depends on it. 3. There is no space for a large transaction of the same
+    // batch: the batch is rolled back, so the refusal must not be returned.
     let (hold, go) = hold(&store);
     let (_, small, refused, first, ()) =
         tokio::join!(hold, store.run(small), store.run(refused), store.run(large), go);
@@ -206,7 +206,7 @@ fn acknowledged_commits_survive_kill_9() {
         unreachable!("it commits until it is killed");
     }
     async fn commit_for_ever(store: Sqlite, task: u64) {
-        // From the newest revision on: no child writes what an earlier one has written.
+        // Numbers continue from the newest revision, so that no child repeats those of an earlier one.
         for n in store.newest().. {
             let (a, b) = (key(&format!("m/a/{task}/{n}")), key(&format!("m/b/{task}/{n}")));
             let pair = move |draft: &mut Draft<'_>| {
@@ -253,8 +253,8 @@ fn acknowledged_commits_survive_kill_9() {
     assert_eq!(lost, Vec::<&String>::new());
 }
 
-/// 1. A read waits for a thread. 2. The controller ends: the call is dropped, and the last handle of the store. 3. The
-///    read gets its thread. Product code aborts when anything panics: a controller that was asked to end died of it.
+/// 1. A read waits for a thread. 2. The controller stops: the call and the last handle of the store are dropped. 3. The
+///    read gets its thread. Product code aborts on any panic, so a controller that was asked to stop crashed here.
 #[test]
 fn a_read_that_comes_to_its_turn_when_the_store_is_closed_does_nothing() {
     const WORKER: &str = "a-read-too-late";

@@ -1,8 +1,8 @@
-//! Every transition of the model, and for each every single thing it read: changed before the commit, the commit is a
-//! conflict and writes nothing (design 5, I45).
+//! Every recorded read of every transition is a precondition: if it changes before the commit, the commit conflicts and
+//! writes nothing (design 5, I45).
 //!
-//! One fixture calls each transition once. Before a step is committed it is drafted anew for each of its recorded
-//! reads, that one read is made untrue, and the draft is sent.
+//! The fixture calls each transition once. Before a step is committed, it is drafted again for each of its recorded
+//! reads, that read is invalidated by a concurrent write, and the draft is applied.
 
 use super::Store;
 use controller::store::ApplyError;
@@ -35,38 +35,38 @@ type Step = Arc<dyn Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync>;
 
 struct Fixture<'s, S> {
     store: &'s S,
-    /// Transitions called.
+    /// The transitions that were called.
     called: BTreeSet<&'static str>,
     ids: Arc<AtomicU64>,
 }
 
-/// A write that makes one recorded read untrue, and the one that puts everything back.
-struct Untrue {
+/// A write that invalidates one recorded read, and the write that restores the document.
+struct Invalidation {
     what: String,
     done: Txn,
-    undone: Txn,
+    restore: Txn,
 }
 
 fn puts(key: &str, value: Option<String>) -> Txn {
     Txn { writes: BTreeMap::from([(key.to_owned(), value.map(Text::from))]), ..Txn::default() }
 }
 
-fn appears(what: &str, key: &str) -> Untrue {
+fn appears(what: &str, key: &str) -> Invalidation {
     let what = format!("{what}: {key} appears");
-    Untrue { what, done: puts(key, Some("null".to_owned())), undone: puts(key, None) }
+    Invalidation { what, done: puts(key, Some("null".to_owned())), restore: puts(key, None) }
 }
 
-fn vanishes(what: &str, there: &StoredDocument) -> Untrue {
+fn vanishes(what: &str, there: &StoredDocument) -> Invalidation {
     let (key, value) = (there.key.as_str(), there.value.clone());
-    Untrue {
+    Invalidation {
         what: format!("{what}: {key} vanishes"),
         done: puts(key, None),
-        undone: puts(key, Some(value.to_string())),
+        restore: puts(key, Some(value.to_string())),
     }
 }
 
-/// Everything that can become untrue of what `txn` read.
-fn untrue(txn: &Txn, reader: &dyn Reader) -> Vec<Untrue> {
+/// Returns every way in which a read of `txn` can become invalid.
+fn invalidations(txn: &Txn, reader: &dyn Reader) -> Vec<Invalidation> {
     let mut all = Vec::new();
     for key in txn.keys.keys() {
         match reader.get(key) {
@@ -74,7 +74,7 @@ fn untrue(txn: &Txn, reader: &dyn Reader) -> Vec<Untrue> {
             Some(there) => {
                 // written again, if only with the same
                 let same = || puts(key, Some(there.value.to_string()));
-                all.push(Untrue { what: format!("a key: {key} is written"), done: same(), undone: same() });
+                all.push(Invalidation { what: format!("a key: {key} is written"), done: same(), restore: same() });
                 all.push(vanishes("a key", &there));
             }
         }
@@ -106,7 +106,7 @@ async fn draft<S: Store>(store: &S, step: &Step) -> Txn {
 }
 
 impl<S: Store> Fixture<'_, S> {
-    /// Calls one transition, after everything that may overtake it.
+    /// Calls one transition, after all writes that may overtake it.
     async fn call(
         &mut self,
         name: &'static str,
@@ -115,10 +115,10 @@ impl<S: Store> Fixture<'_, S> {
         let step: Step = Arc::new(step);
         self.called.insert(name);
         let first = draft(self.store, &step).await;
-        let overtaking = self.store.read(move |reader| untrue(&first, reader)).await;
-        // an archive is the same whoever brings it first: nothing is read for it
+        let overtaking = self.store.read(move |reader| invalidations(&first, reader)).await;
+        // the archive document depends only on its digest, so registering it reads nothing
         assert!(!overtaking.is_empty() || name == "application::register_archive", "{name} reads nothing");
-        for Untrue { what, done, undone } in overtaking {
+        for Invalidation { what, done, restore } in overtaking {
             let overtaken = draft(self.store, &step).await;
             assert!(!overtaken.writes.is_empty(), "{name} writes nothing: it proves nothing");
             self.store.apply(done).await.expect("an unconditional write");
@@ -129,13 +129,13 @@ impl<S: Store> Fixture<'_, S> {
                 }
                 other => panic!("{name}, {what}: went unnoticed: {other:?}"),
             }
-            self.store.apply(undone).await.expect("an unconditional write");
+            self.store.apply(restore).await.expect("an unconditional write");
         }
         let last = draft(self.store, &step).await;
         self.store.apply(last).await.unwrap_or_else(|error| panic!("{name} overtaken by nothing: {error:?}"));
     }
 
-    /// A source of uuids for one transition; the same ones however often it is drafted.
+    /// Returns the uuids of one transition; they are the same each time it is drafted.
     fn ids(&self) -> impl Fn() -> Box<dyn FnMut() -> Uuid> + Send + Sync + 'static {
         let first = self.ids.fetch_add(10, Ordering::Relaxed);
         move || {
@@ -147,7 +147,7 @@ impl<S: Store> Fixture<'_, S> {
         }
     }
 
-    /// An application with one unit.
+    /// Deploys an application with one unit.
     async fn deploy(&mut self, name: &str, sha256: &str) {
         let ids = self.ids();
         let (name, sha256) = (name.into(), sha256.into());
@@ -173,7 +173,7 @@ impl<S: Store> Fixture<'_, S> {
         found.expect("the application is there")
     }
 
-    /// The ids of everything of a kind.
+    /// Returns the ids of all entities of a kind.
     async fn all(&self, kind: Kind) -> Vec<Uuid> {
         let found = self.store.read(move |reader| reader.scan(&MODEL.all(kind), "", usize::MAX)).await;
         found.iter().filter_map(|stored| last_id(&stored.key)).collect()
@@ -241,12 +241,12 @@ pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open:
     end_subordinate(&mut fixture).await;
     end(&mut fixture).await;
     provision(&mut fixture).await;
-    by_force(&mut fixture).await;
-    destroyed(&mut fixture).await;
+    force_removal(&mut fixture).await;
+    destroy_model(&mut fixture).await;
     assert_eq!(fixture.called, transitions(), "the fixture calls every transition");
 }
 
-/// Two related applications, their machines, and what users do to them.
+/// Runs the transitions of users on two related applications and their machines.
 async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("model::create", |draft| model::create(draft, MODEL.0, "dev", 1)).await;
     for (sha256, name, endpoint, role) in [
@@ -296,7 +296,7 @@ async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
 }
 
-/// What agents and users do while everything lives.
+/// Runs the transitions of agents and users while all entities are Alive.
 async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let mut local = fixture.attach("web/0").await;
     let unit = local.unit;
@@ -331,10 +331,10 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             hook_commit::apply_report(draft, MODEL, unit, epoch, run, &said).map(drop)
         })
         .await;
-    // it leaves its scope, and enters it again
+    // the unit leaves the scope and enters it again
     let mut full = Local { outbox: Vec::new(), ..local.clone() };
     let empty = Local { relations: BTreeMap::new(), ..full.clone() };
-    // of more relations than go with the record
+    // the resync has more relations than one batch
     let one = full.relations[&number].clone();
     full.relations.extend((1000..1020).map(|number| (number, one.clone())));
     for (bite, memory) in [(ResyncProgress::default(), empty), (ResyncProgress::Enter { after: None }, full)]
@@ -381,9 +381,9 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("application::configure", move |draft| application::configure(draft, MODEL, web, &set, &[]))
         .await;
-    // by themselves, as --force will call them
+    // these are called alone, as a forced removal does
     let db = fixture.unit("db/0").await;
-    // db/0 brings its subordinate
+    // db/0 creates its subordinate unit
     for relation in [50, 52] {
         let ids = fixture.ids();
         fixture
@@ -399,7 +399,7 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("relation::resume", |draft| relation::resume(draft, MODEL, Uuid(50))).await;
 }
 
-/// A subordinate goes with its relation, as its life is derived from it.
+/// A subordinate is removed with its relation, because its life is derived from it.
 async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (db, log) = (fixture.unit("db/0").await, fixture.unit("log/0").await);
     fixture.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
@@ -415,7 +415,7 @@ async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("application::destroy", move |draft| application::destroy(draft, MODEL, log).map(drop)).await;
 }
 
-/// Everything goes away.
+/// Removes all entities.
 async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (web, db) = (fixture.unit("web/0").await, fixture.unit("db/0").await);
     for id in [50, 51] {
@@ -448,7 +448,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
     fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;
-    // more relations than one bite: the janitor goes on
+    // more relations than one batch: the janitor continues
     let spare = fixture.application("spare").await;
     fixture
         .call("application::remove_next_batch", move |draft| {
@@ -470,7 +470,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("machine::remove", |draft| machine::remove(draft, MODEL, Uuid(60))).await;
 }
 
-/// A machine that a provider makes, and one that a person brings.
+/// Runs the transitions of a provisioned machine and of a manual one.
 async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (made, brought) = (Uuid(61), Uuid(62));
     fixture.call("machine::add", move |draft| machine::add(draft, MODEL, made, 1).map(drop)).await;
@@ -501,8 +501,8 @@ async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("instance::record_agent_uninstalled", move |draft| instance::record_agent_uninstalled(draft, MODEL, brought)).await;
 }
 
-/// Two related units, their relation, application and machine go by force; no agent acts.
-async fn by_force<S: Store>(fixture: &mut Fixture<'_, S>) {
+/// Removes two related units, their relation, application and machine by force; no agent acts.
+async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     for (name, sha256) in [("front", "w2"), ("back", "d1")] {
         fixture.deploy(name, sha256).await;
     }
@@ -546,7 +546,7 @@ async fn by_force<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
-    // fenced, left, dead, gone; the application passes it on; the relation and the machine follow
+    // the unit is fenced, leaves its scopes, is set Dead and removed; then the application, the relation and the machine
     for (id, bites) in
         [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {
@@ -557,8 +557,8 @@ async fn by_force<S: Store>(fixture: &mut Fixture<'_, S>) {
     assert_eq!(fixture.all(Kind::Forced).await, [machine], "its provider has yet to release it");
 }
 
-/// A model of an application and a machine goes with both.
-async fn destroyed<S: Store>(fixture: &mut Fixture<'_, S>) {
+/// Destroys a model that has an application and a machine.
+async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (other, on) = (Model(Uuid(8)), Uuid(80));
     fixture.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
     let (ids, wish) = (
@@ -575,7 +575,7 @@ async fn destroyed<S: Store>(fixture: &mut Fixture<'_, S>) {
     for force in [None, Some(force)] {
         fixture.call("destruction::destroy", move |draft| destruction::destroy(draft, other, force, 9)).await;
     }
-    // the application; no more of them; the machine
+    // first the application, then an empty batch, then the machine
     for _ in 0..3 {
         fixture.call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop)).await;
     }
@@ -586,7 +586,7 @@ async fn destroyed<S: Store>(fixture: &mut Fixture<'_, S>) {
     assert!(gone, "nothing was left in it");
 }
 
-/// The public functions of the model that take a draft, but those that are steps of others.
+/// The public functions of `state` that take a draft, except those that are steps of others.
 fn transitions() -> BTreeSet<&'static str> {
     const PARTS: &[&str] = &[
         "application::find",

@@ -1,4 +1,4 @@
-//! A small model to ask a controller about: `web` requires `db`, `db` provides it.
+//! The fixture of the controller's tests: a controller with a small model, in which `web` requires `db`.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -29,11 +29,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// An outside whose time passes only when a test says so.
+/// An environment whose clocks advance only when a test advances them.
 #[derive(Clone)]
 pub struct FakeEnvironment {
     pub now_ms: tokio::sync::watch::Sender<u64>,
-    /// By how much somebody has set the wall clock.
+    /// How far the wall clock was set forward or back.
     stepped_ms: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
@@ -49,7 +49,7 @@ impl FakeEnvironment {
         self.now_ms.send_modify(|now_ms| *now_ms += ms);
     }
 
-    /// The wall clock is set forward or back; no time passes.
+    /// Sets the wall clock forward or back; no time elapses.
     pub fn step_wall_clock(&self, ms: i64) {
         self.stepped_ms.fetch_add(ms, Ordering::Relaxed);
     }
@@ -115,7 +115,7 @@ impl Fixture<MemoryStore, FakeEnvironment> {
         Fixture::new(Controller::new(store, environment, version_4(1))).await
     }
 
-    /// The controller's process dies; another one starts on the same store.
+    /// Replaces the controller process by a new one on the same store.
     pub fn restart(&mut self) {
         let (store, environment) = (self.controller.store.clone(), self.controller.environment.clone());
         self.controller = Controller::new(store, environment, self.controller.id);
@@ -151,12 +151,12 @@ impl<S: Store, O: Environment> Fixture<S, O> {
             config: BTreeMap::new(),
         };
         self.admin.handle(deploy).await.expect("the deployment succeeds");
-        // Beyond the first, all on one machine of their own: few documents.
+        // Every unit after the first one is added on a new machine.
         let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
         self.admin.handle(add).await.expect("the units are added");
     }
 
-    /// The relation between web and db.
+    /// Creates the relation between web and db.
     pub async fn integrate(&self) -> (RelationNumber, Uuid) {
         let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
         let done = self.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
@@ -179,19 +179,19 @@ impl<S: Store, O: Environment> Fixture<S, O> {
             .machine
     }
 
-    /// Gives a principal a token.
+    /// Stores a new token for a principal and returns it.
     pub async fn token(&self, entity: Uuid, principal: TokenHolder) -> String {
         let token = tokens::random_token(&self.controller.environment);
-        let given = token.clone();
+        let stored = token.clone();
         let set = self.controller.run(move |draft| {
-            tokens::set(draft, entity, &principal, &given);
+            tokens::set(draft, entity, &principal, &stored);
             Ok(())
         });
         set.await.expect("tokens are always set");
         token
     }
 
-    /// Some rounds over every log.
+    /// Runs enough sweeps to scan every log completely.
     pub async fn sweep_for_a_while(&self) {
         let mut janitor = Janitor::default();
         for _ in 0..100 {
@@ -205,11 +205,11 @@ impl<S: Store, O: Environment> Fixture<S, O> {
     }
 }
 
-/// A unit's agent, as far as it talks.
+/// The session of a unit's agent: it sends requests and runs no hooks.
 pub struct Agent<A> {
     pub api: A,
     pub epoch: u64,
-    /// Of the last record, and its digest.
+    /// The sequence number of the last record.
     pub sequence: u64,
     pub digest: String,
 }
@@ -263,7 +263,7 @@ impl<A: UnitAgentRequests> Agent<A> {
         Operation::EnterScope { relation, uuid, local_endpoint, settings }
     }
 
-    /// A record that sets one key of the unit's own bag.
+    /// Returns a record that sets one key of the unit's own bag.
     pub fn settings_record(&self, relation: RelationNumber, key: &str, value: &str) -> Record {
         let mut record = self.record(Operation::Hook(Hook::UpdateStatus));
         let change = BTreeMap::from([(key.to_owned(), value.to_owned())]);
@@ -273,7 +273,7 @@ impl<A: UnitAgentRequests> Agent<A> {
     }
 }
 
-/// The next delta, heartbeats left out.
+/// Returns the next delta of the stream, skipping heartbeats.
 pub async fn next_delta(watch: &mut impl Stream<Item = UnitWatchEvent>) -> Delta {
     loop {
         if let UnitWatchEvent::Delta(delta) = watch.next().await.expect("the stream continues") {

@@ -7,7 +7,7 @@
 
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
-use crate::views::view::Fate;
+use crate::views::view::Existence;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known about a unit that is deployed on this machine but not assigned to it.
@@ -45,12 +45,12 @@ pub fn is_dying_and_empty(life: Life, assigned: usize) -> bool {
 /// Weighs the evidence about a unit that is deployed on this machine but not assigned to it. A tombstone counts
 /// more than the final state of the folder, which counts more than being in the way. `existence` is the answer
 /// of the controller; without an answer there is no evidence.
-pub fn evidence(existence: Option<Fate>, finished: bool, in_the_way: bool) -> Evidence {
+pub fn evidence(existence: Option<Existence>, finished: bool, in_the_way: bool) -> Evidence {
     match (existence, finished, in_the_way) {
-        (Some(Fate::Tombstone), _, _) => Evidence::Removed,
-        (Some(Fate::Known(_) | Fate::Unknown), true, _) => Evidence::Finished,
-        (Some(Fate::Unknown), false, true) => Evidence::Displaced,
-        (Some(Fate::Known(_) | Fate::Unknown), false, _) | (None, _, _) => Evidence::None,
+        (Some(Existence::Tombstone), _, _) => Evidence::Removed,
+        (Some(Existence::Known(_) | Existence::Unknown), true, _) => Evidence::Finished,
+        (Some(Existence::Unknown), false, true) => Evidence::Displaced,
+        (Some(Existence::Known(_) | Existence::Unknown), false, _) | (None, _, _) => Evidence::None,
     }
 }
 
@@ -177,12 +177,12 @@ mod tests {
 
     #[test]
     fn a_tombstone_outweighs_final_state_which_outweighs_a_name_conflict() {
-        let unknown = |finished, wanted| evidence(Some(Fate::Unknown), finished, wanted);
-        assert_eq!(evidence(Some(Fate::Tombstone), true, true), Evidence::Removed);
+        let unknown = |finished, wanted| evidence(Some(Existence::Unknown), finished, wanted);
+        assert_eq!(evidence(Some(Existence::Tombstone), true, true), Evidence::Removed);
         assert_eq!(unknown(true, true), Evidence::Finished);
         assert_eq!(unknown(false, true), Evidence::Displaced);
         assert_eq!(unknown(false, false), Evidence::None);
-        let elsewhere = Some(Fate::Known(Life::Alive));
+        let elsewhere = Some(Existence::Known(Life::Alive));
         assert_eq!(evidence(elsewhere, true, true), Evidence::Finished);
         assert_eq!(
             evidence(elsewhere, false, true),

@@ -242,13 +242,13 @@ impl World {
     }
 
     pub fn gone(&self, id: Uuid) -> bool {
-        view::fate(self.reader(), MODEL, id) == view::Fate::Tombstone
+        view::existence(self.reader(), MODEL, id) == view::Existence::Tombstone
     }
 
     pub fn life(&self, id: Uuid) -> Option<Life> {
-        match view::fate(self.reader(), MODEL, id) {
-            view::Fate::Known(life) => Some(life),
-            view::Fate::Tombstone | view::Fate::Unknown => None,
+        match view::existence(self.reader(), MODEL, id) {
+            view::Existence::Known(life) => Some(life),
+            view::Existence::Tombstone | view::Existence::Unknown => None,
         }
     }
 

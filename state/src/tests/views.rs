@@ -158,8 +158,8 @@ fn a_removed_unit_is_told_so_by_its_tombstone() {
     let gone = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
     assert_eq!(world.sent[&second], [gone]);
     assert_eq!(view::full(world.reader(), MODEL, first), None);
-    assert_eq!(view::fate(world.reader(), MODEL, first), view::Fate::Tombstone);
-    assert_eq!(view::fate(world.reader(), MODEL, Uuid(1)), view::Fate::Unknown);
+    assert_eq!(view::existence(world.reader(), MODEL, first), view::Existence::Tombstone);
+    assert_eq!(view::existence(world.reader(), MODEL, Uuid(1)), view::Existence::Unknown);
 }
 
 #[test]

@@ -122,7 +122,7 @@ impl Shown {
     }
 }
 
-/// Everything one unit sees, as of the reader's revision; none for a unit that is not there (see [`fate`]).
+/// Everything one unit sees, as of the reader's revision; none for a unit that is not there (see [`existence`]).
 pub fn full(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
     full_view_within(reader, model, unit, BYTES_MAX)
 }
@@ -192,12 +192,12 @@ pub(crate) struct Seen<'a> {
 impl Seen<'_> {
     pub fn unit_view(&self) -> Option<UnitView> {
         let machine = read(self.reader, &self.model.machine(self.doc.machine))?;
-        let (mut subordinates, mut leaving) = (BTreeSet::new(), BTreeSet::new());
+        let (mut subordinates, mut departing_subordinates) = (BTreeSet::new(), BTreeSet::new());
         for (key, ()) in read_all::<()>(self.reader, &self.model.subordinates(self.unit)) {
             let id = last_id(&key)?;
             let unit = read(self.reader, &self.model.unit(id))?;
             if effective_life::unit_life_of(&mut { self.reader }, self.model, id, &unit) != Life::Alive {
-                leaving.insert(unit.name.clone());
+                departing_subordinates.insert(unit.name.clone());
             }
             subordinates.insert(unit.name);
         }
@@ -211,7 +211,7 @@ impl Seen<'_> {
             principal: principal.map(|principal| principal.name),
             life: effective_life::unit_life_of(&mut { self.reader }, self.model, self.unit, self.doc),
             subordinates,
-            leaving,
+            departing_subordinates,
             machine_full: machine::is_full(&mut { self.reader }, self.model, self.doc.machine),
         })
     }
@@ -246,11 +246,11 @@ impl Seen<'_> {
     pub fn head(&self, id: Uuid, relation: &RelationDoc) -> RelationHead {
         let own = relation.end_of(self.doc.application).expect("a relation's index is of its sides (I22)");
         let other = relation.other_end(self.doc.application);
-        let brings = relation
+        let creates_subordinate = relation
             .subordinate_link
             .is_some_and(|subordinate_link| subordinate_link.principal == self.doc.application);
         let session =
-            brings.then(|| read::<SessionDoc>(self.reader, &self.model.session(self.unit))).flatten();
+            creates_subordinate.then(|| read::<SessionDoc>(self.reader, &self.model.session(self.unit))).flatten();
         let pending_reentry = session.is_some_and(|session| session.pending_reentry.contains(&id));
         RelationHead {
             uuid: id,
@@ -264,7 +264,7 @@ impl Seen<'_> {
             remote_endpoint: other.endpoint.clone(),
             life: effective_life::relation_life_of(&mut { self.reader }, self.model, id, relation),
             suspended: pending_reentry || read(self.reader, &self.model.relation_suspended(id)).is_some(),
-            brings,
+            creates_subordinate,
         }
     }
 
@@ -322,7 +322,7 @@ impl Seen<'_> {
             }
             Err(_) => Owner::Application(bag.owner),
         };
-        let bag = Some(BagView::whole(bag.counter, bag.values));
+        let bag = Some(BagView::with_values(bag.counter, bag.values));
         Some(Change::Bag { relation, owner, bag })
     }
 
@@ -405,7 +405,7 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
 
 /// What is known of a uuid (design 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Existence {
     /// It is there; of units and relations the effective life.
     Known(Life),
     /// It was removed: positive evidence.
@@ -414,8 +414,8 @@ pub enum Fate {
     Unknown,
 }
 
-/// The fate of a unit, machine, application or relation.
-pub fn fate(reader: &dyn Reader, model: Model, id: Uuid) -> Fate {
+/// The existence of a unit, machine, application or relation.
+pub fn existence(reader: &dyn Reader, model: Model, id: Uuid) -> Existence {
     let life = effective_life::unit_life(&mut { reader }, model, id)
         .or_else(|| read(reader, &model.machine_life(id)))
         .or_else(|| {
@@ -424,8 +424,8 @@ pub fn fate(reader: &dyn Reader, model: Model, id: Uuid) -> Fate {
         })
         .or_else(|| effective_life::relation_life(&mut { reader }, model, id));
     match life {
-        Some(life) => Fate::Known(life),
-        None if read(reader, &model.tombstone(id)).is_some() => Fate::Tombstone,
-        None => Fate::Unknown,
+        Some(life) => Existence::Known(life),
+        None if read(reader, &model.tombstone(id)).is_some() => Existence::Tombstone,
+        None => Existence::Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! What only the map promises.
+//! Tests of the in-memory engine alone: recording, replay and forks.
 
 use super::concurrency::wander;
 use super::{HISTORY, OTHER_HISTORY, at, key, scan, stored, write};
@@ -22,7 +22,7 @@ async fn recorded_transactions_replay_and_a_changed_one_does_not() {
     let mut recorded = store.recorded();
     assert_eq!(recorded.len(), 10);
     assert_eq!(replay(&recorded), Ok(()));
-    // The fifth claims to have read a document that the store never had.
+    // The fifth transaction claims to have read a document that never existed.
     recorded[4].1.keys.insert("m/never".to_owned(), 1);
     assert_eq!(replay(&recorded), Err((5, Conflict("m/never".to_owned()))));
 }
