@@ -98,8 +98,8 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         Act::Reattach(run) => format!("{name}: {} was started by an agent that has ended\n", run.operation),
         Act::PersistEvent(event) => format!("{name}: next: store the event {event:?}\n"),
         Act::AcquireHookLock => format!("{name}: next: a hook, once the hook lock is free\n"),
-        Act::FetchBag(request) => text(&[resolve::fetching(name, &request)], &now),
-        Act::Reboot => text(&[resolve::rebooting(name, machine)], &now),
+        Act::FetchBag(request) => text(&[resolve::fetch_reason(name, &request)], &now),
+        Act::Reboot => text(&[resolve::reboot_reason(name, machine)], &now),
         Act::Finish => format!("{name}: finished\n"),
     };
     Ok(text(&agent_causes, &now) + &next)

@@ -7,7 +7,7 @@
 //!
 //! Reading order:
 //! * the interface to the outside: `ports`;
-//! * the loops: `unit_agent`, `machine_agent`;
+//! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `shim`, `tool_socket`, `tool_calls`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
@@ -24,6 +24,7 @@ pub mod hook_process;
 pub mod inspect;
 pub mod journal;
 pub mod machine_agent;
+pub mod machine_program;
 pub mod outage;
 pub mod ports;
 pub mod program;
@@ -35,5 +36,6 @@ pub mod tool_calls;
 pub mod tool_socket;
 pub mod uninstall;
 pub mod unit_agent;
+pub mod unit_program;
 pub mod unit_supervisor;
 pub mod view_cache;

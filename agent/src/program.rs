@@ -1,8 +1,14 @@
 //! The paths of the installed programs: `pintle-agent`, which starts itself as a shim or as a unit agent, and
-//! `pintle-hook`.
+//! `pintle-hook`; and the exit codes of the agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+/// The exit code of an agent that was signalled or must restart; it is started again unless it was stopped.
+pub const EXIT_SIGNALLED: u8 = 15;
+/// The exit code of an agent that may not serve the unit or machine: another agent locks the folder, or the
+/// folder is a copy or has diverged.
+pub const EXIT_NOT_OWNER: u8 = 5;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 

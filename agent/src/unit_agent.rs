@@ -24,7 +24,7 @@ use state::unit::context::{self, ContextInput};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
-use state::unit::outcome::{self, Ended, Exit};
+use state::unit::outcome::{self, FinishedRun, Exit};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::RunReport;
 use state::unit::resolve::{self, Act, Now};
@@ -268,7 +268,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 }
                 Act::FetchBag(request) => {
                     self.release(&mut lock);
-                    *self.wait_reasons.borrow_mut() = vec![resolve::fetching(&self.local.borrow().name, &request)];
+                    *self.wait_reasons.borrow_mut() = vec![resolve::fetch_reason(&self.local.borrow().name, &request)];
                     self.fetch(request, &mut backoff).await;
                     continue;
                 }
@@ -288,7 +288,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 Act::Reboot => {
                     self.release(&mut lock);
                     self.charms.reboot(&now.boot).await;
-                    *self.wait_reasons.borrow_mut() = vec![resolve::rebooting(&self.local.borrow().name, None)];
+                    *self.wait_reasons.borrow_mut() = vec![resolve::reboot_reason(&self.local.borrow().name, None)];
                     self.until_changed(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
                     continue;
                 }
@@ -402,7 +402,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 return Vec::new();
             }
             let (facts, writes) = (self.facts.borrow(), &result.writes);
-            let ended = Ended { run, exit: result.exit, writes, said: result.reports, unsaid: &facts.pending_reports };
+            let ended = FinishedRun { run, exit: result.exit, writes, said: result.reports, pending_reports: &facts.pending_reports };
             outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;

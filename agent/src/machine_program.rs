@@ -1,0 +1,150 @@
+//! The process of a machine agent: it locks the machine's folder, and runs [`MachineAgent`] together with the reboots
+//! that hooks request, until the machine is Dead. Also the commands that enrol a machine and install its agent.
+//!
+//! A machine agent that is started again after its machine is Dead only resumes the uninstallation.
+//!
+//! Called by `pintle-agent machine`, `install`, `enrol` and `uninstall`.
+
+use crate::clock::HostClock;
+use crate::config::AgentConfig;
+use crate::deployer::Deployer;
+use crate::file_watch::FileWatch;
+use crate::machine_agent::{MachineAgent, MachineAgentEnd};
+use crate::program::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
+use crate::sd_notify::{self, NotifyState};
+use crate::service::{self, ServiceManager, systemd};
+use crate::unit_supervisor::UnitSupervisor;
+use crate::{enrolment, reboot, uninstall};
+use anyhow::{Context, Result, bail};
+use host::lock::Lock;
+use host::logging::{LEVEL_FILE, Level};
+use host::process::Process;
+use nix::sys::stat::{Mode, umask};
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::Instrument;
+
+/// The folder of a manually provisioned machine.
+const DATA_DIR: &str = "/var/lib/pintle";
+
+/// Applies the machine's log level whenever it changes, in this process and in the unit agents.
+async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Infallible {
+    let watch = FileWatch::new(dir, LEVEL_FILE);
+    loop {
+        if level.read(&dir.join(LEVEL_FILE)) {
+            deployer.deployed().values().for_each(service::reread_files);
+        }
+        watch.changed().await;
+    }
+}
+
+/// Installs and starts the machine agent as a service of this host.
+pub async fn install(data: PathBuf) -> Result<ExitCode> {
+    if !systemd::is_running_system() {
+        bail!(
+            "cannot install a service: systemd does not run on this host, or this user is not root\n\
+             hint: to run without systemd: pintle-agent machine --data DIR"
+        );
+    }
+    hook_client()?;
+    let data = data.canonicalize().with_context(|| format!("cannot open the folder {}", data.display()))?;
+    // An earlier machine agent is stopped first, because otherwise:
+    // 1. It has deleted its folder.
+    // 2. A service is installed for the next machine.
+    // 3. It deletes its own service, which is now that of the next machine.
+    systemd::stop_machine().await?;
+    systemd::install(Path::new("/"), program::path(), &data)?;
+    systemd::start_installed().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Resumes the uninstallation of a machine that a reboot interrupted.
+pub async fn resume_uninstall(data: PathBuf) -> Result<ExitCode> {
+    uninstall::resume(&data).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Enrols this host as a manually provisioned machine, and installs the agent as a service if systemd runs.
+pub async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> Result<ExitCode> {
+    hook_client()?;
+    let mut secrets = String::new();
+    std::io::Read::read_to_string(&mut std::io::stdin(), &mut secrets)?;
+    let data = Path::new(DATA_DIR);
+    let request = enrolment::EnrolmentRequest { controller, server_name, model, machine, name, secrets };
+    enrolment::enrol(data, request).await?;
+    println!("Enrolled this host as a machine. Its folder is {DATA_DIR}.");
+    if systemd::is_running_system() {
+        println!("Hooks can reboot this host (juju-reboot).");
+        return install(data.to_path_buf()).await;
+    }
+    println!(
+        "systemd does not run on this host, or this user is not root. Keep this command running:\n    \
+         pintle-agent machine --data {DATA_DIR}\n\
+         A hook that requests a reboot (juju-reboot) does not reboot this host; it only restarts the agents."
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the agent of the machine in the folder `dir` until it must end; uninstalls it when the machine is Dead.
+///
+/// # Errors
+/// If the agent cannot be started, or it cannot be uninstalled.
+pub async fn run(dir: PathBuf, services: ServiceManager, level: Level) -> Result<ExitCode> {
+    let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
+    // without pintle-hook no unit agent would start; the agent of a Dead machine starts none
+    if !uninstall::is_dead(&dir) {
+        hook_client()?;
+    }
+    let holder = format!("pid {}", std::process::id());
+    let _lock = match Lock::take(&dir.join(uninstall::LOCK), &holder)? {
+        Ok(lock) => lock,
+        Err(held) => {
+            eprintln!("ERROR another machine agent holds the lock of {}: {}", dir.display(), held.0);
+            return Ok(ExitCode::from(EXIT_NOT_OWNER));
+        }
+    };
+    umask(Mode::from_bits_truncate(0o077));
+    let config = AgentConfig::read(&dir)?;
+    Process::this().write(&dir.join("machine.pid"))?;
+    let deployer = Deployer::new(dir.clone(), config.clone(), services);
+    let client = config.client()?;
+    let machine_agent = || {
+        let clock = HostClock::new(&dir.join(reboot::BOOT_FILE));
+        MachineAgent::new(client.clone(), UnitSupervisor::new(deployer.clone()), clock)
+    };
+    sd_notify::send(NotifyState::Ready);
+    // also for a Dead machine: after a reboot, the services of its units cannot be stopped without their
+    // template
+    if services == ServiceManager::Systemd {
+        systemd::prepare(&dir).await?;
+    }
+    if !uninstall::is_dead(&dir) {
+        deployer.delete_removed();
+        reboot::finish_interrupted(&dir, &deployer).await?;
+        let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
+        tokio::select! {
+            MachineAgentEnd::Dead = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
+            never = reboot::execute(&dir, &deployer, services) => match never? {},
+            _ = terminate.recv() => {
+                sd_notify::send(NotifyState::Stopping);
+                return Ok(ExitCode::from(EXIT_SIGNALLED));
+            }
+            never = sd_notify::send_watchdog() => match never {},
+            never = follow_log_level(&dir, &level, &deployer) => match never {},
+        }
+        uninstall::note_dead(&dir)?;
+    }
+    tracing::info!("this machine is Dead: uninstalling its agent");
+    let uninstalled = async {
+        machine_agent().uninstall_units().await?;
+        deployer.delete_removed();
+        if services == ServiceManager::Systemd { uninstall::uninstall(&dir).await } else { Ok(()) }
+    };
+    tokio::select! {
+        result = uninstalled => result?,
+        never = sd_notify::send_watchdog() => match never {},
+    }
+    Ok(ExitCode::SUCCESS)
+}

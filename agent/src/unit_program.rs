@@ -1,0 +1,272 @@
+//! The process of a unit agent: it locks the unit's folder, loads the memory, opens the tool socket, and runs
+//! [`UnitAgent`] until it ends, a signal arrives or its configuration changes.
+//!
+//! A folder is never served by two agents. A folder of another format or of another unit is refused without a change.
+//!
+//! Called by `pintle-agent unit` and `pintle-agent resolve`.
+
+use crate::clock::HostClock;
+use crate::config::{self, AgentConfig};
+use crate::deployer::{AGENT_LOCK, FINISHED};
+use crate::file_watch;
+use crate::folder::{EXIT_DISK, UnitFolder};
+use crate::hook_process::{HostCharms, socket_dir};
+use crate::journal::{self, Journal, Loaded};
+use crate::program::{EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
+use crate::reboot;
+use crate::sd_notify::{self, NotifyState};
+use crate::service::AGENT_PID;
+use crate::tool_socket::{self, Gate};
+use crate::unit_agent::{UnitAgent, UnitAgentEnd};
+use crate::view_cache::ViewCache;
+use anyhow::{Context, Result, anyhow, bail};
+use host::file::write_atomic_unsynced;
+use host::lock::Lock;
+use host::logging::{LEVEL_FILE, Level};
+use host::process::Process;
+use nix::sys::stat::{Mode, umask};
+use state::terms::names::UnitName;
+use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
+use state::unit::local::{Local, Step};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tracing::Instrument;
+
+/// The unit's folder with its lock, because only one agent may run in a folder. The inner error means that
+/// another agent holds the lock.
+fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
+    // the canonical path identifies the folder, whatever path was given
+    let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
+    let folder = UnitFolder::new(dir);
+    let holder = format!("pid {}", std::process::id());
+    match Lock::take(&folder.file(AGENT_LOCK), &holder)? {
+        Ok(lock) => Ok(Ok((folder, lock))),
+        Err(held) => Ok(Err(format!("another agent holds the lock of {}: {}", folder.root().display(), held.0))),
+    }
+}
+
+/// Loads the memory of the unit. For a unit without one, creates it.
+///
+/// # Errors
+/// If the folder has another format or belongs to another unit, or the disk fails.
+async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
+    let loaded = journal::load(folder).await.map_err(|failed| anyhow!("{failed}"))?;
+    let name: UnitName = config.name.parse()?;
+    let mut empty = Local::new(config.uuid, name);
+    let (local, index, is_new) = match loaded {
+        Loaded::Nothing => {
+            // a folder with runs belongs to a unit whose memory was quarantined or deleted, not to a fresh unit
+            empty.lost = folder.file("hooks").exists();
+            empty.run = newest_run(folder);
+            (empty, 0, true)
+        }
+        Loaded::Memory { local, index, notes } => {
+            notes.iter().for_each(|note| tracing::warn!("{note}"));
+            if local.unit != config.uuid {
+                bail!("cannot use {}: it has the memory of another unit ({})", folder.root().display(), local.name);
+            }
+            (*local, index, false)
+        }
+        Loaded::Corrupt { notes } => {
+            notes.iter().for_each(|note| tracing::error!("{note}"));
+            empty.lost = folder.file("hooks").exists();
+            empty.run = newest_run(folder);
+            (empty, 0, true)
+        }
+        Loaded::OtherFormat { format } => bail!(
+            "cannot use {}: its format is {format}, and this pintle-agent uses format {}; nothing was changed\n\
+             hint: run the pintle-agent of the version that wrote it",
+            folder.root().display(),
+            journal::FORMAT
+        ),
+    };
+    let journal = Journal::open(folder.clone(), index, &local, is_new).await;
+    journal.map_err(|failed| anyhow!("{failed}"))
+}
+
+/// The number of the newest run folder: runs are numbered from there, because a number must name one run only.
+fn newest_run(folder: &UnitFolder) -> u64 {
+    let entries = std::fs::read_dir(folder.file("hooks")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0)
+}
+
+/// Runs the agent of the unit in the folder `dir` until it must end.
+///
+/// # Errors
+/// If the agent cannot be started, or the host fails it. The exit code tells how an agent ended that was started.
+pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
+    let (folder, _lock) = match lock_folder(dir)? {
+        Ok(locked) => locked,
+        Err(held) => {
+            eprintln!("ERROR {held}");
+            return Ok(ExitCode::from(EXIT_NOT_OWNER));
+        }
+    };
+    umask(Mode::from_bits_truncate(0o077));
+    let config = AgentConfig::read(folder.root())?;
+    // before the pid file exists, because the machine agent sends this signal to its pid, and it would end the
+    // process
+    let mut hangup = signal(SignalKind::hangup())?;
+    level.read(&folder.machine().join(LEVEL_FILE));
+    Process::this().write(&folder.file(AGENT_PID))?;
+    let journal = match load_memory(&folder, &config).await {
+        Ok(journal) => journal,
+        Err(error) => {
+            eprintln!("ERROR {error:#}");
+            return Ok(ExitCode::from(EXIT_DISK));
+        }
+    };
+    let local = journal::read_only_load(&folder).await?.context("the memory that was just written cannot be read")?;
+    link_tools(&folder)?;
+    let socket = socket_dir(&folder)?.join("agent.socket");
+    let has_started_run = matches!(local.step, Step::Started(_));
+    let (gate, gate_seen) = watch::channel(if has_started_run { Gate::Undecided } else { Gate::Closed });
+    let calls = tool_socket::listen(&socket, gate_seen)?;
+    let host_environment = MachineFacts {
+        charm_dir: folder.charm().display().to_string(),
+        tools_dir: folder.tools().display().to_string(),
+        socket: socket.display().to_string(),
+        machine: config.machine.clone(),
+        api_addresses: config.controllers.clone(),
+        version: api::JUJU_VERSION.to_owned(),
+        path: std::env::var("PATH").unwrap_or_default(),
+        kubernetes: KUBERNETES_VARIABLES
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+            .collect(),
+        ..MachineFacts::default()
+    };
+    let charms = HostCharms::new(folder.clone(), host_environment, calls, gate);
+    let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
+    let view = ViewCache::load(&folder).await;
+    let view = view.filter(|view| view.unit.uuid == config.uuid);
+    tracing::info!("{}: workflow {}", config.name, local.workflow());
+    let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
+    let mut terminate = signal(SignalKind::terminate())?;
+    sd_notify::send(NotifyState::Ready);
+    let end = tokio::select! {
+        end = unit_agent.run().instrument(tracing::info_span!("unit", name = config.name, uuid = %config.uuid)) => end,
+        never = sd_notify::send_watchdog() => match never {},
+        _ = terminate.recv() => {
+            sd_notify::send(NotifyState::Stopping);
+            return Ok(ExitCode::from(EXIT_SIGNALLED));
+        }
+        () = until_config_changes(&folder, &config, &level, &mut hangup) => {
+            tracing::info!("{} was changed or deleted: restarting to read it", config::FILE);
+            return Ok(ExitCode::from(EXIT_SIGNALLED));
+        }
+    };
+    Ok(match end {
+        UnitAgentEnd::Finished => {
+            write_atomic_unsynced(&folder.file(FINISHED), b"")?;
+            tracing::info!("{}: finished", config.name);
+            ExitCode::SUCCESS
+        }
+        UnitAgentEnd::Copy(reason) => {
+            eprintln!("ERROR {}: this folder is a copy: {reason}", config.name);
+            ExitCode::from(EXIT_NOT_OWNER)
+        }
+        UnitAgentEnd::Forked(reason) => {
+            eprintln!("ERROR {}: {reason}", config.name);
+            ExitCode::from(EXIT_NOT_OWNER)
+        }
+        UnitAgentEnd::Reattach(reason) => {
+            tracing::warn!("{}: {reason}: restarting", config.name);
+            ExitCode::from(EXIT_SIGNALLED)
+        }
+        UnitAgentEnd::Disk(failed) => {
+            eprintln!("ERROR the disk failed: {failed}");
+            ExitCode::from(EXIT_DISK)
+        }
+    })
+}
+
+/// Completes when the unit's configuration has changed or was deleted: without its folder an agent is useless,
+/// and nothing could find it. The machine agent notifies of changes with SIGHUP; the files are also polled.
+async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &Level, hangup: &mut Signal) {
+    loop {
+        level.read(&folder.machine().join(LEVEL_FILE));
+        if AgentConfig::read(folder.root()).ok().as_ref() != Some(known) {
+            return;
+        }
+        tokio::time::timeout(file_watch::POLL, hangup.recv()).await.ok();
+    }
+}
+
+/// Links every tool name to the one client (spec/hook-tools.md 1.1).
+fn link_tools(folder: &UnitFolder) -> Result<()> {
+    let tools = folder.tools();
+    std::fs::create_dir_all(&tools)?;
+    let client = hook_client()?;
+    for name in commands::NAMES {
+        let link = tools.join(name);
+        if std::fs::read_link(&link).ok().as_ref() != Some(&client) {
+            let temporary = tools.join(format!(".{name}.new"));
+            std::fs::remove_file(&temporary).ok();
+            std::os::unix::fs::symlink(&client, &temporary)?;
+            std::fs::rename(&temporary, &link)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets a unit whose files were lost start from the beginning. The operator decides this, because its hooks run
+/// again.
+pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
+    let (folder, _lock) = lock_folder(dir)?.map_err(|held| anyhow!("{held}\nhint: stop it first"))?;
+    let config = AgentConfig::read(folder.root())?;
+    let mut local = journal::read_only_load(&folder).await?.context("cannot read the memory of the unit")?;
+    if !local.lost {
+        bail!("cannot reset {}: its state was not lost", config.name);
+    }
+    local.lost = false;
+    Journal::open(folder, 0, &local, true).await.map_err(|failed| anyhow!("{failed}"))?;
+    println!("{} starts from the beginning when its agent starts.", config.name);
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use host::logging;
+
+    fn write_config(folder: &Path) -> AgentConfig {
+        let config = AgentConfig {
+            kind: config::AgentKind::Unit,
+            uuid: state::terms::names::Uuid(1),
+            name: "web/0".into(),
+            model: state::terms::names::Uuid(2),
+            controllers: vec!["127.0.0.1:1".into()],
+            server_name: String::new(),
+            ca: String::new(),
+            token: String::new(),
+            machine: "0".into(),
+        };
+        write_atomic_unsynced(&folder.join(config::FILE), config.to_yaml().as_bytes()).unwrap();
+        config
+    }
+
+    async fn detects_change(folder: &Path, known: &AgentConfig) -> bool {
+        let level = LEVEL.get_or_init(logging::start);
+        let mut hangup = signal(SignalKind::hangup()).unwrap();
+        let folder = UnitFolder::new(folder.into());
+        let changes = until_config_changes(&folder, known, level, &mut hangup);
+        tokio::time::timeout(file_watch::POLL * 2, changes).await.is_ok()
+    }
+
+    static LEVEL: std::sync::OnceLock<Level> = std::sync::OnceLock::new();
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_or_deleted_configuration_is_detected() {
+        let dir = tempfile::tempdir().unwrap();
+        let known = write_config(dir.path());
+        assert!(!detects_change(dir.path(), &known).await);
+        assert!(detects_change(dir.path(), &AgentConfig { token: "an older one".into(), ..known.clone() }).await);
+        let path = dir.path().to_owned();
+        drop(dir);
+        assert!(detects_change(&path, &known).await);
+    }
+}
