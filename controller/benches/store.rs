@@ -1,6 +1,7 @@
-//! Durable transactions per second of the SQLite engine at 1, 16 and 64 clients, against raw SQLite that writes the
-//! same rows: one transaction per commit, and as many per commit as there are clients. All take turns in one run, on
-//! the same disk; what counts is the ratio.
+//! Benchmark: durable transactions per second of the SQLite engine at 1, 16 and 64 clients.
+//!
+//! The reference is raw SQLite that writes the same rows, with one transaction per commit and with as many per commit as
+//! there are clients. All three take turns in one run on the same disk, so only the ratios are meaningful.
 
 use controller::store::Store as _;
 use controller::store::sqlite::{Options, Sqlite};
@@ -11,17 +12,17 @@ use std::time::Instant;
 
 const CLIENTS: [usize; 3] = [1, 16, 64];
 const ROUNDS: usize = 7;
-/// Transactions of one client in one round: with one client 100 syncs.
-const EACH: usize = 100;
-/// Documents one transaction reads and writes, and their size: a hook's settings and its replica.
+/// Transactions of one client in one round: with one client, 100 syncs.
+const TRANSACTIONS_PER_CLIENT: usize = 100;
+/// Documents that one transaction reads and writes, and their size: a hook's settings and its replica.
 const DOCUMENTS: usize = 2;
 const DOCUMENT_BYTES: usize = 1000;
 
 fn main() {
-    // On the disk of the build, since the folder for temporary files may lie in memory.
+    // The folder is on the disk of the build, because the folder for temporary files may be in memory.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let store = Sqlite::open(folder.path(), Options::new(Uuid(1))).expect("opens");
-    let mut raw = Raw::open(&folder.path().join("raw.sqlite"));
+    let mut raw = RawSqlite::open(&folder.path().join("raw.sqlite"));
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     println!("{DOCUMENTS} documents of {DOCUMENT_BYTES} bytes a transaction; median of {ROUNDS} rounds\n");
     println!("clients | store tx/s | raw, 1 a commit | ratio | raw, `clients` a commit | ratio");
@@ -41,9 +42,9 @@ fn main() {
 }
 
 fn rate(clients: usize, work: impl FnOnce()) -> f64 {
-    let begin = Instant::now();
+    let start = Instant::now();
     work();
-    (clients * EACH) as f64 / begin.elapsed().as_secs_f64()
+    (clients * TRANSACTIONS_PER_CLIENT) as f64 / start.elapsed().as_secs_f64()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -60,7 +61,7 @@ async fn drive(store: &Sqlite, clients: usize) {
         .map(|client| {
             let store = store.clone();
             tokio::spawn(async move {
-                for _ in 0..EACH {
+                for _ in 0..TRANSACTIONS_PER_CLIENT {
                     store.run(move |draft| write(draft, client)).await.expect("commits");
                 }
             })
@@ -80,13 +81,13 @@ fn write(draft: &mut Draft<'_>, client: usize) -> Result<(), ()> {
     Ok(())
 }
 
-struct Raw {
+struct RawSqlite {
     connection: Connection,
     revision: i64,
 }
 
-impl Raw {
-    fn open(file: &std::path::Path) -> Raw {
+impl RawSqlite {
+    fn open(file: &std::path::Path) -> RawSqlite {
         let connection = Connection::open(file).expect("opens");
         connection.pragma_update(None, "journal_mode", "WAL").expect("set");
         connection.pragma_update(None, "synchronous", "FULL").expect("set");
@@ -95,12 +96,12 @@ impl Raw {
             CREATE TABLE changes (revision INTEGER, key TEXT, value TEXT, revision_before INTEGER, value_before TEXT,
                 PRIMARY KEY (revision, key)) WITHOUT ROWID;";
         connection.execute_batch(tables).expect("created");
-        Raw { connection, revision: 0 }
+        RawSqlite { connection, revision: 0 }
     }
 
     fn drive(&mut self, clients: usize, per_commit: usize) {
         let value = format!("{:?}", "x".repeat(DOCUMENT_BYTES));
-        for first in (0..clients * EACH).step_by(per_commit) {
+        for first in (0..clients * TRANSACTIONS_PER_CLIENT).step_by(per_commit) {
             let transaction =
                 self.connection.transaction_with_behavior(TransactionBehavior::Immediate).expect("begun");
             let mut put = transaction

@@ -37,7 +37,7 @@ pub trait Environment: Send + Sync + 'static {
     /// The bytes of settings that a unit's view contains; more are fetched on demand (design 9). The simulator uses
     /// a smaller bound.
     fn inline_settings_bytes_max(&self) -> usize {
-        inline_settings::BYTES_MAX
+        inline_settings::INLINE_BYTES_MAX
     }
     /// Ends the process because the store is broken: no request may be answered any more (design 15).
     fn store_broken(&self, why: &str);

@@ -391,7 +391,7 @@ pub fn statuses(
 /// controller has no replica yet.
 pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
-    let view = view::full(reader, model, id)?;
+    let view = view::full_view(reader, model, id)?;
     let mut delta = view.delta;
     delta.position.store_generation = local.store_generation.unwrap_or_default();
     let snapshot = Snapshot::from_full(delta).expect("the controller computes full views");

@@ -87,7 +87,7 @@ pub struct UnitStream<S, O> {
     model: Model,
     epoch: u64,
     /// The content sent up to the cursor's position; none if a full view is to be sent next.
-    shown: Option<Arc<view::Shown>>,
+    shown: Option<Arc<view::SentView>>,
     ahead: VecDeque<CommitChanges>,
     removed: bool,
     /// Counts the stream in the agent's presence.
@@ -289,7 +289,7 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
         let removed = || ApiError::new(ErrorCode::Removed, "the machine was removed");
         let seen = seen.ok_or_else(removed)?;
         let assigned =
-            |(id, unit): (Uuid, view::Assigned)| (id, Assigned { name: unit.name, life: unit.life });
+            |(id, unit): (Uuid, view::UnitAssignment)| (id, Assigned { name: unit.name, life: unit.life });
         let view = MachineView {
             position: self.cursor.position,
             model: model.0,

@@ -75,12 +75,12 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
     for entity in ["machine/0", "web/0", "web", "model"] {
         let causes = causes(&fixture, entity).await;
         let cause = cause_of(&causes, "machine 0");
-        assert_eq!(of.actor, Actor::Provisioner, "{entity}");
-        assert_eq!(of.last_error.as_deref(), Some("no room for a container"), "{entity}");
-        assert_eq!(of.since_ms, failed_ms, "{entity}");
+        assert_eq!(cause.actor, Actor::Provisioner, "{entity}");
+        assert_eq!(cause.last_error.as_deref(), Some("no room for a container"), "{entity}");
+        assert_eq!(cause.since_ms, failed_ms, "{entity}");
         let retry_ms = failed_ms.map(|failed_ms| failed_ms + 5_000);
         let retry = Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms };
-        assert_eq!(of.remedy(), retry, "{entity}");
+        assert_eq!(cause.remedy(), retry, "{entity}");
     }
     // an agent that reports is running, even if its provider fails
     agent.handle(ReportPresence).await.expect("the report is accepted");

@@ -263,7 +263,7 @@ async fn enrolled_machine(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: 
     enrolment.name
 }
 
-/// Sends a request with the machine's own token.
+/// Opens a session with the machine's own token.
 async fn authenticate(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> Result<(), ErrorCode> {
     fixture.controller.session(own).await.map(drop).map_err(|error| error.code)
 }

@@ -59,7 +59,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
     }
     let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     let whole = next_delta(&mut again).await;
-    assert!(bytes(&whole) <= inline_settings::BYTES_MAX + REST, "{} bytes", bytes(&whole));
+    assert!(bytes(&whole) <= inline_settings::INLINE_BYTES_MAX + REST, "{} bytes", bytes(&whole));
     let mut whole = Snapshot::from_full(whole).expect("the view is full");
     whole.position = view.position;
     assert_eq!(view, whole, "deltas add up to the whole view");

@@ -84,7 +84,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         while let Some(progress) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));
             let transition = move |draft: &mut Draft<'_>| {
-                resync::bite(draft, model, (unit, epoch), &record, &progress, &mut ids.supply())
+                resync::apply_batch(draft, model, (unit, epoch), &record, &progress, &mut ids.supply())
             };
             let (after, dropped) = self.controller.run(transition).await?.answer;
             all_dropped.extend(dropped);
@@ -118,7 +118,7 @@ impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
         self.refuse_second_agent(model, unit, attach.nonce).await?;
         let Attach { nonce, epoch, store_generation: held_in } = attach;
         let store_generation = self.controller.store.store_generation();
-        let held = (session::Held { epoch, store_generation: held_in }, store_generation);
+        let held = (session::PreviousSession { epoch, store_generation: held_in }, store_generation);
         let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, held));
         let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());

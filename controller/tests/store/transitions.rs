@@ -13,7 +13,7 @@ use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, cleanup, machine, model, relation, unit};
 use state::operations::force::{self, Force, ForceTimer};
-use state::operations::session::Held;
+use state::operations::session::PreviousSession;
 use state::operations::{action, destruction, hook_commit, instance, leadership, session};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
@@ -343,8 +343,8 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         again.memory = Some(Box::new(memory));
         let ids = fixture.ids();
         fixture
-            .call("resync::bite", move |draft| {
-                resync::bite(draft, MODEL, (unit, epoch), &again, &bite, &mut ids()).map(drop)
+            .call("resync::apply_batch", move |draft| {
+                resync::apply_batch(draft, MODEL, (unit, epoch), &again, &bite, &mut ids()).map(drop)
             })
             .await;
     }
@@ -365,8 +365,8 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             .await;
     }
     fixture
-        .call("action::begin", move |draft| {
-            action::begin(draft, MODEL, unit, 1, 2);
+        .call("action::start", move |draft| {
+            action::start(draft, MODEL, unit, 1, 2);
             Ok(())
         })
         .await;
