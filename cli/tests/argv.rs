@@ -1,4 +1,4 @@
-//! Every command line that clients send (spec/clients.md 2.2, P0 and P1 of what is offered) is understood.
+//! Every command line that clients send for a supported command is parsed (spec/clients.md 2.2, P0 and P1).
 
 use clap::Parser;
 use cli::arguments::Arguments;
@@ -10,7 +10,7 @@ fn parse(line: &str) -> Result<Arguments, clap::Error> {
 }
 
 #[test]
-fn every_line_of_the_clients_is_understood() {
+fn every_command_line_of_clients_is_parsed() {
     let lines = [
         "add-model --no-switch m local/local --controller c --config a=b --config c=d --credential x",
         "add-model --no-switch m",
@@ -35,7 +35,7 @@ fn every_line_of_the_clients_is_understood() {
         "debug-log --model m --limit 0",
         "version --format json --all",
         "version",
-        // P1 of what is offered.
+        // Supported commands of priority P1.
         "add-unit --model m app --attach-storage s --num-units 2 --to 3",
         "remove-relation --model m a:e b --force",
         "suspend-relation --model m 3 4 --message why",
@@ -47,7 +47,7 @@ fn every_line_of_the_clients_is_understood() {
         "model-config --model m k=v",
         "model-config --model m --reset a,b",
         "show-unit --model m u/0 --format json",
-        // People and scripts.
+        // Command lines of operators and scripts.
         "relate a b",
         "resolve u/0 --no-retry",
         "upgrade-charm app --path f",
@@ -78,9 +78,9 @@ fn every_line_of_the_clients_is_understood() {
 }
 
 #[test]
-fn flags_reach_their_verb() {
+fn flags_reach_their_command() {
     let arguments =
-        parse("deploy --model here:admin/m ./c web --config a=1 -n 3 --to 0,1").expect("understood");
+        parse("deploy --model here:admin/m ./c web --config a=1 -n 3 --to 0,1").expect("a valid command line");
     assert_eq!(arguments.global.model.as_deref(), Some("here:admin/m"));
     let Verb::Deploy(deploy) = arguments.verb else { panic!("deploy") };
     assert_eq!(
@@ -91,7 +91,7 @@ fn flags_reach_their_verb() {
 }
 
 #[test]
-fn nonsense_is_a_usage_error() {
+fn an_invalid_command_line_is_a_usage_error() {
     for line in
         ["integrate a", "deploy", "debug-log --tail --no-tail", "debug-log -l LOUD", "run u/0 a --wait soon"]
     {
@@ -100,7 +100,7 @@ fn nonsense_is_a_usage_error() {
 }
 
 #[test]
-fn what_is_not_offered_is_no_verb_of_ours() {
+fn an_unsupported_command_is_not_defined() {
     for verb in NOT_OFFERED {
         let parsed = parse(verb).expect("any verb is taken");
         assert!(matches!(parsed.verb, Verb::External(_)), "{verb} is offered");

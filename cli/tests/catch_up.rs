@@ -1,5 +1,5 @@
-//! `status` lets the agents catch up with the caller's last write (spec/clients.md 2.3), against a controller that
-//! shows one status after the other.
+//! `status` waits until the agents have applied the caller's last write (spec/clients.md 2.3). The fake controller
+//! returns a sequence of statuses.
 
 mod common;
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 use state::terms::names::UnitName;
 use std::time::{Duration, Instant};
 
-/// The sample, with what its unit ledger/0 says and does; its subordinate does nothing.
+/// The sample with these statuses of ledger/0 and an idle subordinate.
 fn shown(workload: StatusInfo, agent: StatusInfo) -> Status {
     let mut status = sample();
     for application in status.applications.values_mut() {
@@ -44,15 +44,15 @@ fn session_with(statuses: Vec<Status>) -> CommandSession<FakeClient> {
 }
 
 async fn run_command(words: &[&str], session: &CommandSession<FakeClient>) {
-    match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood").verb {
+    match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
         Verb::Config(args) => config::run(&args, session).await.expect("taken"),
         Verb::Status(args) => status::run(&args, session).await.expect("shown"),
-        verb => panic!("{verb:?} is not tried here"),
+        verb => panic!("{verb:?} is not tested here"),
     }
 }
 
-/// The workload's message of ledger/0 in what was printed last.
-async fn seen(session: &CommandSession<FakeClient>, words: &[&str]) -> String {
+/// Runs a status command and returns the workload message of ledger/0 in its output.
+async fn shown_message(session: &CommandSession<FakeClient>, words: &[&str]) -> String {
     let before = session.output.printed().0.len();
     run_command(words, session).await;
     let document: Value = serde_json::from_str(&session.output.printed().0[before..]).expect("JSON");
@@ -63,47 +63,47 @@ async fn seen(session: &CommandSession<FakeClient>, words: &[&str]) -> String {
 const STATUS: &[&str] = &["status", "--format", "json"];
 
 #[tokio::test(flavor = "current_thread")]
-async fn after_a_write_the_state_before_it_is_not_shown() {
+async fn the_status_before_a_write_is_not_shown_after_it() {
     let session = session_with(vec![busy("old"), busy("old"), idle("new")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
-    assert_eq!(seen(&session, STATUS).await, "new");
+    assert_eq!(shown_message(&session, STATUS).await, "new");
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_write_is_waited_for_until_it_was_caught_up_with_once() {
+async fn status_waits_for_a_write_until_it_was_applied_once() {
     let session = session_with(vec![idle("done"), busy("something else"), idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
-    assert_eq!(seen(&session, STATUS).await, "done");
-    assert_eq!(seen(&session, STATUS).await, "something else", "nothing of the caller's is under way");
+    assert_eq!(shown_message(&session, STATUS).await, "done");
+    assert_eq!(shown_message(&session, STATUS).await, "something else", "nothing of the caller's is under way");
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn who_wrote_nothing_or_says_no_settle_is_answered_at_once() {
+async fn without_a_write_or_with_no_settle_status_does_not_wait() {
     let session = session_with(vec![busy("now"), idle("later")]);
-    assert_eq!(seen(&session, STATUS).await, "now");
+    assert_eq!(shown_message(&session, STATUS).await, "now");
     let session = session_with(vec![busy("now"), idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
-    assert_eq!(seen(&session, &["status", "--format", "json", "--no-settle"]).await, "now");
+    assert_eq!(shown_message(&session, &["status", "--format", "json", "--no-settle"]).await, "now");
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn waiting_is_bounded_and_goes_on_in_the_next_status() {
+async fn waiting_is_bounded_and_continues_in_the_next_status() {
     let session = session_with(vec![busy("slow")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
     let began = Instant::now();
-    assert_eq!(seen(&session, STATUS).await, "slow");
+    assert_eq!(shown_message(&session, STATUS).await, "slow");
     let took = began.elapsed();
     assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&took), "{took:?}");
     *session.api.statuses.lock().expect("no holder panics") = vec![busy("slow"), idle("done")];
-    assert_eq!(seen(&session, STATUS).await, "done");
+    assert_eq!(shown_message(&session, STATUS).await, "done");
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_unit_that_failed_is_shown_at_once() {
+async fn status_does_not_wait_for_a_failed_unit() {
     let mut failed = shown(info("error", "hook failed: \"config-changed\""), info("idle", ""));
     let auditor = failed.applications.get_mut("auditor").expect("of the sample");
     auditor.units.values_mut().for_each(|unit| unit.agent = info("executing", "running install hook"));
     let session = session_with(vec![failed, idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
-    assert_eq!(seen(&session, STATUS).await, "hook failed: \"config-changed\"");
+    assert_eq!(shown_message(&session, STATUS).await, "hook failed: \"config-changed\"");
 }

@@ -1,4 +1,4 @@
-//! Verbs against a controller that answers as told: what they ask, what they print, how they end
+//! Tests of commands against a fake controller: the requests they send, their output and their exit codes
 //! (spec/clients.md 2.5, 3.6, 3.7).
 
 mod common;
@@ -28,9 +28,9 @@ fn session_with(api: FakeController) -> CommandSession<FakeClient> {
     CommandSession { api, model: "dev".to_owned(), output, writes, charm_cache }
 }
 
-/// Does what `words` say.
+/// Runs the command line `words`.
 async fn run_command(words: &[&str], session: &CommandSession<FakeClient>) -> Result<(), CommandError> {
-    let parsed = Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood");
+    let parsed = Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line");
     match parsed.verb {
         Verb::Run(args) => run::run(&args, session).await,
         Verb::Deploy(args) => deploy::run(&args, session).await,
@@ -47,7 +47,7 @@ async fn run_command(words: &[&str], session: &CommandSession<FakeClient>) -> Re
             let dir = DataDir::choose(Some(nowhere.path())).expect("a path");
             destroy_model::run(&args, session, &dir).await
         }
-        verb => panic!("{verb:?} is not tried here"),
+        verb => panic!("{verb:?} is not tested here"),
     }
 }
 
@@ -56,7 +56,7 @@ fn ledger(task: Option<api::ActionInfo>) -> CommandSession<FakeClient> {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_task_that_succeeds_is_json_by_unit() {
+async fn a_successful_task_is_printed_as_json_by_unit() {
     let session = ledger(Some(sample_task()));
     let done =
         run_command(&["run", "--format", "json", "ledger/0", "post", "account=cash", "amount=3", "a.b=yes"], &session)
@@ -75,7 +75,7 @@ async fn a_task_that_succeeds_is_json_by_unit() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_process_that_fails_is_json_and_exit_code_1() {
+async fn a_failed_process_is_reported_as_json_with_exit_code_1() {
     let mut task = sample_task();
     task.status = ActionStatus::Failed;
     task.results.insert("return-code".to_owned(), json!(3));
@@ -89,7 +89,7 @@ async fn a_process_that_fails_is_json_and_exit_code_1() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn action_fail_with_a_process_that_ended_well_is_exit_code_0() {
+async fn action_fail_with_a_successful_process_is_exit_code_0() {
     let mut task = sample_task();
     task.status = ActionStatus::Failed;
     task.message = "the book is frozen".to_owned();
@@ -110,7 +110,7 @@ async fn plain_output_is_the_results_without_the_return_code() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn results_that_do_not_come_time_out() {
+async fn waiting_for_results_times_out() {
     let session = ledger(None);
     let failure = run_command(&["run", "ledger/0", "post", "--wait", "20ms"], &session).await.expect_err("it never ends");
     assert_eq!(failure.code, 1);
@@ -134,7 +134,7 @@ async fn an_action_in_an_unknown_model_is_an_error() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn why_tells_of_those_that_are_there_and_names_all_that_are_not() {
+async fn why_explains_known_entities_and_reports_all_unknown_ones() {
     let unknown = |name: &str| (name.to_owned(), format!("unit {name:?} not found"));
     let session = session_with(FakeController { refuses: [unknown("a/9"), unknown("c/9")].into(), ..FakeController::default() });
     let failure = run_command(&["why", "a/9", "b/0", "c/9", "d/0"], &session).await.expect_err("two are unknown");
@@ -145,7 +145,7 @@ async fn why_tells_of_those_that_are_there_and_names_all_that_are_not() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_flag_that_chooses_from_a_store_is_said_to_have_no_effect() {
+async fn flags_of_charm_stores_are_reported_to_have_no_effect() {
     let folder = tempfile::tempdir().expect("a folder");
     charm(folder.path(), "name: web\nsummary: s\ndescription: d\n");
     let session = session_with(FakeController::default());
@@ -169,7 +169,7 @@ async fn an_unknown_action_is_exit_code_1_and_not_found() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_cannot_be_run_is_not_sent() {
+async fn an_invalid_run_command_sends_no_request() {
     for words in [
         &["run", "ledger", "post"][..],
         &["run", "ledger/0"],
@@ -194,7 +194,7 @@ fn charm(folder: &std::path::Path, metadata: &str) {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_charm_the_controller_has_is_not_sent_again() {
+async fn a_charm_that_the_controller_has_is_not_uploaded_again() {
     let folder = tempfile::tempdir().expect("a folder");
     charm(folder.path(), "name: web\nsummary: s\ndescription: d\n");
     let path = folder.path().display().to_string();
@@ -218,7 +218,7 @@ async fn a_charm_the_controller_has_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn all_problems_of_a_charm_are_told_before_anything_is_sent() {
+async fn all_problems_of_a_charm_are_reported_before_any_request() {
     let folder = tempfile::tempdir().expect("a folder");
     charm(folder.path(), "name: Web\nrequires:\n  db: {scope: odd}\n");
     let session = session_with(FakeController::default());
@@ -228,7 +228,7 @@ async fn all_problems_of_a_charm_are_told_before_anything_is_sent() {
     assert!(problems >= 3, "{}", failure.text());
     assert_eq!(session.api.requests(), Vec::<String>::new());
 
-    // A folder that is no charm at all, however much is in it: one line.
+    // A folder that is not a charm is reported in one line.
     std::fs::remove_file(folder.path().join("metadata.yaml")).expect("it is ours");
     let failure = run_command(&["deploy", &path], &session).await.expect_err("no charm");
     let expected = format!("ERROR {path:?} is not a charm: it has neither metadata.yaml nor charmcraft.yaml\n");
@@ -242,14 +242,14 @@ async fn all_problems_of_a_charm_are_told_before_anything_is_sent() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn units_without_a_place_are_added_together() {
+async fn units_without_a_machine_are_added_in_one_request() {
     let session = session_with(FakeController::default());
     run_command(&["add-unit", "web", "-n", "3", "--to", "4"], &session).await.expect("added");
     assert_eq!(session.api.requests(), ["add web units=1 to=Some(\"4\")", "add web units=2 to=None"]);
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_single_key_is_its_bare_value_and_an_unknown_one_an_error() {
+async fn a_single_key_prints_its_value_and_an_unknown_key_is_an_error() {
     let session = session_with(FakeController::default());
     run_command(&["config", "ledger", "port"], &session).await.expect("known");
     run_command(&["config", "ledger", "title"], &session).await.expect("known");
@@ -258,7 +258,7 @@ async fn a_single_key_is_its_bare_value_and_an_unknown_one_an_error() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn keys_of_a_model_are_shown_one_at_a_time_and_never_beside_a_change() {
+async fn model_config_shows_one_key_and_never_together_with_a_change() {
     let session = session_with(FakeController::default());
     for words in
         [&["juju-http-proxy", "http-proxy"][..], &["http-proxy", "no-proxy=a"], &["a", "--reset", "b"]]
@@ -270,14 +270,14 @@ async fn keys_of_a_model_are_shown_one_at_a_time_and_never_beside_a_change() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn settings_and_resets_are_one_change() {
+async fn settings_and_resets_are_sent_as_one_change() {
     let session = session_with(FakeController::default());
     run_command(&["config", "ledger", "a=1", "b=x=y", "--reset", "c,d"], &session).await.expect("changed");
     assert_eq!(session.api.requests(), ["configure dev ledger {\"a\": \"1\", \"b\": \"x=y\"} [\"c\", \"d\"]"]);
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn the_whole_log_comes_in_pages_and_ends() {
+async fn the_whole_log_is_read_in_pages() {
     let line = |text: &str| LogLine {
         at_ms: common::NOW_MS,
         level: "INFO".to_owned(),
@@ -300,7 +300,7 @@ async fn the_whole_log_comes_in_pages_and_ends() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn one_refusal_does_not_keep_the_others_from_going() {
+async fn a_rejected_removal_does_not_stop_the_others() {
     let refuses = [("web/8".to_owned(), "unit \"web/8\" not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
     let failure =
@@ -310,7 +310,7 @@ async fn one_refusal_does_not_keep_the_others_from_going() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_dry_run_removes_nothing_and_refuses_what_is_not_there() {
+async fn a_dry_run_removes_nothing_and_rejects_unknown_units() {
     let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
     run_command(&["remove-unit", "--dry-run", "web/9"], &session).await.expect("said");
@@ -320,9 +320,9 @@ async fn a_dry_run_removes_nothing_and_refuses_what_is_not_there() {
     assert!(session.api.requests().iter().all(|asked| asked.starts_with("forecast")), "{:?}", session.api.requests());
 }
 
-/// Of the sample's two units and machine nothing is foretold to go: neither does the model.
+/// The dry run of the sample lists neither its two units nor its machine as removed, so the model is not listed either.
 #[tokio::test(flavor = "current_thread")]
-async fn a_model_is_not_foretold_to_go_while_something_in_it_stays() {
+async fn the_dry_run_of_a_model_lists_the_model_only_if_nothing_remains_in_it() {
     let session = session_with(FakeController::default());
     run_command(&["destroy-model", "dev", "--dry-run"], &session).await.expect("said");
     assert_eq!(session.output.printed().0, "would be dying:\n  unit web/9\n");
@@ -332,7 +332,7 @@ async fn a_model_is_not_foretold_to_go_while_something_in_it_stays() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn no_wait_needs_force_and_each_removal_says_what_was_done() {
+async fn no_wait_requires_force_and_each_removal_is_reported() {
     let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
     let failure = run_command(&["remove-unit", "--no-prompt", "--no-wait", "web/9"], &session).await.expect_err("alone");
@@ -355,7 +355,7 @@ async fn relations_are_suspended_and_resumed_by_number() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn relations_are_suspended_and_resumed_by_their_ends() {
-    // the sample's: 0 is ledger:ring, a peer relation; 1 is ledger:audit auditor:book
+    // Relations of the sample: 0 is ledger:ring, a peer relation; 1 is ledger:audit auditor:book.
     let session = session_with(FakeController::default());
     for ends in
         [&["auditor", "ledger"][..], &["ledger:audit", "auditor:book"], &["auditor"], &["ledger:audit"]]
@@ -387,7 +387,7 @@ fn lines(session: &CommandSession<FakeClient>) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_model_is_waited_for_until_it_is_gone() {
+async fn destroy_model_waits_until_the_model_is_removed() {
     let empty = |mut status: api::Status| {
         status.applications.clear();
         status
@@ -413,7 +413,7 @@ async fn a_model_is_waited_for_until_it_is_gone() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_model_that_stays_is_waited_for_as_long_as_timeout_says() {
+async fn destroy_model_waits_no_longer_than_its_timeout() {
     let session = session_with(FakeController::default());
     let begun = tokio::time::Instant::now();
     let words = ["destroy-model", "dev", "--no-prompt", "--force", "--no-wait", "--timeout", "250ms"];

@@ -1,4 +1,4 @@
-//! The keys that clients require (spec/clients.md 2.4), each document against the spec's own sample.
+//! Documents contain the keys that clients require (spec/clients.md 2.4); compared with the samples of the spec.
 
 mod common;
 
@@ -12,7 +12,7 @@ fn status() -> Value {
 }
 
 #[test]
-fn every_required_key_of_status_is_there() {
+fn status_has_every_required_key() {
     let status = status();
     for key in ["model", "machines", "applications"] {
         assert!(status[key].is_object(), "{key}");
@@ -32,7 +32,7 @@ fn every_required_key_of_status_is_there() {
 }
 
 #[test]
-fn units_carry_their_subordinates() {
+fn units_contain_their_subordinates() {
     let status = status();
     let unit = &status["applications"]["ledger"]["units"]["ledger/0"];
     assert_eq!((&unit["leader"], &unit["machine"]), (&json!(true), &json!("0")));
@@ -44,7 +44,7 @@ fn units_carry_their_subordinates() {
 }
 
 #[test]
-fn what_has_no_value_is_left_out_and_never_null() {
+fn keys_without_a_value_are_omitted_and_never_null() {
     fn no_null(value: &Value) -> bool {
         match value {
             Value::Null => false,
@@ -67,7 +67,7 @@ fn what_has_no_value_is_left_out_and_never_null() {
 }
 
 #[test]
-fn a_unit_is_shown_as_the_spec_shows_it() {
+fn the_document_of_a_unit_is_the_sample_of_the_spec() {
     let expected = json!({
         "workload-version": "2.1",
         "machine": "0",
@@ -107,7 +107,7 @@ fn an_option_without_a_value_has_no_value_key() {
 }
 
 #[test]
-fn a_task_is_shown_as_the_spec_shows_it() {
+fn the_document_of_a_task_is_the_sample_of_the_spec() {
     let session = "1970-01-01 10:00:09 +0000 UTC";
     let expected = json!({
         "id": "7",

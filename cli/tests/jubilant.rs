@@ -1,4 +1,4 @@
-//! The documents that clients parse, made of the sample model, given to the real parsers of jubilant.
+//! The parsers of the real jubilant accept every document that the client prints for the sample model.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn jubilant_understands_every_document() {
+fn jubilant_parses_every_document() {
     let zone = Zone::new(false);
     let mut bare = sample();
     bare.applications.clear();

@@ -1,4 +1,4 @@
-//! `status` as people see it: the expected pages are the spec's (spec/clients.md 3.3), trailing blanks left out.
+//! The tables of `status`. The expected pages are those of the spec (spec/clients.md 3.3), without trailing blanks.
 
 mod common;
 
@@ -15,7 +15,7 @@ dev    here        local/local   3.6.14   10:00:09Z
 ";
 
 #[test]
-fn the_page_is_the_specs_sample() {
+fn the_page_is_the_sample_of_the_spec() {
     let expected = format!(
         "{HEAD}
 App      Version  Status  Scale  Charm    Channel  Rev  Exposed  Message
@@ -45,7 +45,7 @@ ledger:ring           ledger:ring   ring       peer         joining
 }
 
 #[test]
-fn a_model_without_anything_is_its_head_and_a_remark() {
+fn an_empty_model_is_a_head_and_a_remark() {
     let mut status = sample();
     status.applications.clear();
     status.machines.clear();
@@ -56,7 +56,7 @@ fn a_model_without_anything_is_its_head_and_a_remark() {
 }
 
 #[test]
-fn units_order_by_number_and_the_scale_counts_the_well() {
+fn units_are_ordered_by_number_and_the_scale_counts_healthy_units() {
     let mut status = sample();
     let ledger = status.applications.get_mut("ledger").expect("of the sample");
     let unit = ledger.units[&UnitName::new("ledger", 0)].clone();
@@ -79,7 +79,7 @@ fn units_order_by_number_and_the_scale_counts_the_well() {
 }
 
 #[test]
-fn a_charms_message_cannot_move_the_cursor() {
+fn a_message_of_a_charm_cannot_move_the_cursor() {
     let mut status = sample();
     status.applications.get_mut("ledger").expect("of the sample").status.message =
         "\u{1b}[2J\r\u{202e}ok\nUnit".to_owned();
@@ -89,7 +89,7 @@ fn a_charms_message_cannot_move_the_cursor() {
 }
 
 #[test]
-fn a_machine_whose_agent_is_silent_says_that_and_not_that_it_runs() {
+fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
     let mut status = sample();
     let machine = status.machines.get_mut("0").expect("the sample has one");
     machine.agent = info("down", "agent is not communicating with the controller");
@@ -99,7 +99,7 @@ fn a_machine_whose_agent_is_silent_says_that_and_not_that_it_runs() {
 }
 
 #[test]
-fn a_filter_keeps_what_it_names_and_what_that_needs() {
+fn a_filter_keeps_matches_and_their_principals_and_machines() {
     let keeps = |filters: &[&str]| {
         let mut status = sample();
         let mut bystander = status.applications["ledger"].clone();
@@ -117,7 +117,7 @@ fn a_filter_keeps_what_it_names_and_what_that_needs() {
 }
 
 #[test]
-fn a_dying_model_says_so_in_its_head() {
+fn the_head_of_a_dying_model_shows_its_life() {
     let mut status = sample();
     status.model.life = Life::Dying;
     let text = page(&status, &Zone::new(true), false);

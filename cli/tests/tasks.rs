@@ -1,4 +1,4 @@
-//! What was run can be asked for afterwards, and the small verbs that suites begin with (spec/clients.md 2.2, 3.2).
+//! Tests of tasks and operations, and of the commands with which test suites start (spec/clients.md 2.2, 3.2).
 
 mod common;
 
@@ -23,7 +23,7 @@ fn session_with(api: FakeController) -> CommandSession<FakeClient> {
 }
 
 async fn run_command(words: &[&str], session: &CommandSession<FakeClient>, dir: Option<&DataDir>) -> Result<(), CommandError> {
-    match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("understood").verb {
+    match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
         Verb::Run(args) => run::run(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
         Verb::Operations(args) => operations::list(&args, session).await,
@@ -33,12 +33,12 @@ async fn run_command(words: &[&str], session: &CommandSession<FakeClient>, dir: 
         Verb::ModelConstraints(args) => constraints::show(&args, session),
         Verb::DestroyModel(args) => destroy_model::run(&args, session, dir.expect("a folder")).await,
         Verb::Switch(args) => switch::run(&args, session, dir.expect("a folder")).await,
-        verb => panic!("{verb:?} is not tried here"),
+        verb => panic!("{verb:?} is not tested here"),
     }
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_task_in_the_background_is_told_by_number_and_shown_afterwards() {
+async fn a_background_task_is_reported_by_number_and_shown_later() {
     let units = vec!["ledger/0".to_owned()];
     let session = session_with(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
     run_command(&["run", "ledger/0", "post", "--background"], &session, None).await.expect("scheduled");
@@ -54,7 +54,7 @@ async fn a_task_in_the_background_is_told_by_number_and_shown_afterwards() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_task_that_goes_on_is_shown_as_it_is_or_waited_for() {
+async fn show_task_shows_a_running_task_or_waits_for_it() {
     let session = session_with(FakeController::default());
     run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
     let task: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
@@ -64,7 +64,7 @@ async fn a_task_that_goes_on_is_shown_as_it_is_or_waited_for() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_is_not_there_is_called_what_it_was_asked_for() {
+async fn an_unknown_task_is_reported_with_the_word_of_the_command() {
     let refuses = [("999".to_owned(), "action 999 not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
     for (verb, told) in [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")] {
@@ -74,7 +74,7 @@ async fn what_is_not_there_is_called_what_it_was_asked_for() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn operations_are_a_table_that_can_be_narrowed() {
+async fn operations_are_a_table_that_can_be_filtered() {
     let session = session_with(FakeController { task: Some(sample_task()), ..FakeController::default() });
     run_command(&["operations", "--utc"], &session, None).await.expect("listed");
     let expected = "\
@@ -94,7 +94,7 @@ Id  Status     Started               Finished              Task IDs  Summary
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_filter_that_matches_nothing_says_so_and_is_no_error() {
+async fn a_filter_without_matches_is_reported_and_is_not_an_error() {
     let session = session_with(FakeController::default());
     assert_eq!(run_command(&["status", "nosuch"], &session, None).await, Ok(()));
     let (stdout, stderr) = session.output.printed();
@@ -103,7 +103,7 @@ async fn a_filter_that_matches_nothing_says_so_and_is_no_error() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn the_architecture_of_this_host_is_a_constraint_like_the_truth() {
+async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
     let session = session_with(FakeController::default());
     run_command(&["model-constraints", "--format", "json"], &session, None).await.expect("shown");
     let shown: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
@@ -130,7 +130,7 @@ fn current(dir: &DataDir) -> Option<String> {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_model_that_was_destroyed_is_no_longer_the_current_one() {
+async fn a_destroyed_model_is_no_longer_the_current_model() {
     for (before, after) in [("dev", "model: \"\""), ("other", "model: other")] {
         let (_outer, dir) = current_model(before);
         let session = session_with(FakeController { looks: 2.into(), ..FakeController::default() });
@@ -145,7 +145,7 @@ async fn a_model_that_was_destroyed_is_no_longer_the_current_one() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn where_no_model_is_current_a_command_says_so() {
+async fn a_command_without_a_current_model_is_an_error() {
     let (_outer, dir) = current_model("''");
     let session = CommandSession { model: String::new(), ..session_with(FakeController::default()) };
     let none = "ERROR no model in focus\n      select one with: pintle switch MODEL, or use -m MODEL; see: pintle models\n";
@@ -157,7 +157,7 @@ async fn where_no_model_is_current_a_command_says_so() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn switch_changes_the_current_model_and_goes_back() {
+async fn switch_changes_the_current_model_and_switches_back() {
     let (_outer, dir) = current_model("old");
     let current = || current(&dir);
     let session = session_with(FakeController::default());

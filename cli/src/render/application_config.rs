@@ -1,8 +1,9 @@
-//! `config APP`: an application's settings (spec/clients.md 2.4 "config").
+//! The document of `config APP`: the settings of an application (spec/clients.md 2.4 "config").
 
 use api::{ApplicationConfig, Setting};
 use serde_json::{Map, Value, json};
 
+/// The document, for JSON and YAML.
 pub fn document(config: &ApplicationConfig) -> Value {
     let settings: Map<String, Value> =
         config.settings.iter().map(|(name, option)| (name.clone(), setting(option))).collect();
@@ -19,7 +20,7 @@ pub fn document(config: &ApplicationConfig) -> Value {
     })
 }
 
-/// An option without a value has no key `value`: clients read that as unset.
+/// One setting. An option without a value has no key `value`, which clients read as unset.
 fn setting(option: &Setting) -> Value {
     let source = match (&option.value, option.user) {
         (None, _) => "unset",
@@ -39,7 +40,7 @@ fn setting(option: &Setting) -> Value {
     map.into()
 }
 
-/// A single value as it stands: text without quotes.
+/// A single value on a line of its own; text without quotes.
 pub fn unquoted(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{text}\n"),

@@ -1,4 +1,7 @@
-//! Causes as lines of text: the sentence, and its hint below it.
+//! Rendering of causes: a sentence, and its hint below it.
+//!
+//! Used by `why`, by dry runs, and for the blockers of a rejected request. The sentences themselves are shared with the
+//! controller (`api::text::cause`).
 
 use crate::terminal::safe_line;
 use crate::times::Zone;
@@ -6,10 +9,10 @@ use api::text::cause::{self, Times};
 use serde_json::{Value, json};
 use state::terms::cause::Cause;
 
-/// Blockers of a refusal that are printed; of more, people need only know that there are more.
+/// Largest number of blockers that are printed for a rejected request; of more, only their existence is reported.
 const BLOCKERS_MAX: usize = state::documents::blockers::BLOCKERS_MAX;
 
-/// Two lines, the hint indented below its sentence. Charms may have written a part of them: both are safe to print.
+/// Two lines, the hint indented below its sentence. Both are escaped, because they may contain text of charms.
 pub fn lines(cause: &Cause, now_ms: i64, zone: &Zone) -> String {
     let time_of_day = |ms| zone.time_of_day(ms);
     let times = Times { now_ms, time_of_day: Some(&time_of_day) };
@@ -17,8 +20,8 @@ pub fn lines(cause: &Cause, now_ms: i64, zone: &Zone) -> String {
     format!("  {}\n    hint: {}\n", safe_line(&sentence), safe_line(&hint))
 }
 
-/// The blockers of a refusal, as lines of its message, and the hint that all of them share. Without such a hint each
-/// has its own below it.
+/// The blockers of a rejected request as lines of its message, and the hint if all blockers have the same one.
+/// Otherwise each blocker has its own hint in the line below it.
 pub fn refusal_lines(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<String>) {
     let times = Times { now_ms, time_of_day: None };
     let hints: Vec<String> = blockers.iter().map(|cause| cause::hint(cause, &times)).collect();
@@ -36,7 +39,7 @@ pub fn refusal_lines(blockers: &[Cause], now_ms: i64) -> (Vec<String>, Option<St
     (lines, common.cloned())
 }
 
-/// For `--format`: the fields of a cause, with its sentence and its hint.
+/// The document of a cause, for JSON and YAML: its fields, its sentence and its hint.
 pub fn structured(cause: &Cause, now_ms: i64) -> Value {
     let times = Times { now_ms, time_of_day: None };
     let mut value = serde_json::to_value(cause).expect("plain data");
@@ -56,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hint_for_all_blockers_is_the_hint_of_the_refusal() {
+    fn a_hint_that_all_blockers_share_is_the_hint_of_the_error() {
         let (lines, hint) = refusal_lines(&[removed_by_hand(0)], 0);
         assert_eq!((lines.len(), hint.as_deref()), (1, Some("pintle remove-unit web/0")));
         let (lines, hint) = refusal_lines(&[removed_by_hand(0), removed_by_hand(1)], 0);

@@ -1,17 +1,20 @@
-//! Lines of `debug-log` (spec/clients.md 3.6).
+//! The lines of `debug-log` (spec/clients.md 3.6). Clients match them, so their shape is fixed.
 
 use crate::render::json;
 use crate::terminal;
 use crate::times::Zone;
 use api::LogLine;
 
-/// How lines look.
+/// The style of log lines.
 #[derive(Clone)]
 pub struct LogLineStyle {
+    /// Time zone of the times.
     pub zone: Zone,
+    /// Whether dates are shown.
     pub date: bool,
+    /// Whether milliseconds are shown.
     pub millis: bool,
-    /// One JSON object a line.
+    /// Whether each line is a JSON object.
     pub json: bool,
 }
 
@@ -38,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_reads_as_the_clients_expect() {
+    fn a_line_has_the_shape_that_clients_match() {
         let line = LogLine {
             at_ms: 36_005_000, // 10:00:05
             level: "INFO".to_owned(),

@@ -1,5 +1,6 @@
-//! `status` as JSON and YAML: the keys clients parse (spec/clients.md 2.4). What has no value is left out: `null` is
-//! not tolerated where an object is expected.
+//! The document of `status`, for JSON and YAML, with the keys that clients parse (spec/clients.md 2.4).
+//!
+//! A key without a value is omitted, because clients reject `null` where they expect an object.
 
 use crate::render::put_text;
 use crate::render::status_table::subordinates;
@@ -42,7 +43,7 @@ pub fn machines(status: &Status, zone: &Zone) -> Map<String, Value> {
     status.machines.iter().map(|(name, one)| (name.clone(), machine(one, version, zone))).collect()
 }
 
-/// A status: `current`, and what is known besides.
+/// A status: `current`, and its message and time if they are known.
 fn info(status: &StatusInfo, zone: &Zone) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("current".into(), status.current.clone().into());
@@ -53,7 +54,7 @@ fn info(status: &StatusInfo, zone: &Zone) -> Map<String, Value> {
     map
 }
 
-/// An agent's status, with its version and the life of its entity, where that is no longer `alive`.
+/// The status of an agent, with its version, and with the life of its entity unless that is `alive`.
 fn agent(status: &StatusInfo, version: &str, life: Life, zone: &Zone) -> Value {
     let mut map = info(status, zone);
     put_text(&mut map, "version", version);
@@ -123,7 +124,7 @@ fn unit(status: &Status, name: &UnitName, unit: &UnitStatus, zone: &Zone) -> Val
     map.into()
 }
 
-/// What a principal and a subordinate have in common.
+/// The keys that principals and subordinates have in common.
 fn unit_alone(unit: &UnitStatus, version: &str, zone: &Zone) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("workload-status".into(), info(&unit.workload, zone).into());

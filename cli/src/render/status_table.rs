@@ -1,4 +1,4 @@
-//! `status` as tables (spec/clients.md 3.3).
+//! The tables of `status` (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
 
 use crate::render::{Table, natural_entries, row};
 use crate::times::Zone;
@@ -7,10 +7,10 @@ use state::charm::{Base, Role, Scope};
 use state::terms::names::UnitName;
 use state::unit::activity::Activity;
 
-/// Longest version in the App section; a longer one is cut.
+/// Longest version in the App section; a longer one is truncated.
 const VERSION_WIDTH: usize = 15;
 
-/// The whole page: sections in the order of the spec, empty ones left out.
+/// The whole page: sections in the order of the spec, without empty ones. `relations`: whether relations are shown.
 pub fn page(status: &Status, zone: &Zone, relations: bool) -> String {
     let mut sections = vec![head(status, zone)];
     if !status.applications.is_empty() {
@@ -26,7 +26,7 @@ pub fn page(status: &Status, zone: &Zone, relations: bool) -> String {
     sections.join("\n")
 }
 
-/// What is said beside the page of a model in which nothing is.
+/// The remark that is printed for an empty model.
 pub fn remark(status: &Status) -> Option<String> {
     let empty = status.applications.is_empty() && status.machines.is_empty();
     empty.then(|| format!("\nModel \"admin/{}\" is empty.\n", status.model.name))
@@ -62,20 +62,20 @@ fn applications(status: &Status) -> String {
     Table { right: &[3, 6], rows }.text()
 }
 
-/// `2`, or `1/2` while some unit's agent is neither idle nor executing.
+/// `2`, or `1/2` if the agent of one unit is neither idle nor executing.
 fn scale(app: &ApplicationStatus) -> String {
     let well = |unit: &&UnitStatus| matches!(unit.agent.current.as_str(), "idle" | "executing");
     let (well, all) = (app.units.values().filter(well).count(), app.units.len());
     if well == all { all.to_string() } else { format!("{well}/{all}") }
 }
 
-/// The first characters and dots, where a version is too long.
+/// A version of at most [`VERSION_WIDTH`] characters; a longer one ends with dots.
 fn truncate(version: &str) -> String {
     if version.chars().count() <= VERSION_WIDTH {
         return version.to_owned();
     }
-    let kept: String = version.chars().take(VERSION_WIDTH - 3).collect();
-    format!("{kept}...")
+    let start: String = version.chars().take(VERSION_WIDTH - 3).collect();
+    format!("{start}...")
 }
 
 fn units(status: &Status) -> Option<String> {
@@ -89,7 +89,7 @@ fn units(status: &Status) -> Option<String> {
     (rows.len() > 1).then(|| Table { right: &[], rows }.text())
 }
 
-/// The subordinates of one principal.
+/// The subordinates of a principal.
 pub fn subordinates<'a>(
     status: &'a Status,
     principal: &'a UnitName,
@@ -98,7 +98,7 @@ pub fn subordinates<'a>(
     all.filter(move |(_, unit)| unit.principal.as_ref() == Some(principal))
 }
 
-/// A subordinate is indented and leaves the machine to its principal.
+/// The row of a unit. A subordinate is indented, and its machine is omitted because it is the principal's.
 fn unit_row(name: &UnitName, unit: &UnitStatus) -> Vec<String> {
     let leader = if unit.leader { "*" } else { "" };
     let (indent, machine) = match unit.principal {
@@ -111,8 +111,8 @@ fn unit_row(name: &UnitName, unit: &UnitStatus) -> Vec<String> {
     row([&name, &unit.workload.current, &unit.agent.current, machine, &unit.address, &ports, &message])
 }
 
-/// What runs, in brackets, before the workload's message; while allocating, the agent's own words if the workload
-/// has none.
+/// The running hook or action in brackets, then the message of the workload. While the agent is allocating and the
+/// workload has no message, the message of the agent.
 fn unit_message(workload: &StatusInfo, agent: &StatusInfo, activity: Option<&Activity>) -> String {
     let running = match activity {
         Some(Activity::Hook { name, .. }) => Some(name.to_string()),
@@ -126,7 +126,7 @@ fn unit_message(workload: &StatusInfo, agent: &StatusInfo, activity: Option<&Act
     }
 }
 
-/// `80,443/tcp 53/udp`: ports of one protocol share its name.
+/// `80,443/tcp 53/udp`: ports are grouped by protocol.
 fn ports(ports: &[String]) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for port in ports {
@@ -143,20 +143,20 @@ fn ports(ports: &[String]) -> String {
     groups.iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-/// The machines' own table.
+/// The table of machines.
 pub fn machines(status: &Status) -> String {
     let mut rows = vec![row(["Machine", "State", "Address", "Inst id", "Base", "AZ", "Message"])];
     for (name, machine) in natural_entries(&status.machines) {
         let (base, state) = (base(&machine.base), &machine.agent.current);
-        // an agent that is late or lost matters more than that its machine runs
-        let said = [&machine.agent.message, &machine.instance.message];
-        let message = said.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str);
+        // The message of an unreachable agent is more important than the message of the running instance.
+        let messages = [&machine.agent.message, &machine.instance.message];
+        let message = messages.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str);
         rows.push(row([name, state, &machine.address, &machine.instance_id, &base, &machine.zone, message]));
     }
     Table { right: &[], rows }.text()
 }
 
-/// `ubuntu@24.04`; of a channel only the track.
+/// `ubuntu@24.04`: the name and the track of the channel.
 fn base(base: &Base) -> String {
     let track = base.channel.split('/').next().unwrap_or_default();
     if base.name.is_empty() { String::new() } else { format!("{}@{track}", base.name) }
@@ -192,20 +192,20 @@ mod tests {
     use state::unit::hook_name::HookName;
 
     #[test]
-    fn ports_of_one_protocol_share_its_name() {
+    fn ports_are_grouped_by_protocol() {
         let list = |ports: &[&str]| ports.iter().map(|port| port.to_string()).collect::<Vec<_>>();
         assert_eq!(ports(&list(&["80/tcp", "443/tcp", "53/udp", "icmp"])), "80,443/tcp 53/udp icmp");
         assert_eq!(ports(&[]), "");
     }
 
     #[test]
-    fn a_long_version_is_cut_at_fifteen() {
+    fn a_version_is_truncated_to_fifteen_characters() {
         assert_eq!(truncate("123456789012345"), "123456789012345");
         assert_eq!(truncate("1234567890123456"), "123456789012...");
     }
 
     #[test]
-    fn what_runs_stands_before_the_message() {
+    fn the_running_hook_precedes_the_message() {
         let info = |current: &str, message: &str| StatusInfo {
             current: current.to_owned(),
             message: message.to_owned(),

@@ -1,4 +1,6 @@
-//! Tasks: what `run` answers (spec/clients.md 2.4, 2.5, 3.7).
+//! The documents and texts of tasks, as `run` and `show-task` print them (spec/clients.md 2.4, 2.5, 3.7).
+//!
+//! Clients match the error texts of failed tasks, so they are fixed.
 
 use crate::command_error::CommandError;
 use crate::render::yaml;
@@ -9,7 +11,7 @@ use api::error::{ApiError, ErrorCode};
 use serde_json::{Map, Value};
 use state::terms::status::ActionStatus;
 
-/// What stands below the unit's name in JSON and YAML.
+/// The document below the name of the unit, for JSON and YAML.
 pub fn document(task: &ActionInfo) -> Value {
     let mut map = Map::new();
     map.insert("id".into(), task.id.to_string().into());
@@ -29,7 +31,7 @@ pub fn document(task: &ActionInfo) -> Value {
     map.into()
 }
 
-/// When it was queued, began and ended, as far as it has.
+/// The times at which the task was enqueued, started and completed, as far as they are known.
 pub fn timing(task: &ActionInfo) -> Map<String, Value> {
     let times = [
         ("enqueued", Some(task.enqueued_ms)),
@@ -39,7 +41,7 @@ pub fn timing(task: &ActionInfo) -> Map<String, Value> {
     times.into_iter().filter_map(|(name, ms)| Some((name.to_owned(), task_time(ms?).into()))).collect()
 }
 
-/// The results without the return code, as YAML; for a failed task the reason first.
+/// The plain format: the results as YAML without the return code. For a failed task the message is in the first line.
 pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
     let mut text = String::new();
     if task.status == ActionStatus::Failed {
@@ -53,7 +55,8 @@ pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// A refusal in the word of the verb that asked: to the controller all of them are actions.
+/// Converts the controller's error about an unknown action to one about the kind that the command uses (`task` or
+/// `operation`): to the controller all of them are actions.
 pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError {
     let message = match error.code == ErrorCode::NotFound && error.message == format!("action {id} not found")
     {
@@ -63,7 +66,8 @@ pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError 
     CommandError { message, ..error.into() }
 }
 
-/// How its process ended, if not with 0: killed, or stopped with its agent, it has no return code at all.
+/// The failure of a task's process, if it did not exit with 0. A process that was killed or stopped with its agent has
+/// no return code.
 fn failure_text(task: &ActionInfo) -> Option<String> {
     match task.results.get("return-code").and_then(Value::as_i64) {
         Some(0) => None,
@@ -72,7 +76,7 @@ fn failure_text(task: &ActionInfo) -> Option<String> {
     }
 }
 
-/// The error of `run` when processes failed; none = all ended with 0, even where `action-fail` was called.
+/// The error of `run` if processes failed. `None` if all exited with 0, even if `action-fail` was called.
 pub fn failure(tasks: &[ActionInfo]) -> Option<CommandError> {
     let bad: Vec<(&ActionInfo, String)> =
         tasks.iter().filter_map(|task| Some((task, failure_text(task)?))).collect();
@@ -84,6 +88,6 @@ pub fn failure(tasks: &[ActionInfo]) -> Option<CommandError> {
     let lines: Vec<String> =
         bad.iter().map(|(task, end)| format!(" - id \"{}\" with {end}", task.id)).collect();
     let help =
-        format!("see what it did: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit);
+        format!("for details: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit);
     Some(CommandError::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
 }

@@ -1,21 +1,21 @@
-//! `show-unit` (spec/clients.md 2.4, 3.5).
+//! The document of `show-unit` (spec/clients.md 2.4, 3.5).
 
 use crate::render::put_text;
 use api::{MemberInfo, UnitInfo, UnitRelation};
 use serde_json::{Map, Value, json};
 
-/// Which relations, and how much of them.
+/// Which relations are shown, and which of their data.
 #[derive(Clone, Debug, Default)]
 pub struct ShowUnitFilter {
-    /// Only this endpoint's.
+    /// Show only relations of this endpoint.
     pub endpoint: Option<String>,
-    /// Only this related unit.
+    /// Show only this related unit.
     pub related_unit: Option<String>,
-    /// `--app`: without the units' data.
+    /// `--app`: show no data of units.
     pub application_only: bool,
 }
 
-/// What stands below the unit's name.
+/// The document below the name of the unit.
 pub fn document(unit: &UnitInfo, filter: &ShowUnitFilter) -> Value {
     let relations = unit.relations.iter();
     let wanted =

@@ -1,5 +1,7 @@
-//! `agent.yaml` of a machine: who its agent is, and how it finds and trusts the controller. It holds the token and
-//! is written before the controller is told of it, so a token that the controller knows is never lost.
+//! `agent.yaml` of a machine: the identity of its agent, and the address, certificate and token for the controller.
+//!
+//! The file contains the token. It is written before the token is registered with the controller, so a registered token
+//! is never lost. Written by the providers, read by `pintle-agent`.
 
 use api::{ClientFile, MachineInfo};
 use host::file::write_atomic;
@@ -8,34 +10,43 @@ use state::terms::names::Uuid;
 use std::io;
 use std::path::Path;
 
+/// The content of `agent.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentConfigFile {
+    /// `machine`.
     pub kind: String,
+    /// The machine.
     pub uuid: Uuid,
-    /// What people see: `0`.
+    /// The displayed name of the machine, for example `0`.
     pub name: String,
+    /// The model of the machine.
     pub model: Uuid,
+    /// Addresses of the controller, as HOST:PORT.
     pub controllers: Vec<String>,
-    /// The name in the controller's certificate.
+    /// The name in the certificate of the controller.
     pub server_name: String,
-    /// PEM.
+    /// The certificate authority of the controller, in PEM format.
     pub ca: String,
+    /// The token of the machine agent.
     pub token: String,
 }
 
 impl AgentConfigFile {
+    /// The name of the file in the folder of the machine.
     pub const NAME: &str = "agent.yaml";
 
+    /// Reads the file of a machine; `None` if it does not exist or cannot be parsed.
     pub fn read(folder: &Path) -> Option<AgentConfigFile> {
         serde_yaml::from_str(&std::fs::read_to_string(folder.join(AgentConfigFile::NAME)).ok()?).ok()
     }
 }
 
-/// Makes the file right: with the token that is there already, else a fresh one. Answers the token.
+/// Writes the file unless it is up to date, and returns its token. An existing token of the same machine is kept;
+/// otherwise a new one is generated.
 pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientFile) -> io::Result<String> {
     let path = folder.join(AgentConfigFile::NAME);
     let before = AgentConfigFile::read(folder);
-    let kept = before.as_ref().filter(|file| file.uuid == machine.uuid).map(|file| file.token.clone());
+    let existing_token = before.as_ref().filter(|file| file.uuid == machine.uuid).map(|file| file.token.clone());
     let file = AgentConfigFile {
         kind: "machine".to_owned(),
         uuid: machine.uuid,
@@ -44,7 +55,7 @@ pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientF
         controllers: vec![client.controller.clone()],
         server_name: client.server_name.clone(),
         ca: client.ca.clone(),
-        token: kept.unwrap_or_else(host::random::token),
+        token: existing_token.unwrap_or_else(host::random::token),
     };
     if before.as_ref() != Some(&file) {
         write_atomic(&path, serde_yaml::to_string(&file).expect("plain data").as_bytes())?;
@@ -58,7 +69,7 @@ mod tests {
     use state::terms::life::Life;
 
     #[test]
-    fn the_token_stays_when_the_controller_moves() {
+    fn the_token_is_kept_when_the_address_of_the_controller_changes() {
         let folder = tempfile::tempdir().expect("a folder");
         let machine = MachineInfo {
             uuid: Uuid(7),

@@ -1,4 +1,6 @@
-//! A child that is kept running: started again when it ends, with a back-off that is bounded.
+//! A supervised child process: restarted when it exits, with a bounded back-off.
+//!
+//! Used by `supervise` for the controller, and by the `local` provider for machine agents.
 
 use host::backoff::Backoff;
 use host::process::Process;
@@ -12,34 +14,38 @@ use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
-/// 100 ms doubled 8 times is 25.6 s: from then on an attempt every 30 s.
+/// Delay before a restart. 100 ms doubled 8 times is 25.6 s; after that there is an attempt every 30 s.
 const BACKOFF: Backoff = Backoff::new(100, 30_000);
-/// A program that ran this long has recovered: the next delay is the first again.
+/// A program that ran this long has recovered: its back-off starts again at the first delay.
 const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(60);
 
-/// What to start, and where its words go.
+/// A program to start.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// The executable.
     pub path: PathBuf,
+    /// The arguments.
     pub arguments: Vec<String>,
+    /// The file to which its stdout and stderr are appended.
     pub log: PathBuf,
-    /// Where the running process is to be named; none where it names itself.
+    /// The pid file to write; `None` if the program writes it itself.
     pub pid_file: Option<PathBuf>,
 }
 
-/// A program under care, until it is released.
+/// A process that is restarted when it exits, until it is released.
 pub struct SupervisedProcess {
     current: Arc<Mutex<Option<Process>>>,
     task: JoinHandle<()>,
 }
 
 impl SupervisedProcess {
+    /// Starts the program.
     pub fn start(program: Program) -> SupervisedProcess {
         let current = Arc::new(Mutex::new(None));
         SupervisedProcess { task: tokio::spawn(keep_running(program, current.clone())), current }
     }
 
-    /// No longer started again. Answers the process that runs now: it is the caller's to stop.
+    /// Ends supervision: the process is no longer restarted. Returns the running process, which the caller must stop.
     pub fn release(self) -> Option<Process> {
         self.task.abort();
         *self.current.lock().expect("no holder panics")
@@ -51,7 +57,7 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
     loop {
         let started = Instant::now();
         let reason = match start(&program) {
-            Err(error) => format!("cannot be started: {error}"),
+            Err(error) => format!("cannot start: {error}"),
             Ok(mut child) => {
                 let process = child.id().and_then(|pid| Process::of(pid as i32));
                 *current.lock().expect("no holder panics") = process;
@@ -69,7 +75,7 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
             backoff.reset();
         }
         let delay = Duration::from_millis(backoff.delay_ms());
-        eprintln!("{}: {reason}; again in {delay:?}, see {}", program.path.display(), program.log.display());
+        eprintln!("{}: {reason}; restarting in {delay:?}, see {}", program.path.display(), program.log.display());
         tokio::time::sleep(delay).await;
         backoff.increase();
     }
@@ -85,7 +91,7 @@ fn start(program: &Program) -> io::Result<tokio::process::Child> {
         .spawn()
 }
 
-/// Opens a log to append to.
+/// Opens a log file for appending; only its owner can read it.
 pub fn open_log(path: &std::path::Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
@@ -96,7 +102,7 @@ mod tests {
     use crate::supervisor::process::stop;
 
     #[tokio::test(flavor = "current_thread")]
-    async fn what_ends_is_started_again_and_what_is_released_is_not() {
+    async fn a_process_that_exits_is_restarted_unless_it_was_released() {
         let folder = tempfile::tempdir().expect("a folder");
         let pid_file = folder.path().join("pid");
         let daemon = SupervisedProcess::start(Program {
@@ -105,18 +111,18 @@ mod tests {
             log: folder.path().join("log"),
             pid_file: Some(pid_file.clone()),
         });
-        let other_than = async |old: Option<Process>| loop {
+        let next_process = async |old: Option<Process>| loop {
             match Process::read_alive(&pid_file) {
                 Some(process) if Some(process) != old => return process,
                 _ => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         };
-        let first = other_than(None).await;
+        let first = next_process(None).await;
         stop(&[first], Duration::from_secs(5)).await;
-        let second = other_than(Some(first)).await;
+        let second = next_process(Some(first)).await;
         assert_eq!(daemon.release(), Some(second));
         assert_eq!(stop(&[second], Duration::from_secs(5)).await, []);
-        tokio::time::sleep(Duration::from_millis(BACKOFF.delay_ms() * 3)).await; // three times what a restart takes
+        tokio::time::sleep(Duration::from_millis(BACKOFF.delay_ms() * 3)).await; // three times the delay of a restart
         assert_eq!(Process::read_alive(&pid_file), None);
     }
 }

@@ -1,23 +1,25 @@
-//! One supervisor for a data folder: a kernel lock on a file that names its holder.
+//! The lock of a data folder: at most one supervisor runs per folder.
+//!
+//! A kernel lock on a file that contains the process ID of its holder; the kernel releases it when the holder exits.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use host::lock::Lock;
 use host::process::Process;
 
-/// The supervisor of this folder, if one lives.
+/// The running supervisor of this folder, if there is one.
 pub fn holder(dir: &DataDir) -> Option<Process> {
     Process::read_alive(&dir.supervisor_lock())
 }
 
-/// Takes the lock for this process, until it is dropped. Refused while another process holds it.
+/// Acquires the lock for this process until the returned value is dropped. An error if another process holds it.
 pub fn acquire(dir: &DataDir) -> Result<Lock, CommandError> {
     let path = dir.supervisor_lock();
     let failed = |error: std::io::Error| CommandError::new(format!("cannot lock {}: {error}", path.display()));
     Lock::take(&path, &format!("{}\n", Process::this())).map_err(failed)?.map_err(|_| {
         let who =
             holder(dir).map_or("another process".to_owned(), |holder| format!("process {}", holder.pid));
-        CommandError::new(format!("{} is supervised by {who}", dir.path().display()))
+        CommandError::new(format!("cannot lock {}: {who} already supervises it", dir.path().display()))
     })
 }
 
@@ -26,13 +28,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holder_is_refused_and_told_the_first() {
+    fn a_second_holder_is_rejected_with_the_process_id_of_the_first() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         assert_eq!(holder(&dir), None);
         let held = acquire(&dir).expect("free");
         let failure = acquire(&dir).expect_err("held");
-        let expected = format!("is supervised by process {}", std::process::id());
+        let expected = format!("process {} already supervises it", std::process::id());
         assert!(failure.message.ends_with(&expected), "{failure:?}");
         drop(held);
         acquire(&dir).expect("free again");

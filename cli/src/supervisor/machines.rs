@@ -1,5 +1,7 @@
-//! The machines of a data folder: the provisioner's loop with this host's time and the chosen provider, begun again
-//! whenever it fails.
+//! The machine supervisor: runs the provisioner with this host's clock and the configured provider.
+//!
+//! Called by `supervise`. The provisioner's loop is started again whenever it fails, for example while the controller
+//! restarts.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -13,28 +15,29 @@ use std::convert::Infallible;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
 
-/// After a failure: the controller may be starting.
+/// Pause after an error, because the controller may be starting.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// The machines of one data folder.
+/// Provisions the machines of one data folder.
 pub struct MachineSupervisor {
     dir: DataDir,
     provisioner: Provisioner<AnyProvider, ProvisionerHost>,
-    /// The controller's address as machines reach it; none = as people do.
+    /// The host part of the controller's address for machines; `None` if it is the same as for operators.
     controller: Option<String>,
 }
 
 impl MachineSupervisor {
+    /// A supervisor for the machines of `dir`.
     pub fn new(dir: DataDir, provider: AnyProvider, controller: Option<String>) -> MachineSupervisor {
         MachineSupervisor { dir, provisioner: Provisioner { provider, environment: ProvisionerHost }, controller }
     }
 
-    /// Follows the controller for ever.
+    /// Provisions machines until the future is dropped.
     pub async fn follow(&mut self) {
         let mut last = String::new();
         loop {
             let Err(failure) = self.follow_once().await;
-            // Said once an outage, not once a try.
+            // The error is logged once per outage, not once per attempt.
             if failure.message != last {
                 eprintln!("machines: {}", failure.message);
                 last = failure.message;
@@ -44,7 +47,8 @@ impl MachineSupervisor {
     }
 
     async fn follow_once(&mut self) -> Result<Infallible, CommandError> {
-        let file = read_client_file(&self.dir)?.ok_or_else(|| CommandError::new("no controller yet"))?;
+        let missing = || CommandError::new("the client file does not exist yet");
+        let file = read_client_file(&self.dir)?.ok_or_else(missing)?;
         let client = client(&file)?;
         let port = file.controller.rsplit(':').next().unwrap_or_default();
         let controller = self.controller.as_ref().map(|host| format!("{host}:{port}"));
@@ -52,13 +56,13 @@ impl MachineSupervisor {
         self.provisioner.follow(&client, &file).await
     }
 
-    /// Lets go of all machines: none is started again. Answers the children that run, which the caller stops.
+    /// Ends supervision: no machine is started again. Returns the running child processes, which the caller must stop.
     pub fn release(self) -> Vec<Process> {
         self.provisioner.provider.release()
     }
 }
 
-/// This host's.
+/// The clock, the randomness and the log of this host.
 struct ProvisionerHost;
 
 impl ProvisionerEnvironment for ProvisionerHost {

@@ -1,9 +1,12 @@
-//! What runs behind `pintle up`: one detached process for a data folder that starts the controller and a machine
-//! agent for each machine, and starts again what dies. It is the `local` provider: a machine is a folder and a
-//! process (design 16). It decides nothing about units: those are the machine agents'.
+//! The supervisor: the detached process that `pintle up` starts, one per data folder.
 //!
-//! Reading order: `lock` (one for a folder), `daemon` (a child that is kept running), `machines` with `provisioner`
-//! (which machines there should be), `agent_file` (how an agent knows its controller), `stop` (what `down` stops), `process`.
+//! It starts the controller, restarts it if it exits, and provisions machines through a provider (design 16): `local`
+//! (a machine is a folder and a process) or `nspawn` (a machine is a container). It never manages units; the machine
+//! agents do.
+//!
+//! Reading order: `lock` (one supervisor per folder), `daemon` (a process that is restarted), `machines` and
+//! `provisioner` (which machines must exist), `provider` (how they are created), `agent_file` (how an agent connects to
+//! its controller), `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
 pub mod daemon;

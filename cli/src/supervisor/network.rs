@@ -1,5 +1,7 @@
-//! The network of the machines that have one of their own: a bridge of this data folder, whose first address is this
-//! host's, and translation of addresses for what lies beyond. `network.yaml` remembers it.
+//! The network of nspawn machines: a bridge per data folder, and network address translation to other networks.
+//!
+//! The first address of the network belongs to this host. The network is chosen once and stored in `network.yaml`, so
+//! that the addresses of machines never change. Created by the nspawn provider, deleted by `down`.
 
 use crate::command_error::CommandError;
 use crate::supervisor::tools;
@@ -10,22 +12,23 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 const FILE: &str = "network.yaml";
-/// 4094 addresses: this host's and 4093 machines'.
+/// A /20 network has 2^12 - 2 = 4094 addresses: one for this host and 4093 for machines.
 const PREFIX: u32 = 20;
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-/// Networks tried before it is given up to find a free one.
+/// Number of random networks that are tried before giving up.
 const TRIES: u32 = 50;
 
+/// A network, as stored in `network.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// The bridge, at most 15 characters; the table of the packet filter has the same name.
+    /// The name of the bridge, at most 15 characters. The nftables table has the same name.
     pub bridge: String,
-    /// This host's.
+    /// The address of this host.
     pub gateway: Ipv4Addr,
 }
 
 impl Network {
-    /// What the folder remembers, or a network that is free on this host.
+    /// Reads the stored network of the folder, or chooses and stores one that is free on this host.
     pub fn open(folder: &Path) -> Result<Network, CommandError> {
         let place = folder.join(FILE);
         if let Ok(text) = std::fs::read_to_string(&place) {
@@ -44,7 +47,7 @@ impl Network {
             .map_err(|error| CommandError::new(format!("cannot write {}: {error}", place.display())))
     }
 
-    /// A random /20 of 10.0.0.0/8, of whose /16 this host knows nothing.
+    /// A random /20 network of 10.0.0.0/8 for whose /16 this host has no route.
     fn choose() -> Result<Network, CommandError> {
         let known = tools::run("ip", &["-4", "route", "show", "table", "all"])?;
         for _ in 0..TRIES {
@@ -56,23 +59,23 @@ impl Network {
                 return Ok(Network { bridge, gateway });
             }
         }
-        Err(CommandError::new("no part of 10.0.0.0/8 is free on this host for the machines' network"))
+        Err(CommandError::new("cannot choose a network for machines: no part of 10.0.0.0/8 is free on this host"))
     }
 
-    /// As an interface is given it: `10.1.16.2/20`.
+    /// The address with the prefix length, for an interface: `10.1.16.2/20`.
     pub fn with_prefix(&self, address: Ipv4Addr) -> String {
         format!("{address}/{PREFIX}")
     }
 
-    /// The lowest address that is not taken.
+    /// The lowest address that is not in `taken`. An error if all are taken.
     pub fn lowest_free_address(&self, taken: &BTreeSet<Ipv4Addr>) -> Result<Ipv4Addr, CommandError> {
         let first = u32::from(self.gateway);
         let last = first | (u32::MAX >> PREFIX);
         let free = (first + 1..last).map(Ipv4Addr::from).find(|address| !taken.contains(address));
-        free.ok_or_else(|| CommandError::new(format!("all addresses of {} are taken", self.bridge)))
+        free.ok_or_else(|| CommandError::new(format!("cannot choose an address: all addresses of {} are taken", self.bridge)))
     }
 
-    /// Makes it so; what is there already stays.
+    /// Creates the bridge, the translation rules and forwarding. Parts that exist already are kept.
     pub fn create(&self) -> Result<(), CommandError> {
         if !self.is_there() {
             tools::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
@@ -82,7 +85,7 @@ impl Network {
         tools::run("ip", &["link", "set", &self.bridge, "up"])?;
         let network = Ipv4Addr::from(u32::from(self.gateway) & !(u32::MAX >> PREFIX));
         let network = self.with_prefix(network);
-        // deleted and made again in one transaction, so that a second time changes nothing
+        // The table is deleted and created again in one transaction, so that repeating it changes nothing.
         let table = self.bridge.replace('-', "_");
         let rules = format!(
             "table ip {table} {{}}\ndelete table ip {table}\ntable ip {table} {{\n  chain out {{\n    \
@@ -91,7 +94,7 @@ impl Network {
         );
         tools::run_with_input("nft", &["-f", "-"], &rules)?;
         let broken = |error: std::io::Error| CommandError::new(format!("cannot write {FORWARDING}: {error}"));
-        // never switched back: in the meantime others of this host may have come to need it
+        // Forwarding is never disabled again, because other programs of this host may depend on it by then.
         if std::fs::read_to_string(FORWARDING).map_err(broken)?.trim() == "0" {
             std::fs::write(FORWARDING, "1").map_err(broken)?;
         }
@@ -102,7 +105,7 @@ impl Network {
         Path::new("/sys/class/net").join(&self.bridge).exists()
     }
 
-    /// Takes it away, if it is there.
+    /// Deletes the network, if it exists.
     pub fn delete(folder: &Path) -> Result<(), CommandError> {
         if !folder.join(FILE).exists() {
             return Ok(());
@@ -123,13 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_get_the_lowest_free_address_of_their_network_and_never_the_hosts() {
+    fn a_machine_gets_the_lowest_free_address_and_never_that_of_the_host() {
         let gateway = Ipv4Addr::new(10, 9, 16, 1);
         let network = Network { bridge: "pintle-x".to_owned(), gateway };
         let taken: BTreeSet<Ipv4Addr> = [2, 4].map(|last| Ipv4Addr::new(10, 9, 16, last)).into();
         assert_eq!(network.lowest_free_address(&BTreeSet::new()), Ok(Ipv4Addr::new(10, 9, 16, 2)));
         assert_eq!(network.lowest_free_address(&taken), Ok(Ipv4Addr::new(10, 9, 16, 3)));
         let all = (u32::from(gateway)..=u32::from(Ipv4Addr::new(10, 9, 31, 254))).map(Ipv4Addr::from);
-        assert!(network.lowest_free_address(&all.collect()).is_err(), "10.9.31.255 is everybody's");
+        assert!(network.lowest_free_address(&all.collect()).is_err(), "10.9.31.255 is the broadcast address");
     }
 }

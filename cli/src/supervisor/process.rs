@@ -9,13 +9,13 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How often it is looked whether a process has gone.
+/// Interval between two checks whether a process has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// How long the kernel may take to end a process that was killed; longer means it hangs in a system call.
+/// Longest time until a killed process exits; a process that takes longer hangs in a system call.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The living processes that see this folder of the host as their root, or a root that is laid over it: what is left
-/// in a container when the process that made it was killed.
+/// The running processes whose root is below this folder, directly or as the upper layer of an overlay. These are the
+/// processes that remain in a container after systemd-nspawn was killed.
 pub fn living_in(folder: &Path) -> Vec<Process> {
     let (root, upper) =
         (format!("{}/root", folder.display()), format!("upperdir={}/upper,", folder.display()));
@@ -33,8 +33,8 @@ pub fn children(parent: Process) -> Vec<Process> {
     living.filter(|(_, stat)| stat.parent == parent.pid).map(|(process, _)| process).collect()
 }
 
-/// A hook shim with all that runs for its hook: what descends from it, and the process group of its child. What the
-/// hook moved into a session of its own is the charm's and not among them (design 12).
+/// A hook shim and all processes of its hook: its descendants and the process group of its child. A process that moved
+/// to a session of its own belongs to the charm and is not included (design 12).
 pub fn hook_processes(shim: Process) -> Vec<Process> {
     hook_members(shim, &Process::all()).into_iter().collect()
 }
@@ -66,7 +66,7 @@ fn hook_members(shim: Process, living: &BTreeMap<Process, Stat>) -> BTreeSet<Pro
     }
 }
 
-/// Asks processes to end, and ends those that have not after `grace`. Answers the ones that are still there.
+/// Sends SIGTERM, and SIGKILL to the processes that have not exited after `grace`. Returns those that still run.
 pub async fn stop(processes: &[Process], grace: Duration) -> Vec<Process> {
     signal(processes, Signal::SIGTERM);
     let left = wait_for_exit(processes, grace).await;
@@ -74,14 +74,15 @@ pub async fn stop(processes: &[Process], grace: Duration) -> Vec<Process> {
     wait_for_exit(&left, KILL_TIMEOUT).await
 }
 
-/// What cannot be signalled is still there after its grace, and is reported then.
+/// Signals processes. Errors are ignored: a process that cannot be signalled still runs after its grace period and is
+/// reported then.
 fn signal(processes: &[Process], signal: Signal) {
     for process in processes {
         let _ = process.signal(signal);
     }
 }
 
-/// Waits for processes to go; answers those that have not.
+/// Waits until processes have exited, at most `bound`. Returns those that still run.
 async fn wait_for_exit(processes: &[Process], bound: Duration) -> Vec<Process> {
     let end = Instant::now() + bound;
     loop {
@@ -119,19 +120,19 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn who_does_not_hear_the_first_signal_hears_the_second() {
-        let mut deaf = Command::new("sh")
-            .args(["-c", "trap '' TERM; echo deaf; read line"])
+    async fn a_process_that_ignores_sigterm_is_killed() {
+        let mut child = Command::new("sh")
+            .args(["-c", "trap '' TERM; echo trap; read line"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .expect("a shell");
-        let mut said = [0; 5];
-        std::io::Read::read_exact(deaf.stdout.as_mut().expect("piped"), &mut said).expect("it traps now");
-        let process = Process::of(deaf.id() as i32).expect("alive");
+        let mut printed = [0; 5];
+        std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut printed).expect("it traps now");
+        let process = Process::of(child.id() as i32).expect("alive");
         assert_eq!(stop(&[process], Duration::from_millis(100)).await, []);
         assert!(!process.is_alive());
-        let status = deaf.wait().expect("its parent");
+        let status = child.wait().expect("its parent");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     }
 }

@@ -1,6 +1,9 @@
-//! The provisioner's loop: what the controller wants and what the provider has are asked, planned
-//! (`state::machine::provision`) and done. A step that fails is said to the controller, which says when it is tried
-//! again; a round that is cut off by a crash is simply the next one's work. The simulator runs this loop too.
+//! The provisioner's loop: compares the machines of the controller with the instances of the provider, plans
+//! (`state::machine::provision`) and executes the steps of the plan.
+//!
+//! A failed step is reported to the controller, which schedules its retry. The loop keeps no state that it needs after a
+//! crash: an interrupted round is completed by the next one. `MachineSupervisor` runs this loop, and the simulator runs
+//! it too.
 
 use crate::command_error::CommandError;
 use crate::supervisor::provider::{Provider, InstanceSpec};
@@ -16,31 +19,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// The store moves with every hook that commits; machines come and go seldom. Ten looks a second are enough.
+/// Shortest interval between two rounds. Every hook commit changes the store, but machines change rarely: ten rounds per
+/// second are enough.
 const ROUND_INTERVAL: Duration = Duration::from_millis(100);
-/// While there is no model: a new one waits so long for its first machine, and nine questions in ten are not asked.
+/// Interval while there is no model. The first machine of a new model waits at most this long, and the controller
+/// receives a tenth of the requests.
 const NO_MODEL_PAUSE: Duration = Duration::from_secs(1);
-/// Instances that no machine wants are looked at again at least so often.
+/// Longest interval between two rounds, in which instances without a machine are listed again.
 const LIST_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// Time, chance and words.
+/// The environment of the provisioner: clock, randomness and log.
 pub trait ProvisionerEnvironment {
     /// The wall clock in milliseconds.
     fn wall_ms(&self) -> i64;
+    /// Waits for `pause`.
     fn sleep(&self, pause: Duration) -> impl Future<Output = ()>;
+    /// A random UUID, for the nonce of an instance.
     fn random_uuid(&self) -> Uuid;
-    /// A line for the log.
+    /// Writes a line to the log.
     fn log(&self, line: &str);
 }
 
-/// The loop over one provider. It remembers nothing that it needs after a crash.
+/// The provisioner of one provider.
 pub struct Provisioner<P, O> {
+    /// The provider of instances.
     pub provider: P,
+    /// Clock, randomness and log.
     pub environment: O,
 }
 
 impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
-    /// Follows the controller until that fails. `file`: how machines find and trust it.
+    /// Runs rounds until a request to the controller fails. `file`: address and certificate of the controller, for
+    /// machines.
     pub async fn follow(
         &mut self,
         client: &impl ProvisionerPort,
@@ -54,7 +64,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
                 continue;
             };
             let in_model = client.in_model(&model);
-            // The position is read before the machines: what happens in between is the next round's.
+            // The position is read before the machines, so a change in between causes another round.
             tokio::select! {
                 biased;
                 position = in_model.handle(WaitForChange { after }) => after = Some(position?),
@@ -70,7 +80,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         }
     }
 
-    /// The machines of the model that `client` is bound to; answers when to look again at the latest.
+    /// Runs one round for the model that `client` is bound to. Returns the longest time until the next round.
     async fn round(
         &mut self,
         client: &impl ProvisionerPort,
@@ -78,7 +88,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         model: &ModelInfo,
     ) -> Result<Duration, CommandError> {
         let machines = match client.handle(ListMachines).await {
-            // the model was destroyed since it was listed: it had no machine
+            // The model was destroyed after it was listed, so it has no machines.
             Err(error) if error.code == ErrorCode::NotFound => return Ok(LIST_INTERVAL_MAX),
             machines => machines?,
         };
@@ -91,7 +101,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         for (id, nonce) in self.provider.list(model.uuid)? {
             let nonce = match nonce {
                 Ok(nonce) => nonce,
-                // nothing is done with what may be there; the other machines go on
+                // An instance that cannot be read may exist, so nothing is done with it. Other machines are not affected.
                 Err(failure) => {
                     wanted.remove(&id);
                     let due = machines.get(&id).map(|one| one.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
@@ -115,7 +125,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         let mut until_next_list = LIST_INTERVAL_MAX;
         let mut failed = BTreeSet::new();
         for step in plan(&wanted, &found, harvest, now_ms) {
-            // an instance that could not be taken away keeps its record
+            // The record of an instance that could not be terminated must be kept.
             if failed.contains(&step.machine()) {
                 continue;
             }
@@ -135,7 +145,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         Ok(due.map_or(until_next_list, |due| until_next_list.min(due)))
     }
 
-    /// What could not be done of a machine is its trouble.
+    /// Logs a failed step and reports it to the controller as the provisioning error of the machine.
     async fn report_failure(
         &self,
         client: &impl ProvisionerPort,
@@ -145,14 +155,14 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         self.environment.log(&format!("machine {id}: {message}"));
         let what = ProvisioningReport::Failed { message };
         match client.handle(ReportInstance { machine: id, what }).await {
-            // what is harvested has no record: it is tried again in the next round
+            // A harvested instance has no machine to report for: it is tried again in the next round.
             Err(error) if error.code == ErrorCode::NotFound => Ok(()),
-            said => Ok(said.map(drop)?),
+            result => Ok(result.map(drop)?),
         }
     }
 
-    /// Does one step; answers after what time to look again, if that is known. `found` is the nonce of the instance
-    /// that is there.
+    /// Executes one step. `found` is the nonce of the existing instance. Returns the time after which the next round is
+    /// necessary, if that is known.
     async fn execute(
         &mut self,
         client: &impl ProvisionerPort,
@@ -164,8 +174,9 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         let report = |what| client.handle(ReportInstance { machine: id, what });
         let set_token = |token: &str| client.handle(SetMachineToken { machine: id, token: token.to_owned() });
         match step {
-            // one that runs and is not recorded, or at another address, or with a trouble that is over: the controller
-            // was restored from an older copy
+            // The machine runs and is recorded: nothing to do. A machine that runs but is not recorded, is recorded at
+            // another address or with a provisioning error that is over, is reported again: the controller was restored
+            // from a backup.
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_)
                 if self.provider.running_address(id).is_some_and(|at| is_recorded(&machines[&id], &at)) => {}
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_) => {
@@ -180,18 +191,19 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
                     }
                 };
                 let spec = InstanceSpec { machine, model, nonce, client: file };
-                // a folder made anew is none of whatever ran in the one that was lost
+                // This must be read before `create`: a process of a lost folder does not run in the newly created one.
                 let runs = self.provider.running_address(id).is_some();
                 let made = self.provider.create(&spec)?;
                 set_token(&made.token).await?;
                 let (instance_id, address) = (made.instance_id, made.address.clone());
                 let started = ProvisioningReport::Started { instance_id, address };
-                // Its agents are told its address before they run: it has another one when it was lost and made again.
-                // What ends a trouble is that it runs.
+                // The address is reported before the agents run, because a machine that is created again has another
+                // address. A provisioning error is cleared only once the machine runs.
                 if !is_recorded(machine, &made.address) && machine.retry_ms.is_none() {
                     report(started.clone()).await?;
-                    // 1. The token is set. 2. The store is restored from before that. 3. The start is recorded in it:
-                    // nothing more would be done, and the machine never let in (cargo sim 54009244, 54024423).
+                    // 1. The token is registered. 2. The store is restored from a backup made before that. 3. The start
+                    // is recorded in the restored store. Without registering the token again, nothing more would be
+                    // done, and the agent would never be authenticated (cargo sim 54009244, 54024423).
                     set_token(&made.token).await?;
                 }
                 let again = if runs { None } else { self.provider.start(&spec).await? };
@@ -206,11 +218,11 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
             }
             ProvisionStep::Terminate(_) => {
                 self.provider.terminate(id).await?;
-                self.environment.log(&format!("machine {id}: taken away"));
+                self.environment.log(&format!("machine {id}: instance terminated"));
             }
             ProvisionStep::HandOver(_) => {
                 self.provider.hand_over(id).await?;
-                self.environment.log(&format!("machine {id}: its instance is its user's"));
+                self.environment.log(&format!("machine {id}: instance handed over to the operator"));
             }
             ProvisionStep::SetDead(_) => drop(report(ProvisioningReport::Absent).await?),
             ProvisionStep::Remove(_) => client.handle(RemoveDeadMachine { machine: id }).await?,
@@ -219,7 +231,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
     }
 }
 
-/// Its instance is, with its address, and no trouble with it.
+/// Whether the controller has recorded the instance with this address, and no provisioning error.
 fn is_recorded(machine: &MachineInfo, address: &str) -> bool {
     machine.instance_id.is_some() && machine.retry_ms.is_none() && machine.address == address
 }
@@ -249,12 +261,13 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
-    /// A controller with one machine that lists one round and is then gone; notes what it is told.
+    /// A controller with one machine that becomes unreachable after one round. It stores the reports it receives.
     #[derive(Clone)]
     struct OneMachineController {
         machine: MachineInfo,
         told: Arc<Mutex<Vec<ProvisioningReport>>>,
-        /// It has the machine's token. Restored just before a start is recorded, it has not.
+        /// Whether the machine's token is registered. It is lost when the store is restored just before a start is
+        /// recorded.
         knows_token: Arc<AtomicBool>,
     }
 
@@ -301,7 +314,7 @@ mod tests {
         };
     }
 
-    /// Its instance is there, and runs, or cannot be read, or was lost and is made again.
+    /// A provider with one instance, which runs, cannot be read, or was lost and is created again.
     struct Running {
         readable: bool,
         lost: bool,
@@ -388,15 +401,15 @@ mod tests {
         let client = OneMachineController { machine, told: Arc::default(), knows_token };
         let mut provisioner = Provisioner { provider, environment: FrozenEnvironment };
         let Err(_) = provisioner.follow(&client, &file).await;
-        assert!(client.knows_token.load(Ordering::Relaxed), "a machine whose start is recorded is let in");
+        assert!(client.knows_token.load(Ordering::Relaxed), "the token of a machine whose start is recorded is registered");
         client.told.lock().expect("no holder panics").clone()
     }
 
-    /// 1. A machine could not be started, and says why. It is tried again, and runs; that is said.
-    /// 2. The controller is restored from a copy made in between: it shows the trouble again.
-    /// 3. The machine runs, so there is nothing to do about it but to say so (simulator, seed 5179 of its day).
+    /// 1. A machine cannot be started, and the error is reported. A retry succeeds, and the start is reported.
+    /// 2. The controller is restored from a backup made in between: it shows the provisioning error again.
+    /// 3. The machine runs, so the start only has to be reported again (found by the simulator).
     #[tokio::test(flavor = "current_thread")]
-    async fn a_machine_that_runs_has_no_trouble_whatever_a_restored_controller_shows() {
+    async fn a_running_machine_is_reported_again_after_a_restore_of_the_controller() {
         let started = vec![ProvisioningReport::Started {
             instance_id: "running-0".to_owned(),
             address: "127.0.0.1".to_owned(),
@@ -406,8 +419,8 @@ mod tests {
         assert_eq!(told(Some("running-0"), None).await, []);
     }
 
-    /// 1. An instance is lost, and made again at another address. 2. Or: the controller is restored from a copy that has
-    ///    the address of the one before.
+    /// Either an instance is lost and created again at another address, or the controller is restored from a backup with
+    /// the address of the previous instance.
     #[tokio::test]
     async fn a_machine_is_recorded_at_the_address_that_its_instance_has() {
         for lost in [true, false] {
@@ -423,7 +436,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_instance_that_cannot_be_read_is_its_machines_trouble_and_nothing_is_done_with_it() {
+    async fn an_instance_that_cannot_be_read_is_a_provisioning_error_and_left_alone() {
         let unread = || Running { readable: false, lost: false };
         let told = told_of(unread(), "127.0.0.1", Some("running-0"), None).await;
         assert!(
@@ -433,7 +446,7 @@ mod tests {
         assert_eq!(
             told_of(unread(), "127.0.0.1", Some("running-0"), Some(1_000_001)).await.len(),
             0,
-            "said again when due"
+            "the error is reported again only when the retry is due"
         );
     }
 }

@@ -1,4 +1,6 @@
-//! `up.yaml`: what `pintle up` was told once, and goes on with.
+//! `up.yaml`: the settings of `pintle up`, which are stored for the next start.
+//!
+//! Written by `up`, read by `up`, `supervise` and `add-machine`.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -8,16 +10,19 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+/// The content of `up.yaml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpSettings {
+    /// The provider of machines.
     pub provider: ProviderKind,
-    /// The base system of nspawn's machines, if it is not in the data folder.
+    /// The base system of nspawn machines, if it is not in the data folder.
     pub base: Option<PathBuf>,
-    /// Where else the controller listens, for machines that people bring.
+    /// The additional address on which the controller listens for manually provisioned machines.
     pub listen: Option<IpAddr>,
 }
 
 impl UpSettings {
+    /// Reads the settings of a data folder; the defaults if none are stored.
     pub fn read(dir: &DataDir) -> Result<UpSettings, CommandError> {
         let place = dir.settings();
         match ignore_not_found(std::fs::read_to_string(&place)) {
@@ -28,6 +33,7 @@ impl UpSettings {
         }
     }
 
+    /// Stores the settings.
     pub fn write(&self, dir: &DataDir) -> Result<(), CommandError> {
         let (place, text) = (dir.settings(), serde_yaml::to_string(self).expect("plain data"));
         write_atomic(&place, text.as_bytes())

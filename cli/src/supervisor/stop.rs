@@ -1,5 +1,7 @@
-//! Ends everything of a data folder, in an order in which nobody starts again what was ended: who starts others goes
-//! before them. Processes are found by the pid files they or their starters wrote, never by name.
+//! Stops all processes of a data folder, parents before their children, so that no stopped process is started again.
+//!
+//! Processes are found by the pid files that they or their parents wrote, never by name. Used by `down`, `supervise` and
+//! the `local` provider.
 
 use crate::data_dir::DataDir;
 use crate::supervisor::process::{self, children};
@@ -8,19 +10,22 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// For an agent to end: it saves at every step, so there is nothing to wait for but the step itself.
+/// Grace period of an agent. It stores its state after every step, so it only completes the current step.
 pub const AGENT_GRACE: Duration = Duration::from_secs(5);
-/// A hook may end by itself, but what it did is lost either way.
+/// Grace period of a hook. It may exit by itself, but its changes are discarded in either case.
 const HOOK_GRACE: Duration = Duration::from_secs(2);
-/// The controller answers what it has begun.
+/// Grace period of the controller, which completes the requests that it has started.
 const CONTROLLER_GRACE: Duration = Duration::from_secs(5);
-/// Each of the four stages below takes at most its grace and 5 s for the kernel: 5 + 5 + 2 + 5 + 4 * 5 = 37 s.
+/// Grace period of the supervisor, which runs the four stages below. Each takes at most its grace period and 5 s for the
+/// kernel: 5 + 5 + 2 + 5 + 4 * 5 = 37 s.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(40);
 
-/// What was found and ended, and what did not end.
+/// The result of stopping processes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct StopResult {
+    /// Number of processes that were stopped.
     pub ended: usize,
+    /// Processes that still run.
     pub left: Vec<Process>,
 }
 
@@ -33,10 +38,10 @@ impl StopResult {
     }
 }
 
-/// Ends the supervisor and all that it started. Also after the supervisor was killed.
+/// Stops the supervisor and all processes that it started, also if the supervisor was killed before.
 pub async fn stop_all(dir: &DataDir) -> StopResult {
     let supervisor = Process::read_alive(&dir.supervisor_lock());
-    // Looked at before it goes, for what it started and had not written down.
+    // The children are listed before the supervisor stops: some may not have written their pid files yet.
     let started: Vec<Process> = supervisor.map(children).unwrap_or_default();
     let mut stopped = StopResult::default();
     stopped.stop(supervisor.into_iter().collect(), SUPERVISOR_GRACE).await;
@@ -44,8 +49,8 @@ pub async fn stop_all(dir: &DataDir) -> StopResult {
     StopResult { ended: stopped.ended + stop_children.ended, left: [stopped.left, stop_children.left].concat() }
 }
 
-/// Ends machine agents, unit agents, hooks and the controller; `started` are children of the supervisor, which
-/// starts nothing any more.
+/// Stops machine agents, unit agents, hooks and the controller. `started`: children of the supervisor, which must no
+/// longer start processes.
 pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let controller = Process::read_alive(&dir.controller_pid());
@@ -58,7 +63,7 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
     stopped
 }
 
-/// Ends all of one machine; `agent` is what is known of its agent besides the pid file.
+/// Stops all processes of one machine. `agent`: its agent, if it is known from elsewhere than the pid file.
 pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let named = Process::read_alive(&folder.join("machine.pid"));
@@ -67,7 +72,7 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     stopped
 }
 
-/// Ends the controller and the machine agents that an earlier supervisor left when it was killed. Unit agents go on.
+/// Stops the controller and the machine agents that a killed supervisor left running. Unit agents keep running.
 pub async fn stop_orphans(dir: &DataDir) -> StopResult {
     let mut stopped = StopResult::default();
     let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join("machine.pid"));
@@ -76,7 +81,7 @@ pub async fn stop_orphans(dir: &DataDir) -> StopResult {
     stopped
 }
 
-/// Unit agents first, then what their hooks run.
+/// Stops unit agents, then the processes of their hooks.
 async fn stop_units(machines: &[PathBuf], stopped: &mut StopResult) {
     let units: Vec<PathBuf> = machines.iter().flat_map(|machine| folders(&machine.join("agents"))).collect();
     let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join("agent.pid")));
@@ -86,7 +91,7 @@ async fn stop_units(machines: &[PathBuf], stopped: &mut StopResult) {
     stopped.stop(shims.flat_map(process::hook_processes).collect(), HOOK_GRACE).await;
 }
 
-/// The folders in a folder; none where there is no folder.
+/// The subfolders of a folder; empty if it does not exist.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -102,7 +107,7 @@ mod tests {
     use std::os::unix::process::CommandExt;
     use std::process::{Child, Command};
 
-    /// A process that a pid file names.
+    /// Starts a process and writes its pid file.
     fn named(file: &Path, script: &str) -> Child {
         let child = Command::new("sh").args(["-c", script]).process_group(0).spawn().expect("a shell");
         let process = Process::of(child.id() as i32).expect("alive");
@@ -112,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn all_that_pid_files_name_is_ended_and_nothing_else() {
+    async fn only_processes_with_pid_files_are_stopped() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         let machine = dir.machines().join("m");
@@ -125,7 +130,7 @@ mod tests {
             named(&unit.join("hooks/000001/shim.pid"), sleeps),
         ];
         let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
-        // A pid file that is older than the process which has the pid now.
+        // A stale pid file: the process ID belongs to a newer process now.
         let process = Process::of(other.id() as i32).expect("alive");
         let stale = Process { start: process.start - 1, ..process };
         fs::create_dir_all(unit.join("hooks/000002")).expect("made");
@@ -141,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn orphans_are_ended_but_units_go_on() {
+    async fn orphaned_machine_agents_are_stopped_and_unit_agents_keep_running() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         let machine = dir.machines().join("m");

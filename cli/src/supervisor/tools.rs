@@ -1,15 +1,17 @@
-//! Programs of the host that a provider needs: found or named, run, and quoted when they fail.
+//! Runs programs of the host that a provider requires, and reports missing ones with their packages.
+//!
+//! The error of a failed program contains its command line, its exit status and the last line of its stderr.
 
 use crate::command_error::CommandError;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// Runs a program to its end; answers what it printed.
+/// Runs a program until it exits, and returns its stdout.
 pub fn run(program: &str, args: &[&str]) -> Result<String, CommandError> {
     run_with_input(program, args, "")
 }
 
-/// The same, with something to read.
+/// Like [`run`], with `input` on stdin.
 pub fn run_with_input(program: &str, args: &[&str], input: &str) -> Result<String, CommandError> {
     let line = || format!("{program} {}", args.join(" "));
     let broken = |error: std::io::Error| CommandError::new(format!("cannot run {}: {error}", line()));
@@ -17,19 +19,19 @@ pub fn run_with_input(program: &str, args: &[&str], input: &str) -> Result<Strin
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(broken)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // one that does not read to the end says in its own words why
+        // A program that does not read all input reports the reason itself, so the write error is ignored.
         stdin.write_all(input.as_bytes()).ok();
     }
     let output = child.wait_with_output().map_err(broken)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.trim().lines().last().unwrap_or_default();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last = stderr.trim().lines().last().unwrap_or_default();
     Err(CommandError::new(format!("{}: {}: {last}", line(), output.status)))
 }
 
-/// Refuses when one of these is missing, with the package it is in.
+/// Checks that programs are installed. `needed`: (program, Debian package); the error lists the missing ones.
 pub fn require(needed: &[(&str, &str)]) -> Result<(), CommandError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());

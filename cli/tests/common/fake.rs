@@ -15,21 +15,21 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Default)]
 pub struct FakeController {
-    /// Calls in order, as `verb arguments`.
+    /// Requests in order, as `verb arguments`.
     pub requests: Mutex<Vec<String>>,
-    /// Units that `run` knows.
+    /// Units on which `run` succeeds.
     pub units: Vec<String>,
-    /// What an action ends as; none = it never ends.
+    /// The completed action; `None`: actions never complete.
     pub task: Option<ActionInfo>,
-    /// The controller holds the archive already.
+    /// Whether the controller already has the archive.
     pub has_archive: bool,
     /// Pages of the log, in order.
     pub pages: Mutex<Vec<LogPage>>,
-    /// Statuses, in order; the last one stays. None = the sample.
+    /// Statuses, in order; the last one is repeated. If empty, the sample is returned.
     pub statuses: Mutex<Vec<Status>>,
-    /// After so many looks at its status the model is gone; 0 = it stays.
+    /// Number of status requests after which the model is removed; 0: it is never removed.
     pub looks: Mutex<usize>,
-    /// What is not found, by unit, entity or task: what `remove_unit`, `why` and `action` say.
+    /// Units, entities and tasks that are not found, with the error text.
     pub refuses: BTreeMap<String, String>,
 }
 
@@ -48,7 +48,7 @@ impl FakeController {
     }
 }
 
-/// The fake, in one model.
+/// A client of the fake controller, bound to one model.
 #[derive(Clone)]
 pub struct FakeClient {
     fake: Arc<FakeController>,
@@ -81,7 +81,7 @@ impl<R: Request> Handle<R> for FakeClient {
             list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
         let body = request.into_bytes();
         if entry.name == "WaitForChange" && parsed::<WaitForChange>(&body).after.is_some() {
-            // the first call answers at once; then nothing changes any more
+            // The first request is answered at once; after that nothing changes.
             return std::future::pending().await;
         }
         let answer = self.answer(entry.name, body)?;

@@ -1,4 +1,4 @@
-//! One model of the spec (spec/clients.md 3.3), as the controller would tell it.
+//! Sample answers of a controller: the model, unit and task of spec/clients.md 2.4, 3.3 and 3.5.
 #![allow(dead_code)] // each test file uses what it needs
 
 pub mod fake;

@@ -1,5 +1,7 @@
-//! Machines as folders and processes of this host: each has an agent, and an address of its own on the loopback
-//! device (design 16).
+//! The `local` provider: a machine is a folder and an agent process on this host (design 16).
+//!
+//! Each machine has an address of its own on the loopback device. Machines share the file system and the packages of the
+//! host, so this provider suits development and tests.
 
 use super::{
     Instance, InstanceList, CreatedInstance, InstanceSpec, address, hand_over, instance_for_list, machine_folders, make_folder,
@@ -17,14 +19,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+/// The `local` provider of a data folder.
 pub struct Local {
     dir: DataDir,
-    /// The program `pintle-agent`.
+    /// The executable `pintle-agent`.
     agent: PathBuf,
+    /// The agents that this supervisor started, by machine.
     running: BTreeMap<Uuid, SupervisedProcess>,
 }
 
 impl Local {
+    /// A provider without running machines. `agent`: the executable `pintle-agent`.
     pub fn new(dir: DataDir, agent: PathBuf) -> Local {
         Local { dir, agent, running: BTreeMap::new() }
     }
@@ -41,7 +46,8 @@ impl Local {
         Ok(found)
     }
 
-    /// Its agent is cared for. Without its folder it runs for nobody: the machine is made again.
+    /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as running,
+    /// so the machine is created again.
     pub(super) fn running_address(&self, machine: Uuid) -> Option<String> {
         self.running.get(&machine).and_then(|_| address(&self.folder(machine)))
     }
@@ -66,11 +72,11 @@ impl Local {
 
     pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let folder = self.folder(machine);
-        // of an instance that was lost: it would go on in a folder that nobody finds
+        // The agent of a lost instance would keep running in a folder that is no longer listed.
         if let Some(agent) = self.running.remove(&machine).and_then(SupervisedProcess::release)
             && let Some(left) = process::stop(&[agent], stop::AGENT_GRACE).await.first()
         {
-            return Err(CommandError::new(format!("process {} does not end", left.pid)));
+            return Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid)));
         }
         let program = Program {
             path: self.agent.clone(),
@@ -87,18 +93,18 @@ impl Local {
         let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
         let stopped = stop::stop_machine(&folder, agent).await;
         if let Some(left) = stopped.left.first() {
-            return Err(CommandError::new(format!("process {} does not end", left.pid)));
+            return Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid)));
         }
         remove_folder(&folder)
             .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
-    /// Its agent has taken itself away; what is left of its process ends.
+    /// Hands the machine over. The agent has uninstalled itself; what remains of its process is stopped.
     pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
         let stopped = stop::stop_machine(&self.folder(machine), agent).await;
         match stopped.left.first() {
-            Some(left) => Err(CommandError::new(format!("process {} does not end", left.pid))),
+            Some(left) => Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid))),
             None => hand_over(&self.dir, machine),
         }
     }
@@ -122,7 +128,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    /// The newest process that wrote its number there, other than `known`.
+    /// The newest process whose ID is in the file, other than `known`.
     async fn newest(file: &Path, known: Option<Process>) -> Process {
         loop {
             let text = fs::read_to_string(file).unwrap_or_default();
@@ -134,9 +140,9 @@ mod tests {
         }
     }
 
-    /// 1. A machine runs. 2. Somebody deletes its folder. 3. The provisioner looks again.
+    /// 1. A machine runs. 2. Its folder is deleted. 3. The provisioner lists the machines again.
     #[tokio::test(flavor = "current_thread")]
-    async fn a_machine_whose_folder_is_lost_does_not_run_and_is_made_again_in_place_of_its_old_agent() {
+    async fn a_machine_whose_folder_was_deleted_is_created_again_and_its_old_agent_stopped() {
         let place = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(&place.path().join("data"))).expect("a path");
         let (program, pids) = (place.path().join("agent"), place.path().join("pids"));
@@ -175,7 +181,7 @@ mod tests {
         local.start(Uuid(7)).await.expect("started");
         let second = newest(&pids, Some(first)).await;
         assert!(local.running_address(Uuid(7)).is_some());
-        assert!(!first.is_alive(), "it would go on beside the new one");
+        assert!(!first.is_alive(), "the old agent was stopped");
         assert_eq!(process::stop(&local.release(), Duration::ZERO).await, []);
         assert!(!second.is_alive());
     }

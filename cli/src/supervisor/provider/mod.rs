@@ -1,7 +1,7 @@
-//! The provider port: what there is as machines on this host, and how one is made, kept and taken away. What is to be
-//! done is decided by `state::machine::provision`.
+//! The provider port: lists, creates, starts, terminates and hands over the instances of machines on this host.
 //!
-//! A machine's folder is `machines/<uuid>`. From the moment that it holds `instance.yaml` there is an instance.
+//! A provider makes no decisions: `state::machine::provision` plans, and the provisioner executes the plan through this
+//! port. The folder of a machine is `machines/<uuid>`; it has an instance from the moment it contains `instance.yaml`.
 
 pub mod local;
 pub mod nspawn;
@@ -21,18 +21,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which provider makes the machines that no person brings.
+/// The provider of machines that are not manually provisioned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderKind {
-    /// Folders and processes on this host
+    /// Machines are folders and processes on this host
     #[default]
     Local,
-    /// Containers with a system of their own (needs root)
+    /// Machines are systemd-nspawn containers (requires root)
     Nspawn,
 }
 
 impl ProviderKind {
+    /// The name of the provider, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             ProviderKind::Local => "local",
@@ -41,22 +42,25 @@ impl ProviderKind {
     }
 }
 
-/// Instances of one machine that are kept: one, and one more for each restore of the controller.
+/// Largest number of kept instances of one machine: one, and one more for each restore of the controller.
 const HANDED_OVER_MAX: u32 = 100;
 
-/// `instance.yaml`.
+/// The content of `instance.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
+    /// The model of the machine.
     pub model: Uuid,
-    /// The nonce it was made under.
+    /// The nonce under which the instance was created.
     pub nonce: Uuid,
+    /// The address of the machine.
     pub address: String,
 }
 
 impl Instance {
     const FILE: &str = "instance.yaml";
 
-    /// None: it is not there. What this program did not write is an error: an instance may be there.
+    /// Reads the file of a machine's folder; `None` if it does not exist. A damaged file is an error, because the
+    /// instance may exist.
     pub fn read(folder: &Path) -> io::Result<Option<Instance>> {
         let text = ignore_not_found(std::fs::read_to_string(folder.join(Instance::FILE)))?;
         let parse = |text: String| serde_yaml::from_str(&text);
@@ -65,57 +69,68 @@ impl Instance {
         text.map(parse).transpose().map_err(damaged)
     }
 
+    /// Writes the file atomically.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let text = serde_yaml::to_string(self).expect("plain data");
         write_atomic(&folder.join(Instance::FILE), text.as_bytes())
     }
 }
 
-/// What a machine is made for and from.
+/// The specification of an instance.
 pub struct InstanceSpec<'a> {
+    /// The machine for which the instance is created.
     pub machine: &'a MachineInfo,
+    /// The model of the machine.
     pub model: &'a ModelInfo,
+    /// The nonce under which the instance is created.
     pub nonce: Uuid,
-    /// How its agent finds and trusts the controller.
+    /// Address and certificate of the controller, for the machine agent.
     pub client: &'a ClientFile,
 }
 
-/// What became of it.
+/// A created instance.
 pub struct CreatedInstance {
+    /// The provider's name of the instance.
     pub instance_id: String,
+    /// The address of the machine.
     pub address: String,
-    /// Of its agent; on disk already.
+    /// The token of the machine agent, which is already on disk.
     pub token: String,
 }
 
-/// By machine, the nonce of its instance, or why that is not known.
+/// For each machine, the nonce of its instance, or why it cannot be read.
 pub type InstanceList = BTreeMap<Uuid, Result<Uuid, CommandError>>;
 
-/// What the provisioner's loop asks of a provider.
+/// The operations of a provider.
 pub trait Provider {
-    /// As it is recorded.
+    /// The name that is recorded with each instance.
     fn name(&self) -> &'static str;
-    /// The instances of a model, each by its machine with the nonce it was made under. What cannot be listed is an
-    /// error: that nothing is listed means that nothing is there. So is one of them, of whichever model, that cannot
-    /// be read.
+    /// Lists the instances of a model, by machine.
+    ///
+    /// # Errors
+    /// If the instances cannot be listed: an empty list means that no instance exists. An instance that cannot be read,
+    /// of any model, is an error in its entry of the list.
     fn list(&self, model: Uuid) -> Result<InstanceList, CommandError>;
-    /// The address of a machine that runs, as far as this provider has seen to it.
+    /// The address of a machine that runs under the supervision of this provider.
     fn running_address(&self, machine: Uuid) -> Option<String>;
-    /// Makes the instance, or what is not done of it.
+    /// Creates the instance, or completes its creation. Idempotent.
     fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError>;
-    /// Starts what was made. None: it has just ended, and is started again after this pause.
+    /// Starts a created instance. Returns `Some(pause)` if the instance has just exited and must be started again only
+    /// after this pause.
     fn start(&mut self, spec: &InstanceSpec<'_>) -> impl Future<Output = Result<Option<Duration>, CommandError>>;
-    /// Ends it, and takes it away with all that is in it. What is not there is no failure.
+    /// Stops the instance and deletes it with all its data. Succeeds if there is none.
     fn terminate(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
-    /// Leaves it to its user: it is not found any more, and nothing is done with it. What is not there is no failure.
+    /// Hands the instance over to the operator: it is no longer listed or managed. Succeeds if there is none.
     fn hand_over(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
-    /// Over when a machine may have ended that is to run.
+    /// Completes when a machine that must run may have stopped.
     fn wait_for_change(&self) -> impl Future<Output = ()>;
 }
 
-/// The provider of a data folder.
+/// The configured provider of a data folder.
 pub enum AnyProvider {
+    /// Folders and processes.
     Local(local::Local),
+    /// Containers.
     Nspawn(nspawn::Nspawn),
 }
 
@@ -172,7 +187,7 @@ impl Provider for AnyProvider {
 
     async fn wait_for_change(&self) {
         match self {
-            // its agents are started again by what started them
+            // `SupervisedProcess` restarts the agents of local machines.
             AnyProvider::Local(_) => std::future::pending().await,
             AnyProvider::Nspawn(nspawn) => nspawn.wait_for_change().await,
         }
@@ -180,7 +195,7 @@ impl Provider for AnyProvider {
 }
 
 impl AnyProvider {
-    /// Starts nothing any more. Answers the children that go on, which the caller stops.
+    /// Ends supervision. Returns the child processes that keep running, which the caller must stop.
     pub fn release(self) -> Vec<Process> {
         match self {
             AnyProvider::Local(local) => local.release(),
@@ -189,13 +204,13 @@ impl AnyProvider {
     }
 }
 
-/// Makes a folder that only its user enters.
+/// Creates a folder that only its owner can access.
 fn make_folder(folder: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(folder)
 }
 
-/// Moves a machine's folder to where no provider looks, with whatever runs in it. Its name there is free: a machine that
-/// a restored controller knows again is made anew, and may be kept again.
+/// Moves the folder of a machine to the kept instances, which no provider lists; its processes keep running. The new
+/// name is unused: after a restore of the controller the same machine can be created and kept again.
 fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), CommandError> {
     let folder = dir.machines().join(machine.to_string());
     let moved = || {
@@ -209,14 +224,14 @@ fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), CommandError> {
         });
         let free = names.map(|name| dir.kept_instances().join(name)).find(|place| !place.exists());
         let place =
-            free.ok_or_else(|| io::Error::other(format!("{} is full of it", dir.kept_instances().display())))?;
+            free.ok_or_else(|| io::Error::other(format!("{} has too many of its instances", dir.kept_instances().display())))?;
         std::fs::rename(&folder, place)
     };
     moved().map_err(|error: io::Error| CommandError::new(format!("cannot move {}: {error}", folder.display())))
 }
 
-/// Takes a machine's folder away. What says that an instance is there goes last: one whose removal was cut off is found
-/// by the next provisioner, and taken away to its end.
+/// Deletes the folder of a machine. `instance.yaml` is deleted last: after an interrupted deletion the next provisioner
+/// still lists the instance and completes the deletion.
 fn remove_folder(folder: &Path) -> io::Result<()> {
     let Some(entries) = ignore_not_found(std::fs::read_dir(folder))? else { return Ok(()) };
     let entries = entries.collect::<io::Result<Vec<_>>>()?;
@@ -237,7 +252,7 @@ fn remove_in_order(
     names.iter().try_for_each(|name| remove(&folder.join(name)))
 }
 
-/// The greater, the later.
+/// The order in which files are deleted: the greatest last.
 fn removal_order(name: &OsStr) -> u8 {
     match name.to_str() {
         Some(Instance::FILE) => 2,
@@ -246,14 +261,14 @@ fn removal_order(name: &OsStr) -> u8 {
     }
 }
 
-/// The instance in a machine's folder, for a listing.
+/// Reads the instance of a machine's folder for [`Provider::list`].
 fn instance_for_list(folder: &Path) -> Result<Option<Instance>, CommandError> {
     let unread =
         |error| CommandError::new(format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE));
     Instance::read(folder).map_err(unread)
 }
 
-/// Where an instance that is there, and can be read, is found.
+/// The address of the instance in a folder; `None` if it does not exist or cannot be read.
 fn address(folder: &Path) -> Option<String> {
     Instance::read(folder).ok().flatten().map(|instance| instance.address)
 }
@@ -263,7 +278,7 @@ fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
     Ok(folders(machines)?.into_iter().filter_map(id).collect())
 }
 
-/// What lies in a place; nothing where there is no such place.
+/// The paths in a folder; empty if the folder does not exist.
 fn folders(place: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = ignore_not_found(std::fs::read_dir(place))?.into_iter().flatten();
     entries.map(|entry| Ok(entry?.path())).collect()
@@ -274,8 +289,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_whose_removal_was_cut_off_is_still_found() {
-        // whatever order the folder is listed in
+    fn a_machine_whose_deletion_was_interrupted_is_still_listed() {
+        // The result does not depend on the order of the directory.
         for names in [
             [Instance::FILE, AgentConfigFile::NAME, "a", "z"],
             ["z", "a", AgentConfigFile::NAME, Instance::FILE],
@@ -316,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_is_moved_once_to_a_free_name() {
+    fn a_handed_over_instance_is_moved_once_to_an_unused_name() {
         let place = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(place.path())).expect("a path");
         for name in ["00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000007.1"] {
@@ -329,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_cannot_be_listed_are_no_empty_list() {
+    fn a_folder_that_cannot_be_listed_is_an_error_and_not_an_empty_list() {
         let place = tempfile::tempdir().expect("a folder");
         assert_eq!(machine_folders(&place.path().join("none")).expect("no machine yet"), []);
         let file = place.path().join("file");

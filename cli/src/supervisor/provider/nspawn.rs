@@ -1,22 +1,25 @@
-//! Machines as systemd-nspawn containers: a root of its own over a common base, a system of its own, an address of
-//! its own on this data folder's bridge.
+//! The `nspawn` provider: a machine is a systemd-nspawn container with its own root file system, init system and
+//! address.
+//!
+//! The root file system is an overlay over a common base system; the address is on the bridge of the data folder.
 //!
 //! ```text
 //! DIR/nspawn/network.yaml           the bridge
-//! DIR/nspawn/programs/              pintle-agent and pintle-hook, seen in each machine as /usr/local/lib/pintle
-//! DIR/machines/<uuid>/instance.yaml nonce and address; from here on it is there
-//!                    /agent.yaml    who its agent is; a copy of it is in
-//!                    /agent         seen in the machine as /etc/pintle
-//!                    /furnished     it is ready to boot: nothing on this host writes below its root any more
-//!                    /upper /work   what differs from the base
-//!                    /root          both, mounted while it runs (a whole copy where overlays do not work)
-//!                    /nspawn.pid    the container's process on this host
+//! DIR/nspawn/programs/              pintle-agent and pintle-hook, mounted in each machine as /usr/local/lib/pintle
+//! DIR/machines/<uuid>/instance.yaml nonce and address; the instance exists once this file exists
+//!                    /agent.yaml    configuration of the agent; a copy of it is in
+//!                    /agent         mounted in the machine as /etc/pintle
+//!                    /furnished     exists once the machine is ready for its first boot
+//!                    /upper /work   changes to the base system (overlay)
+//!                    /root          the root file system, mounted while the machine runs (a copy of the base if
+//!                                   overlays are not available)
+//!                    /nspawn.pid    the process of the container on this host
 //!                    /console.log
 //! ```
-//! The container goes on when the supervisor dies; the next one finds it by its pid file.
+//! A container keeps running when the supervisor dies; the next supervisor finds it by its pid file.
 //!
-//! From its first boot on, what lies below its root is its own: a link that it makes there would lead this host's
-//! root to a file of this host.
+//! After the first boot this host must never write below the root of the machine: a symbolic link created in the machine
+//! would redirect a write of the host's root user to a file of this host.
 
 use super::{
     Instance, InstanceList, CreatedInstance, InstanceSpec, address, folders, hand_over, instance_for_list, machine_folders, make_folder,
@@ -44,28 +47,29 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Where the programs are in a machine.
+/// The folder of the executables in a machine.
 const PROGRAMS: &str = "/usr/local/lib/pintle";
-/// The agent's folder in a machine.
+/// The data folder of the agent in a machine.
 const DATA: &str = "/var/lib/pintle";
-/// Where the machine sees [`CONFIG_DIR`].
+/// The path in the machine at which [`CONFIG_DIR`] is mounted.
 const CONFIG_IN_MACHINE: &str = "/etc/pintle";
-/// The folder, beside the machine's root, of the copy of `agent.yaml` that the machine sees.
+/// The folder, beside the machine's root, with the copy of `agent.yaml` for the machine.
 const CONFIG_DIR: &str = "agent";
-/// There once the machine is ready for its first boot.
+/// Exists once the machine is ready for its first boot.
 const READY_FILE: &str = "furnished";
-/// A container that was rebooted from inside ends with this (systemd-nspawn(1), "Exit status").
+/// Exit status of systemd-nspawn after a reboot from inside the container (systemd-nspawn(1), "Exit status").
 const EXIT_REBOOTED: i32 = 133;
-/// A machine that is shut down stops its services; one that takes longer is killed.
+/// Longest time for a machine to stop its services during shutdown; after that it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(20);
-/// A container that cannot be started ends at once; one that still runs then has begun to boot.
+/// A container that cannot start exits at once; one that still runs after this time has started to boot.
 const START_CHECK_AFTER: Duration = Duration::from_millis(300);
-/// A machine that ends sooner than this is not started again before it.
+/// Shortest time between two starts of the same machine.
 const RESTART_INTERVAL_MIN: Duration = Duration::from_secs(5);
-/// How often a container that an earlier supervisor started is looked at.
+/// Interval between two checks of a container that an earlier supervisor started.
 const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Writes `PID STARTTIME` of what becomes the container's process, so that it is found whenever its starter dies.
+/// Shell script that writes `PID STARTTIME` of its own process and then becomes systemd-nspawn, so that the container is
+/// found even if the supervisor dies directly after starting it.
 const LAUNCH: &str = r#"
 file=$1; shift
 read -r stat < /proc/$$/stat
@@ -77,34 +81,36 @@ done
 echo "$$ $started" > "$file.new" && mv "$file.new" "$file" && exec systemd-nspawn "$@"
 "#;
 
-/// What the base system has beside Debian's least: what classic charms expect to find.
+/// Packages of the base system in addition to Debian's minimal set: those that classic charms expect.
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,python3,python3-yaml,python3-venv,iproute2,ca-certificates,procps,\
                         netbase,sudo,lsb-release,rsync,cron,logrotate,perl,adduser,curl,openssl";
+/// The release of Debian of the base system.
 const SUITE: &str = "bookworm";
 
-/// What has been started, and how it ended last.
+/// The last start of a container, and how it exited.
 #[derive(Clone, Copy, Debug)]
 struct ContainerProcess {
     started: Instant,
     rebooted: bool,
 }
 
+/// The `nspawn` provider of a data folder.
 pub struct Nspawn {
     dir: DataDir,
-    /// The program `pintle-agent` of this host.
+    /// The executable `pintle-agent` of this host.
     agent: PathBuf,
     base: PathBuf,
     network: Network,
     containers: Arc<Mutex<BTreeMap<Uuid, ContainerProcess>>>,
-    /// Containers whose end is waited for.
+    /// Containers for whose exit a task waits.
     watched: BTreeSet<Uuid>,
     ended: Arc<Notify>,
 }
 
-/// What is needed on this host; refused with what is missing.
+/// Checks that this host has everything that the provider requires; the error lists what is missing.
 pub fn require() -> Result<(), CommandError> {
     if !nix::unistd::geteuid().is_root() {
-        return Err(CommandError::new("provider nspawn makes containers: it needs root"));
+        return Err(CommandError::new("cannot use provider nspawn: creating containers requires root"));
     }
     tools::require(&[
         ("debootstrap", "debootstrap"),
@@ -114,13 +120,14 @@ pub fn require() -> Result<(), CommandError> {
     ])
 }
 
-/// Makes the base system at `base`, once: some two minutes. It has its name when it is whole.
+/// Creates the base system at `base` with debootstrap, in about two minutes. The folder gets its name only when it is
+/// complete.
 pub fn make_base(base: &Path) -> Result<(), CommandError> {
-    let broken = |error: io::Error| CommandError::new(format!("cannot make {}: {error}", base.display()));
-    let name = base.file_name().ok_or_else(|| CommandError::new(format!("{} names no folder", base.display())))?;
+    let broken = |error: io::Error| CommandError::new(format!("cannot create {}: {error}", base.display()));
+    let name = base.file_name().ok_or_else(|| CommandError::new(format!("invalid base folder {}", base.display())))?;
     let parent = base.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(broken)?;
-    // a name that is nobody else's: what an earlier try left there is removed
+    // No other program uses this name, so the remains of an earlier attempt can be deleted.
     let beside = mount_path(parent)?.join(format!(".{}.pintle-new", name.to_string_lossy()));
     require_mount_path(&beside)?;
     if beside.exists() {
@@ -129,7 +136,7 @@ pub fn make_base(base: &Path) -> Result<(), CommandError> {
     }
     let (include, place) = (format!("--include={PACKAGES}"), beside.display().to_string());
     let mut args = vec!["--variant=minbase", &include, SUITE, &place];
-    // where this host gets its own packages
+    // A Debian host uses the mirror from which it installs its own packages.
     let targets = tools::run("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
     let targets = targets.unwrap_or_default();
     let is_debian = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.contains("\nID=debian\n"));
@@ -139,7 +146,7 @@ pub fn make_base(base: &Path) -> Result<(), CommandError> {
 }
 
 impl Nspawn {
-    /// Begins the network and puts the programs in place.
+    /// Creates the network and copies the executables to the folder that machines mount.
     pub fn open(dir: DataDir, agent: PathBuf, base: PathBuf) -> Result<Nspawn, CommandError> {
         let own = own_folder(&dir);
         let broken = |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
@@ -160,7 +167,7 @@ impl Nspawn {
         Ok(Nspawn { dir, agent, base, network, containers, watched: BTreeSet::new(), ended })
     }
 
-    /// This host as the machines see it.
+    /// The address of this host in the network of the machines.
     pub fn gateway(&self) -> String {
         self.network.gateway.to_string()
     }
@@ -177,7 +184,7 @@ impl Nspawn {
         Ok(found)
     }
 
-    /// Addresses that are taken, in all models and by what was handed over.
+    /// The addresses in use, in all models and by kept instances.
     fn addresses(&self) -> io::Result<BTreeSet<Ipv4Addr>> {
         let mut addresses = BTreeSet::new();
         for place in [self.dir.machines(), self.dir.kept_instances()] {
@@ -219,7 +226,7 @@ impl Nspawn {
         Ok(CreatedInstance { instance_id: format!("nspawn-{name}"), address: instance.address, token })
     }
 
-    /// The root as the machine will see it.
+    /// Mounts the root file system of a machine, or copies the base if overlays are not available.
     fn mount(&self, folder: &Path) -> Result<(), CommandError> {
         let root = folder.join("root");
         if is_mounted(&root) || root.join("etc").is_dir() {
@@ -238,7 +245,7 @@ impl Nspawn {
         let mounted =
             mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()));
         let Err(error) = mounted else { return Ok(()) };
-        eprintln!("{}: no overlay ({error}): the base is copied", root.display());
+        eprintln!("{}: cannot mount an overlay ({error}); copying the base system", root.display());
         let beside = folder.join("root.new");
         if beside.exists() {
             fs::remove_dir_all(&beside).map_err(broken)?;
@@ -248,9 +255,9 @@ impl Nspawn {
         fs::rename(&beside, &root).map_err(broken)
     }
 
-    /// What a machine that has never booted has beside the base: its files, and its agent.
+    /// Prepares the root of a machine before its first boot: writes its files and installs the agent.
     fn prepare_root(&self, root: &Path, name: &str, address: &str) -> Result<(), CommandError> {
-        let broken = |error: io::Error| CommandError::new(format!("cannot furnish {}: {error}", root.display()));
+        let broken = |error: io::Error| CommandError::new(format!("cannot prepare {}: {error}", root.display()));
         self.write_files(root, name, address).map_err(broken)?;
         let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
         let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
@@ -267,7 +274,7 @@ impl Nspawn {
         put(&etc.join("systemd/network/10-pintle.network"), &network)?;
         put(&etc.join("hostname"), &format!("{name}\n"))?;
         put(&etc.join("hosts"), &format!("127.0.0.1 localhost\n{address} {name}\n"))?;
-        // one of its own is made at the first boot
+        // systemd generates the machine ID at the first boot.
         put(&etc.join("machine-id"), "")?;
         let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
         link("/lib/systemd/system/systemd-networkd.service", &wanted)?;
@@ -290,7 +297,7 @@ impl Nspawn {
             return Ok(Some(RESTART_INTERVAL_MIN - process.started.elapsed()));
         }
         end_living_in(&folder).await?;
-        let broken = |error: io::Error| CommandError::new(format!("cannot start its container: {error}"));
+        let broken = |error: io::Error| CommandError::new(format!("cannot start the container: {error}"));
         let console = folder.join("console.log");
         fs::remove_file(&console).ok();
         let log = open_log(&console).map_err(broken)?;
@@ -319,10 +326,10 @@ impl Nspawn {
         let mut child = tokio::process::Command::from(command).spawn().map_err(broken)?;
         self.containers().insert(machine, ContainerProcess { started: Instant::now(), rebooted: false });
         if let Ok(ended) = tokio::time::timeout(START_CHECK_AFTER, child.wait()).await {
-            let said = fs::read_to_string(&console).unwrap_or_default();
-            let last = said.trim().lines().last().unwrap_or("it said nothing").to_owned();
+            let output = fs::read_to_string(&console).unwrap_or_default();
+            let last = output.trim().lines().last().unwrap_or("no output").to_owned();
             let status = ended.map_err(broken)?;
-            return Err(CommandError::new(format!("its container ended at once: {status}: {last}")));
+            return Err(CommandError::new(format!("the container exited at once: {status}: {last}")));
         }
         self.watched.insert(machine);
         let (containers, ended) = (self.containers.clone(), self.ended.clone());
@@ -337,7 +344,7 @@ impl Nspawn {
         Ok(None)
     }
 
-    /// Started by an earlier supervisor.
+    /// Watches a container that an earlier supervisor started.
     fn watch_running(&mut self, machine: Uuid, running: Process) {
         if self.watched.insert(machine) {
             let ended = self.ended.clone();
@@ -359,7 +366,7 @@ impl Nspawn {
             .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
-    /// Its container goes on.
+    /// Hands the machine over. Its container keeps running.
     pub(super) fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         self.watched.remove(&machine);
         self.containers().remove(&machine);
@@ -383,15 +390,15 @@ fn hostname(spec: &InstanceSpec<'_>) -> String {
     format!("{}-{}", spec.model.name, spec.machine.name)
 }
 
-/// Gives the machine its copy of `agent.yaml`. Root in the machine can write into that folder: nothing in it is read
-/// here, nor followed.
+/// Copies `agent.yaml` to the folder that the machine mounts. Root in the machine can write to that folder, so this host
+/// never reads files in it or follows links.
 fn copy_agent_config(folder: &Path) -> io::Result<()> {
     let text = fs::read_to_string(folder.join("agent.yaml"))?;
     make_folder(&folder.join(CONFIG_DIR))?;
     write_atomic(&folder.join(CONFIG_DIR).join("agent.yaml"), text.as_bytes())
 }
 
-/// Writes a file that all may read, in place of what the base has there.
+/// Writes a file that all users can read, and replaces the one of the base system.
 fn put(path: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
     ignore_not_found(fs::remove_file(path))?;
@@ -411,12 +418,12 @@ fn own_folder(dir: &DataDir) -> PathBuf {
     dir.path().join("nspawn")
 }
 
-/// Where the base system lies unless somebody says otherwise.
+/// The default folder of the base system.
 pub fn default_base(dir: &DataDir) -> PathBuf {
     own_folder(dir).join("base")
 }
 
-/// The process of the container of a machine's folder.
+/// The running container process of a machine's folder.
 fn running_container(folder: &Path) -> Option<Process> {
     Process::read_alive(&folder.join("nspawn.pid"))
 }
@@ -425,7 +432,8 @@ fn is_mounted(root: &Path) -> bool {
     mounts().iter().any(|place| place == root)
 }
 
-/// The innermost last. Places with blanks are written otherwise there: [`mount_path`] lets none in.
+/// The mount points of this host, innermost last. The kernel escapes blanks in this list; [`mount_path`] rejects paths
+/// with blanks.
 fn mounts() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     text.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect()
@@ -439,15 +447,16 @@ fn unmount_below(folder: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// A folder by the name that the kernel lists mounts by.
+/// The canonical path of a folder, as in the kernel's list of mounts. Rejects paths that [`require_mount_path`] rejects.
 fn mount_path(folder: &Path) -> Result<PathBuf, CommandError> {
     let place = folder
         .canonicalize()
-        .map_err(|error| CommandError::new(format!("cannot enter {}: {error}", folder.display())))?;
+        .map_err(|error| CommandError::new(format!("cannot resolve {}: {error}", folder.display())))?;
     require_mount_path(&place).map(|()| place)
 }
 
-/// In the options of a mount and of systemd-nspawn, and in the list of mounts, these stand for something else.
+/// Rejects paths with characters that have another meaning in mount options, in the options of systemd-nspawn or in the
+/// list of mounts.
 fn require_mount_path(place: &Path) -> Result<(), CommandError> {
     let special = |byte: &u8| byte.is_ascii_whitespace() || b":,\\".contains(byte);
     if place.as_os_str().as_encoded_bytes().iter().any(special) {
@@ -457,22 +466,22 @@ fn require_mount_path(place: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// A container outlives the death of systemd-nspawn by a signal: then what lives in it is ended here.
+/// Kills the processes of a container. A container keeps running if systemd-nspawn itself was killed.
 async fn end_living_in(folder: &Path) -> Result<(), CommandError> {
     let left = process::stop(&process::living_in(folder), Duration::ZERO).await;
     match left.first() {
         None => Ok(()),
-        Some(left) => Err(CommandError::new(format!("process {} in the container does not end", left.pid))),
+        Some(left) => Err(CommandError::new(format!("cannot stop process {} in the container: it does not exit", left.pid))),
     }
 }
 
 /// Shuts one machine down and unmounts its root.
 async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     if let Some(running) = running_container(folder) {
-        // systemd-nspawn passes it on as the wish to power off
+        // systemd-nspawn translates SIGTERM to an orderly power-off of the container.
         let left = process::stop(&[running], STOP_GRACE).await;
         if let Some(left) = left.first() {
-            return Err(CommandError::new(format!("container process {} does not end", left.pid)));
+            return Err(CommandError::new(format!("cannot stop container process {}: it does not exit", left.pid)));
         }
     }
     end_living_in(folder).await?;
@@ -483,12 +492,12 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Shuts all machines of a data folder down, with those that were handed over, and ends their network. Answers how many
-/// ran.
+/// Shuts down all machines of a data folder, including kept instances, and deletes their network. Returns the number of
+/// machines that were running.
 pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
     let mut ran = 0;
     for place in [dir.machines(), dir.kept_instances()] {
-        // another provider's data folder may have any name
+        // The path is not checked with `mount_path`: the data folder of another provider can have any name.
         let place = place.canonicalize().unwrap_or(place);
         let listed = folders(&place);
         for folder in listed.map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))? {
@@ -505,7 +514,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_named_as_the_kernel_names_it_and_without_what_a_mount_reads_otherwise() {
+    fn a_mount_path_is_canonical_and_has_no_special_characters() {
         let folder = tempfile::tempdir().expect("a folder");
         let real = folder.path().canonicalize().expect("it is there").join("real");
         fs::create_dir(&real).expect("made");
