@@ -196,7 +196,7 @@ fn one(seed: u64, arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn shrunk(seed: u64, mix: FaultProfile, arguments: &Arguments) -> ExitCode {
-    let Some(ShrinkResult { mix, report, changed }) = shrink(seed, mix) else {
+    let Some(ShrinkResult { profile: mix, report, changed }) = shrink(seed, mix) else {
         println!("seed {seed}: nothing fails");
         return ExitCode::SUCCESS;
     };

@@ -58,17 +58,17 @@ pub fn run(seed: u64, mutant: Option<Mutant>) -> Report {
     run_mixed(seed, FaultProfile::of(seed, mutant))
 }
 
-pub fn run_mixed(seed: u64, mix: FaultProfile) -> Report {
-    run_catching_panic(seed, mix, false)
+pub fn run_mixed(seed: u64, profile: FaultProfile) -> Report {
+    run_catching_panic(seed, profile, false)
 }
 
 /// Runs one seed with its trace. A run that panics has no trace.
-pub fn run_traced(seed: u64, mix: FaultProfile) -> Report {
-    run_catching_panic(seed, mix, true)
+pub fn run_traced(seed: u64, profile: FaultProfile) -> Report {
+    run_catching_panic(seed, profile, true)
 }
 
-fn run_catching_panic(seed: u64, mix: FaultProfile, traced: bool) -> Report {
-    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, mix, traced)));
+fn run_catching_panic(seed: u64, profile: FaultProfile, traced: bool) -> Report {
+    let ran = catch_unwind(AssertUnwindSafe(|| system::run_mixed(seed, profile, traced)));
     ran.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
@@ -107,7 +107,7 @@ pub fn find_killing_seed(mutant: Mutant, from: u64) -> Option<(u64, String)> {
     (from..from + MUTANT_SEEDS).find_map(|seed| {
         let report = run(seed, Some(mutant));
         let seen = report.violations.into_iter().find(|violation| violation.check == target)?;
-        let mix = FaultProfile { mutant: None, ..FaultProfile::of(seed, Some(mutant)) };
-        run_mixed(seed, mix).violations.is_empty().then_some((seed, seen.what))
+        let profile = FaultProfile { mutant: None, ..FaultProfile::of(seed, Some(mutant)) };
+        run_mixed(seed, profile).violations.is_empty().then_some((seed, seen.what))
     })
 }

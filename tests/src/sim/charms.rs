@@ -165,13 +165,13 @@ impl SimCharms {
     pub fn kill_process(&self) {
         let process = self.state().process.clone();
         if let Some(process) = process.filter(|process| process.is_alive()) {
-            process.kill(self.world.mix().has(Mutant::LockOutlivesHook));
+            process.kill(self.world.profile().has(Mutant::LockOutlivesHook));
             self.world.note(Fact::HookEnded { folder: self.location.folder, run: process.run });
         }
     }
 
     pub fn kill_with_agent(&self) {
-        if self.world.draws_fault(self.world.mix().process_dies) {
+        if self.world.draws_fault(self.world.profile().process_dies) {
             self.kill_process();
         }
     }
@@ -207,7 +207,7 @@ impl SimCharms {
                 let exit = match exit {
                     // the agent kills the hook, which may exit by itself before that
                     _ if context.writes.reboot == Some(Reboot::Now) => Exit::Interrupted,
-                    Exit::Code(_) if self.world.mix().has(Mutant::FailedHookPublishes) => Exit::Code(0),
+                    Exit::Code(_) if self.world.profile().has(Mutant::FailedHookPublishes) => Exit::Code(0),
                     exit => exit,
                 };
                 return HookResult { exit, writes: context.writes, reports };
@@ -242,16 +242,17 @@ impl SimCharms {
                     };
                     let reports = number_reports(&self.world, number, &reply, &mut reports);
                     reports.iter().for_each(|report| hook_host.report(report));
-                    if self.world.mix().has(Mutant::FetchesAgain) {
+                    if self.world.profile().has(Mutant::FetchesAgain) {
                         for relation in context.relations.values_mut() {
-                            let again =
-                                fetched.iter().filter(|request| request.relation == relation.omitted.relation);
+                            let again = fetched
+                                .iter()
+                                .filter(|request| request.relation == relation.omitted.relation);
                             relation.omitted.bags.extend(again.map(|request| request.owner.clone()));
                             relation.omitted.position = Position::default();
                         }
                     }
                     self.state().calls.push(RecordedCall { tool, args, leads, reply: reply.clone() });
-                    if self.world.mix().has(Mutant::ContextMoves) {
+                    if self.world.profile().has(Mutant::ContextMoves) {
                         let bags =
                             context.relations.values_mut().flat_map(|relation| relation.unit_bags.iter_mut());
                         bags.filter(|(owner, _)| **owner != self.location.name)
@@ -380,7 +381,7 @@ impl Charms for SimCharms {
             state.calls.clear();
             (state.lock.upgrade(), state.fails)
         };
-        let inherits = !self.world.mix().has(Mutant::OrphanedRunIsIgnored);
+        let inherits = !self.world.profile().has(Mutant::OrphanedRunIsIgnored);
         self.world.note(Fact::HookStarted {
             folder: self.location.folder,
             run: run.number,
@@ -415,7 +416,7 @@ impl Charms for SimCharms {
             let state = self.state();
             (state.process.clone(), state.context.clone(), state.calls.clone())
         };
-        if self.world.mix().has(Mutant::OrphanedRunIsIgnored) {
+        if self.world.profile().has(Mutant::OrphanedRunIsIgnored) {
             return None;
         }
         let process = process.filter(|process| process.run == run.number)?;

@@ -14,7 +14,7 @@ pub struct SimClock {
 impl SimClock {
     /// The mutant that makes the time since boot follow the wall clock.
     fn skew_ms(&self) -> i64 {
-        if self.world.mix().has(Mutant::TimersFollowWallClock) { self.world.wall_skew_ms() } else { 0 }
+        if self.world.profile().has(Mutant::TimersFollowWallClock) { self.world.wall_skew_ms() } else { 0 }
     }
 }
 

@@ -93,7 +93,7 @@ impl Disk {
         if let Some(view) = state.files.get_mut(agent::view_cache::HEAD) {
             view.truncate(cut);
         }
-        if self.world.mix().has(Mutant::RenameIsNotSynced)
+        if self.world.profile().has(Mutant::RenameIsNotSynced)
             && let Some((name, before)) = state.replaced.take()
         {
             match before {
@@ -130,7 +130,7 @@ impl Disk {
     /// Opens the folder for an agent that starts, and loads its state.
     pub async fn open(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
         self.world.pause().await;
-        let (memory, mut local, view) = if self.world.mix().byte_disk > 0 {
+        let (memory, mut local, view) = if self.world.profile().byte_disk > 0 {
             self.open_bytes().await?
         } else {
             self.require_space()?;
@@ -151,27 +151,27 @@ impl Disk {
 
     /// Mutants: the agent forgets a part of its state.
     fn apply_memory_mutant(&self, local: &mut Local) {
-        let mix = self.world.mix();
-        if mix.has(Mutant::ForgetsPendingChanged) {
+        let profile = self.world.profile();
+        if profile.has(Mutant::ForgetsPendingChanged) {
             local.relations.values_mut().for_each(|relation| relation.pending_changed = None);
         }
-        if mix.has(Mutant::ForgetsConfig) && local.started {
+        if profile.has(Mutant::ForgetsConfig) && local.started {
             local.config = None;
         }
-        if mix.has(Mutant::ForgetsMembers) && local.step == Step::Idle {
+        if profile.has(Mutant::ForgetsMembers) && local.step == Step::Idle {
             local
                 .relations
                 .values_mut()
                 .filter(|r| r.pending_changed.is_none())
                 .for_each(|r| r.members.clear());
         }
-        if mix.has(Mutant::ForgetsStart) && local.started && !local.stopped && local.step == Step::Idle {
+        if profile.has(Mutant::ForgetsStart) && local.started && !local.stopped && local.step == Step::Idle {
             local.boot = None;
         }
         if let Step::Started(run) = &local.step {
             let action = matches!(run.operation, Operation::Action { .. });
             let forgets = if action { Mutant::ForgetsAction } else { Mutant::ForgetsInterrupted };
-            if mix.has(forgets) {
+            if profile.has(forgets) {
                 local.step = Step::Idle;
             }
         }
@@ -193,7 +193,7 @@ impl Disk {
         match in_flight {
             Some((events, after)) => {
                 // the mutant has acknowledged them already
-                if !self.world.mix().has(Mutant::AcknowledgesBeforeSync) {
+                if !self.world.profile().has(Mutant::AcknowledgesBeforeSync) {
                     self.world.note(Fact::Recorded {
                         folder: self.location.folder,
                         unit: self.location.unit,
@@ -225,7 +225,11 @@ impl Disk {
         if let Some((events, after)) = in_flight
             && *after == local
         {
-            self.world.note(Fact::Recorded { folder: self.location.folder, unit: self.location.unit, events });
+            self.world.note(Fact::Recorded {
+                folder: self.location.folder,
+                unit: self.location.unit,
+                events,
+            });
         }
         let journal = Journal::open(self.clone(), index, &local, fresh).await?;
         let view = agent::view_cache::ViewCache::load(self).await;
@@ -237,13 +241,13 @@ impl Disk {
         let Some(unsynced) = self.state().unsynced.take() else { return };
         match unsynced {
             Unsynced::Append(name, bytes) => {
-                let kept = self.world.below(bytes.len() as u64 + 1) as usize;
-                self.state().files.entry(name).or_default().extend_from_slice(&bytes[..kept]);
+                let surviving = self.world.below(bytes.len() as u64 + 1) as usize;
+                self.state().files.entry(name).or_default().extend_from_slice(&bytes[..surviving]);
             }
             Unsynced::Replace(name, bytes) => {
-                if self.world.mix().has(Mutant::RewritesInPlace) {
-                    let kept = self.world.below(bytes.len() as u64 + 1) as usize;
-                    self.state().files.insert(name, bytes[..kept].to_vec());
+                if self.world.profile().has(Mutant::RewritesInPlace) {
+                    let surviving = self.world.below(bytes.len() as u64 + 1) as usize;
+                    self.state().files.insert(name, bytes[..surviving].to_vec());
                 } else if self.world.chance_of(500) {
                     self.state().files.insert(name, bytes);
                 }
@@ -256,7 +260,7 @@ impl Disk {
         self.require_space()?;
         self.state().unsynced = Some(unsynced.clone());
         self.world.pause().await;
-        if self.world.draws_fault(self.world.mix().sync_fails) {
+        if self.world.draws_fault(self.world.profile().sync_fails) {
             return Err(DiskError("the sync failed".to_owned()));
         }
         let mut state = self.state();
@@ -285,27 +289,31 @@ impl Disk {
     }
 
     async fn append_typed(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
-        let mix = self.world.mix();
+        let profile = self.world.profile();
         let events: Arc<[Event]> = events.into();
-        if mix.has(Mutant::AcknowledgesBeforeSync) {
+        if profile.has(Mutant::AcknowledgesBeforeSync) {
             let synced = self.state().in_flight.replace((events.clone(), after.clone()));
             if let Some((_, after)) = synced {
                 self.state().acknowledged = Some(after);
             }
-            self.world.note(Fact::Recorded { folder: self.location.folder, unit: self.location.unit, events });
+            self.world.note(Fact::Recorded {
+                folder: self.location.folder,
+                unit: self.location.unit,
+                events,
+            });
             self.world.pause().await;
             return Ok(());
         }
         self.world.pause().await;
         self.require_space()?;
-        if mix.has(Mutant::SavesInTwoSteps) {
+        if profile.has(Mutant::SavesInTwoSteps) {
             self.save_half(&events);
         } else {
             self.state().in_flight = Some((events.clone(), after.clone()));
         }
         self.world.pause().await;
-        if self.world.draws_fault(mix.sync_fails) {
-            if mix.has(Mutant::FailedSyncIsAccepted) {
+        if self.world.draws_fault(profile.sync_fails) {
+            if profile.has(Mutant::FailedSyncIsAccepted) {
                 self.state().in_flight = None;
                 let (folder, unit) = (self.location.folder, self.location.unit);
                 self.world.note(Fact::Recorded { folder, unit, events });
@@ -344,7 +352,7 @@ impl FolderFiles for Disk {
     }
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         self.world.pause().await;
-        if self.world.mix().has(Mutant::UnreadableIsEmpty) && self.world.draws_fault(50) {
+        if self.world.profile().has(Mutant::UnreadableIsEmpty) && self.world.draws_fault(50) {
             return Ok(None);
         }
         Ok(self.state().files.get(name).cloned())

@@ -119,8 +119,8 @@ impl AgentFleet {
 
     /// The running agents of units that the store contains.
     pub fn running_agents(&self, reader: &dyn Reader) -> Vec<Agent> {
-        let known = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.location.unit)).is_some();
-        let running = self.agents().filter(|(folder, _)| known(folder)).map(|(folder, agent)| Agent {
+        let is_stored = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.location.unit)).is_some();
+        let running = self.agents().filter(|(folder, _)| is_stored(folder)).map(|(folder, agent)| Agent {
             unit: folder.location.unit,
             folder: folder.location.folder,
             name: folder.location.name.clone(),
@@ -159,7 +159,12 @@ impl AgentFleet {
                 return;
             }
         }
-        let agent = machine::run_machine_agent(self.world.clone(), self.network.clone(), Model(MODEL), machine.clone());
+        let agent = machine::run_machine_agent(
+            self.world.clone(),
+            self.network.clone(),
+            Model(MODEL),
+            machine.clone(),
+        );
         let task = tasks.start("machine agents", agent);
         self.machines.insert(id, (machine, task));
     }
@@ -365,7 +370,7 @@ impl AgentFleet {
     /// restore, an agent that ended although its unit exists is a violation: operators must not repair what the
     /// product broke.
     pub fn repair(&mut self, tasks: &mut Tasks, reader: &dyn Reader, restored: bool) -> bool {
-        let known = |unit: Uuid| read(reader, &Model(MODEL).unit(unit)).is_some();
+        let is_stored = |unit: Uuid| read(reader, &Model(MODEL).unit(unit)).is_some();
         let served = |unit: Uuid| {
             self.folders.values().any(|folder| folder.location.unit == unit && folder.task.is_some())
         };
@@ -375,11 +380,11 @@ impl AgentFleet {
         let broken = self.folders.values().filter(|folder| {
             // a copy may be the folder that serves the unit and may lose its state
             let own = folder.location.folder == folder.location.unit;
-            known(folder.location.unit)
+            is_stored(folder.location.unit)
                 && (lost(folder) || (own && folder.has_finished && !served(folder.location.unit)))
         });
         let broken: Vec<Uuid> = broken.map(|folder| folder.location.folder).collect();
-        let unknown = self.folders.values().filter(|folder| restored && !known(folder.location.unit));
+        let unknown = self.folders.values().filter(|folder| restored && !is_stored(folder.location.unit));
         let unknown: Vec<Uuid> = unknown.map(|folder| folder.location.folder).collect();
         let absent = read_all::<Uuid>(reader, &Model(MODEL).all(Kind::UnitName)).into_iter().filter_map(
             |(_, unit)| {
@@ -410,8 +415,8 @@ impl AgentFleet {
         // an agent that saw its machine Dead has ended or only reports that, but the restored store contains
         // the machine again
         let retired = self.machines.values().filter(|(machine, _)| {
-            let known = read(reader, &Model(MODEL).machine_life(machine.id)).is_some();
-            restored && known && machine.is_retired()
+            let is_stored = read(reader, &Model(MODEL).machine_life(machine.id)).is_some();
+            restored && is_stored && machine.is_retired()
         });
         let retired: Vec<(Machine, TaskId)> = retired.cloned().collect();
         for (machine, task) in &retired {

@@ -176,8 +176,8 @@ impl Deployments for Folders {
     }
 
     fn is_finished(&self, name: &UnitName) -> bool {
-        let begun = |one: &DeployedUnit| one.token_set && !one.finished && !one.recalling;
-        self.machine.state().deployed.get(name).is_some_and(|one| !begun(one))
+        let is_active = |entry: &DeployedUnit| entry.token_set && !entry.finished && !entry.recalling;
+        self.machine.state().deployed.get(name).is_some_and(|entry| !is_active(entry))
     }
 
     async fn prepare(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
@@ -210,13 +210,13 @@ impl Deployments for Folders {
 
     async fn note_token_set(&self, name: &UnitName) -> anyhow::Result<()> {
         self.world.pause().await;
-        self.machine.state().deployed.get_mut(name).into_iter().for_each(|one| one.token_set = true);
+        self.machine.state().deployed.get_mut(name).into_iter().for_each(|entry| entry.token_set = true);
         Ok(())
     }
 
     fn ensure_running(&self, unit: Uuid, name: &UnitName, assigned: bool) -> anyhow::Result<()> {
         if assigned {
-            self.machine.state().deployed.get_mut(name).into_iter().for_each(|one| one.recalling = false);
+            self.machine.state().deployed.get_mut(name).into_iter().for_each(|entry| entry.recalling = false);
         }
         if !self.is_finished(name) {
             self.world.command(Command::EnsureRunning { machine: self.machine.id, unit, name: name.clone() });
@@ -226,7 +226,7 @@ impl Deployments for Folders {
 
     async fn stop(&self, name: &UnitName) -> anyhow::Result<()> {
         let Some(unit) = self.unit(name) else { return Ok(()) };
-        self.machine.state().deployed.get_mut(name).into_iter().for_each(|one| one.recalling = true);
+        self.machine.state().deployed.get_mut(name).into_iter().for_each(|entry| entry.recalling = true);
         self.world.pause().await;
         self.world.command(Command::Recall(unit));
         self.world.pause().await;

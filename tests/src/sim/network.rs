@@ -13,8 +13,8 @@ use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle, Report,
-    Request, UnitWatchEvent, Stream, Watch, WatchUnit,
+    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle,
+    Report, Request, Stream, UnitWatchEvent, Watch, WatchUnit,
 };
 use controller::store::Store;
 use controller::{Controller, Session};
@@ -166,16 +166,16 @@ impl SimNetwork {
     }
 
     fn delivery(&self) -> Delivery {
-        let (world, mix) = (&self.world, self.world.mix());
-        if world.draws_fault(mix.message_lost) {
+        let (world, profile) = (&self.world, self.world.profile());
+        if world.draws_fault(profile.message_lost) {
             return if world.chance_of(500) { Delivery::LostBefore } else { Delivery::LostAfter };
         }
-        if world.draws_fault(mix.message_late) {
+        if world.draws_fault(profile.message_late) {
             return Delivery::Late(ANSWER_MS + world.below(5_000));
         }
         let doubled =
-            world.draws_fault(mix.message_doubled) || (mix.every_reply_lost > 0 && !world.is_calm());
-        let within_ms = if world.draws_fault(mix.message_slow) { SLOW_MS } else { TRANSIT_MS };
+            world.draws_fault(profile.message_doubled) || (profile.every_reply_lost > 0 && !world.is_calm());
+        let within_ms = if world.draws_fault(profile.message_slow) { SLOW_MS } else { TRANSIT_MS };
         Delivery::Delivered { doubled, within_ms }
     }
 
@@ -188,7 +188,7 @@ impl SimNetwork {
             self.world.sleep(ANSWER_MS).await;
             return None;
         }
-        let delivery = match self.world.mix().operator_messages_lost {
+        let delivery = match self.world.profile().operator_messages_lost {
             0 => Delivery::Delivered { doubled: false, within_ms: 0 },
             _ => self.delivery(),
         };
@@ -234,7 +234,7 @@ struct StreamBreak {
 impl StreamBreak {
     fn random(network: &SimNetwork, generation: u64) -> StreamBreak {
         let world = &network.world;
-        let breaks = world.draws_fault(world.mix().watch_broken);
+        let breaks = world.draws_fault(world.profile().watch_broken);
         let breaks_ms = if breaks { world.now_ms() + world.below(20_000) } else { u64::MAX };
         StreamBreak { generation, breaks_ms }
     }
@@ -279,7 +279,7 @@ impl Link {
 
     /// Encodes and decodes the message as JSON if the profile says so.
     fn through_json<T: Message>(&self, message: T) -> T {
-        if self.network.world.mix().json_messages == 0 {
+        if self.network.world.profile().json_messages == 0 {
             return message;
         }
         T::from_bytes(message.into_bytes()).expect("both ends use the same encoding")
@@ -386,7 +386,7 @@ impl Link {
 
 impl Handle<Attach> for Link {
     async fn handle(&self, attach: Attach) -> Result<AttachResponse, ApiError> {
-        if self.network.world.mix().has(Mutant::DyingMayNotAttach)
+        if self.network.world.profile().has(Mutant::DyingMayNotAttach)
             && self.network.is_tearing_down(self.model, self.unit)
         {
             self.network.world.pause().await;
@@ -399,15 +399,16 @@ impl Handle<Attach> for Link {
 impl Handle<Commit> for Link {
     async fn handle(&self, commit: Commit) -> Result<CommitResponse, ApiError> {
         let (unit, sequence, epoch) = (self.unit, commit.record.sequence, commit.epoch);
-        let (world, mix) = (self.network.world.clone(), self.network.world.mix());
-        if mix.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
+        let (world, profile) = (self.network.world.clone(), self.network.world.profile());
+        if profile.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
             return Ok(CommitResponse { revision: 1, refusal: None, dropped: Vec::new() });
         }
-        let first = mix.every_reply_lost > 0
+        let first = profile.every_reply_lost > 0
             && !world.is_calm()
             && self.network.state().lost_once.insert((unit, sequence), ()).is_none();
         let delivery = if first { Delivery::LostAfter } else { self.network.delivery() };
-        if mix.has(Mutant::DuplicateIsFenced) && matches!(delivery, Delivery::Delivered { doubled: true, .. })
+        if profile.has(Mutant::DuplicateIsFenced)
+            && matches!(delivery, Delivery::Delivered { doubled: true, .. })
         {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
@@ -420,8 +421,8 @@ impl Handle<Commit> for Link {
 impl Handle<Report> for Link {
     async fn handle(&self, report: Report) -> Result<(), ApiError> {
         let Report { epoch, run, .. } = report;
-        let (said, executes) = (report.said.clone(), report.executing.is_some());
-        self.network.world.note(Fact::Reported { unit: self.unit, epoch, run, said, executes });
+        let (reports, executes) = (report.reports.clone(), report.executing.is_some());
+        self.network.world.note(Fact::Reported { unit: self.unit, epoch, run, reports, executes });
         self.send("report", report).await
     }
 }
@@ -435,7 +436,7 @@ impl Handle<Claim> for Link {
 impl Handle<BagRequest> for Link {
     async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
         let bag = self.send("bag", asked).await?;
-        let empty = self.network.world.mix().has(Mutant::OmittedBagIsEmpty);
+        let empty = self.network.world.profile().has(Mutant::OmittedBagIsEmpty);
         Ok(bag.map(|bag| if empty { BagView::with_values(bag.counter, Bag::new()) } else { bag }))
     }
 }
@@ -453,7 +454,7 @@ impl Watch<WatchUnit> for Link {
         let (network, world) = (&self.network, &self.network.world);
         world.pause().await;
         let cut = Direction::ALL.iter().any(|direction| network.is_cut_off(self.folder, *direction));
-        if cut || world.draws_fault(world.mix().message_lost) {
+        if cut || world.draws_fault(world.profile().message_lost) {
             world.sleep(ANSWER_MS).await;
             return Err(unreachable_error("no response"));
         }
@@ -464,10 +465,10 @@ impl Watch<WatchUnit> for Link {
             from.store_generation == newest.store_generation && from.revision < newest.revision
         };
         let opened = match from.filter(behind) {
-            Some(_) if world.mix().has(Mutant::SubscribesAfterState) => Some(newest),
+            Some(_) if world.profile().has(Mutant::SubscribesAfterState) => Some(newest),
             _ => from,
         };
-        let drops_first = from.is_some() && world.mix().has(Mutant::FirstEventIsDropped);
+        let drops_first = from.is_some() && world.profile().has(Mutant::FirstEventIsDropped);
         let inner = session.watch(WatchUnit { epoch, from: opened }).await?;
         let until = StreamBreak::random(network, generation);
         world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
@@ -522,7 +523,7 @@ impl SimStream {
             self.duplicate = Some(shown.clone());
         }
         let is_dropped = std::mem::take(&mut self.drops_first)
-            || (world.mix().has(Mutant::DeltaIsLost) && world.chance_of(100));
+            || (world.profile().has(Mutant::DeltaIsLost) && world.chance_of(100));
         if let UnitWatchEvent::Delta(delta) = &shown
             && is_dropped
             && !delta.full

@@ -98,7 +98,7 @@ pub struct SimOperator {
 impl SimOperator {
     /// Creates what every run starts with: two integrated applications with at least three units.
     pub async fn create_applications(&self) {
-        if self.world.mix().budget > 0 {
+        if self.world.profile().budget > 0 {
             self.set_budget().await;
         }
         self.build().await;
@@ -107,12 +107,12 @@ impl SimOperator {
     /// Creates the missing parts of two integrated applications and their subordinate.
     async fn build(&self) {
         for (name, units_min) in [("db", 2), ("web", 1)] {
-            let units = units_min + self.world.below(self.world.mix().units) as u32;
+            let units = units_min + self.world.below(self.world.profile().units) as u32;
             self.deploy(name, units).await;
             self.world.sleep(self.world.below(3_000)).await;
         }
         self.integrate("db", "web").await;
-        if self.world.mix().subordinate > 0 {
+        if self.world.profile().subordinate > 0 {
             self.deploy("mon", 0).await;
             self.integrate("db", "mon").await;
         }
@@ -120,7 +120,7 @@ impl SimOperator {
 
     /// Performs the actions of the profile, and more while too few hooks have run.
     pub async fn act(&self) {
-        let actions = self.world.mix().operator_actions;
+        let actions = self.world.profile().operator_actions;
         for done in 0..actions * EXTRA_ROUNDS_MAX {
             if done >= actions && self.world.hooks() >= HOOKS_MIN {
                 return;
@@ -140,8 +140,8 @@ impl SimOperator {
     }
 
     fn name(&self) -> &'static str {
-        let known = if self.world.mix().subordinate > 0 { 4 } else { 3 };
-        APPLICATIONS[self.world.below(known) as usize]
+        let count = if self.world.profile().subordinate > 0 { 4 } else { 3 };
+        APPLICATIONS[self.world.below(count) as usize]
     }
 
     async fn random_unit(&self) -> Option<String> {
@@ -151,7 +151,7 @@ impl SimOperator {
 
     async fn act_once(&self) {
         let name = self.name();
-        if self.world.chance_of(self.world.mix().suspend_relation) {
+        if self.world.chance_of(self.world.profile().suspend_relation) {
             return self.suspend_or_resume().await;
         }
         match self.world.below(100) {
@@ -220,7 +220,7 @@ impl SimOperator {
     /// Destroys the model if the profile says so, as the last action of each operator: the other one may still
     /// act in the model and then repeats the request. The removal runs under faults for a while.
     pub async fn destroy(&self) {
-        if self.world.mix().destroyed == 0 {
+        if self.world.profile().destroyed == 0 {
             return;
         }
         let force = self.force();
@@ -324,7 +324,7 @@ impl SimOperator {
     }
 
     async fn deploy(&self, name: &str, units: u32) {
-        if self.units().await.len() as u64 >= self.world.mix().units_max {
+        if self.units().await.len() as u64 >= self.world.profile().units_max {
             return;
         }
         let to = if name == "mon" { None } else { self.random_machine().await };
@@ -345,7 +345,7 @@ impl SimOperator {
     }
 
     async fn add_unit(&self, name: &str) {
-        if self.units().await.len() as u64 >= self.world.mix().units_max {
+        if self.units().await.len() as u64 >= self.world.profile().units_max {
             return;
         }
         let to = self.random_machine().await;

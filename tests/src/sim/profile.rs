@@ -15,7 +15,7 @@ const fn one_in<const N: usize>() -> [u64; N] {
     values
 }
 
-macro_rules! mix {
+macro_rules! fault_profile {
     ($($(#[$doc:meta])* $name:ident: $values:expr,)*) => {
         /// Rates are per mille: of a poll for crashes, of a message for the network, of a hook for charms.
         #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,7 @@ macro_rules! mix {
     };
 }
 
-mix! {
+fault_profile! {
     agent_crash: [0, 2, 5, 20],
     message_crash: [0, 0, 2, 10],
     /// Of the polls of all tasks, considered in a third of them.
@@ -131,29 +131,29 @@ mix! {
 impl FaultProfile {
     /// The profile of a seed. Each kind of fault is absent in some seeds, so that others have more effect.
     pub fn of(seed: u64, mutant: Option<Mutant>) -> FaultProfile {
-        let mut mix = FaultProfile::random(&mut SeededRng::new(seed ^ 0x6d69_7800), mutant);
+        let mut profile = FaultProfile::random(&mut SeededRng::new(seed ^ 0x6d69_7800), mutant);
         match mutant {
             Some(Mutant::Product(row)) => {
                 for (name, value) in &mutants::table::mutants()[row].mix {
-                    *mix.number(name).expect("the field mix of a mutant has the names of the profile") =
+                    *profile.number(name).expect("the field mix of a mutant has the names of the profile") =
                         *value;
                 }
             }
-            Some(mutant) if mutant.is_in_disk_bytes() => (mix.byte_disk, mix.reboot) = (1, 200),
-            Some(Mutant::FailedSyncIsAccepted) => mix.sync_fails = 10,
-            Some(Mutant::StoreGenerationIsKept) => mix.restored = 1,
-            Some(Mutant::NonceIsNotUnique) => (mix.provider_fails, mix.stale_listing) = (300, 300),
-            Some(Mutant::TimersFollowWallClock) => mix.clock_jumps = 3,
-            Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => mix.check_serializable = 1,
-            Some(Mutant::CompactionIsSilent) => mix.changes_kept = 3,
-            Some(Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain) => mix.inline_settings_bytes = 1,
+            Some(mutant) if mutant.is_in_disk_bytes() => (profile.byte_disk, profile.reboot) = (1, 200),
+            Some(Mutant::FailedSyncIsAccepted) => profile.sync_fails = 10,
+            Some(Mutant::StoreGenerationIsKept) => profile.restored = 1,
+            Some(Mutant::NonceIsNotUnique) => (profile.provider_fails, profile.stale_listing) = (300, 300),
+            Some(Mutant::TimersFollowWallClock) => profile.clock_jumps = 3,
+            Some(Mutant::ReadsAreNotChecked | Mutant::SetsAreNotChecked) => profile.check_serializable = 1,
+            Some(Mutant::CompactionIsSilent) => profile.changes_kept = 3,
+            Some(Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain) => profile.inline_settings_bytes = 1,
             // the outage is longer than a term: a former leader has written, and another unit leads
-            Some(Mutant::OlderLeaderWrites) => (mix.outage_minutes, mix.units) = (2, 2),
+            Some(Mutant::OlderLeaderWrites) => (profile.outage_minutes, profile.units) = (2, 2),
             _ => {}
         }
         // corruption requires the byte form of the disk
-        mix.corrupted *= mix.byte_disk;
-        mix
+        profile.corrupted *= profile.byte_disk;
+        profile
     }
 
     pub fn has(&self, mutant: Mutant) -> bool {

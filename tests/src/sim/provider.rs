@@ -79,7 +79,7 @@ impl SimCloud {
 
     /// Fails at random with this reason, as every call may.
     fn draw_failure(&self, what: &str) -> Result<(), CommandError> {
-        match self.world.draws_fault(self.world.mix().provider_fails) {
+        match self.world.draws_fault(self.world.profile().provider_fails) {
             true => Err(CommandError::new(format!("{what} ({} ms)", self.world.now_ms()))),
             false => Ok(()),
         }
@@ -88,12 +88,12 @@ impl SimCloud {
     /// Ends all instances of a machine: they are terminated, or handed over and no longer part of the system.
     fn end_instances(&self, machine: Uuid, what: InstanceEvent) {
         let (world, mut instances) = (&self.world, self.instances());
-        for (number, one) in instances.iter_mut() {
-            if one.machine != machine || one.terminated_ms.is_some() {
+        for (number, instance) in instances.iter_mut() {
+            if instance.machine != machine || instance.terminated_ms.is_some() {
                 continue;
             }
-            (one.runs, one.terminated_ms) = (false, Some(world.now_ms()));
-            let (number, model, nonce, what) = (*number, one.model, one.nonce, what.clone());
+            (instance.runs, instance.terminated_ms) = (false, Some(world.now_ms()));
+            let (number, model, nonce, what) = (*number, instance.model, instance.nonce, what.clone());
             world.trace(|| format!("provider: instance {number} of machine {machine}: {what:?}"));
             world.note(Fact::Instance { number, model, machine, nonce, what });
             world.command(Command::TerminateMachine(machine));
@@ -103,8 +103,8 @@ impl SimCloud {
     /// Powers off the instance of a machine, which keeps its content. Returns whether it was running.
     pub fn end(&self, machine: Uuid) -> bool {
         let mut instances = self.instances();
-        let running = instances.values_mut().find(|one| one.machine == machine && one.runs);
-        let ran = running.map(|one| one.runs = false).is_some();
+        let running = instances.values_mut().find(|instance| instance.machine == machine && instance.runs);
+        let ran = running.map(|instance| instance.runs = false).is_some();
         drop(instances);
         if ran {
             self.ended.notify_one();
@@ -115,12 +115,13 @@ impl SimCloud {
     /// Deletes the instance of a machine with its content. Returns whether it was running.
     pub fn lose(&self, machine: Uuid) -> bool {
         let mut instances = self.instances();
-        let Some((number, one)) = instances.iter_mut().find(|(_, one)| one.machine == machine && one.runs)
+        let Some((number, instance)) =
+            instances.iter_mut().find(|(_, instance)| instance.machine == machine && instance.runs)
         else {
             return false;
         };
-        (one.runs, one.terminated_ms) = (false, Some(self.world.now_ms()));
-        let (number, model, nonce, what) = (*number, one.model, one.nonce, InstanceEvent::Lost);
+        (instance.runs, instance.terminated_ms) = (false, Some(self.world.now_ms()));
+        let (number, model, nonce, what) = (*number, instance.model, instance.nonce, InstanceEvent::Lost);
         drop(instances);
         self.world.trace(|| format!("provider: instance {number} of machine {machine} is lost"));
         self.world.note(Fact::Instance { number, model, machine, nonce, what });
@@ -131,8 +132,8 @@ impl SimCloud {
     /// Replaces the instance of a machine by one that another controller with the same backup has created,
     /// under its own nonce. Not if listings are stale, because then the two cannot be distinguished.
     pub fn start_elsewhere(&self, machine: Uuid) -> bool {
-        if self.world.mix().started_elsewhere == 0
-            || self.world.mix().stale_listing > 0
+        if self.world.profile().started_elsewhere == 0
+            || self.world.profile().stale_listing > 0
             || !self.lose(machine)
         {
             return false;
@@ -143,9 +144,10 @@ impl SimCloud {
 
     /// Makes listings current: restoring the controller takes longer than a listing is stale.
     pub fn expire_stale_listings(&self) {
-        for one in self.instances().values_mut() {
-            one.created_ms = one.created_ms.saturating_sub(LATE_MS);
-            one.terminated_ms = one.terminated_ms.map(|terminated_ms| terminated_ms.saturating_sub(LATE_MS));
+        for instance in self.instances().values_mut() {
+            instance.created_ms = instance.created_ms.saturating_sub(LATE_MS);
+            instance.terminated_ms =
+                instance.terminated_ms.map(|terminated_ms| terminated_ms.saturating_sub(LATE_MS));
         }
     }
 }
@@ -165,20 +167,21 @@ impl Provider for SimProvider {
     fn list(&self, model: Uuid) -> Result<InstanceList, CommandError> {
         let world = &self.cloud.world;
         self.cloud.draw_failure("cannot list the instances")?;
-        let late_ms = if world.draws_fault(world.mix().stale_listing) { world.below(LATE_MS) } else { 0 };
+        let late_ms = if world.draws_fault(world.profile().stale_listing) { world.below(LATE_MS) } else { 0 };
         let at_ms = world.now_ms() - late_ms;
         let instances = self.cloud.instances();
-        let listed = instances.values().filter(|one| {
-            one.model == model
-                && one.created_ms <= at_ms
-                && one.terminated_ms.is_none_or(|terminated_ms| terminated_ms > at_ms)
+        let listed = instances.values().filter(|instance| {
+            instance.model == model
+                && instance.created_ms <= at_ms
+                && instance.terminated_ms.is_none_or(|terminated_ms| terminated_ms > at_ms)
         });
-        Ok(listed.map(|one| (one.machine, Ok(one.nonce))).collect())
+        Ok(listed.map(|instance| (instance.machine, Ok(instance.nonce))).collect())
     }
 
     fn running_address(&self, machine: Uuid) -> Option<String> {
         let instances = self.cloud.instances();
-        let mut running = instances.iter().filter(|(_, one)| one.machine == machine && one.runs);
+        let mut running =
+            instances.iter().filter(|(_, instance)| instance.machine == machine && instance.runs);
         let (number, _) = running.next().filter(|_| self.tended.contains(&machine))?;
         Some(address(*number))
     }
@@ -192,17 +195,18 @@ impl Provider for SimProvider {
             failure
         };
         cloud.draw_failure("no instance is free").map_err(failed)?;
-        let same =
-            |one: &Instance| one.machine == machine && one.nonce == nonce && one.terminated_ms.is_none();
-        let there = || {
-            let instances = cloud.instances();
-            instances.iter().rfind(|(_, one)| same(one)).map(|(number, _)| *number)
+        let same = |instance: &Instance| {
+            instance.machine == machine && instance.nonce == nonce && instance.terminated_ms.is_none()
         };
-        if there().is_none() || world.mix().has(Mutant::NonceIsNotUnique) {
+        let existing = || {
+            let instances = cloud.instances();
+            instances.iter().rfind(|(_, instance)| same(instance)).map(|(number, _)| *number)
+        };
+        if existing().is_none() || world.profile().has(Mutant::NonceIsNotUnique) {
             cloud.create(model, machine, nonce, InstanceEvent::Made);
             cloud.draw_failure("the provider gave no answer").map_err(failed)?;
         }
-        let address = address(there().expect("it is made"));
+        let address = address(existing().expect("it is made"));
         Ok(CreatedInstance {
             instance_id: format!("simulated-{}", spec.machine.name),
             address,
@@ -214,9 +218,10 @@ impl Provider for SimProvider {
         let (world, machine) = (&self.cloud.world, spec.machine.uuid);
         world.pause().await;
         let mut instances = self.cloud.instances();
-        let there =
-            instances.iter_mut().find(|(_, one)| one.machine == machine && one.terminated_ms.is_none());
-        let Some((number, instance)) = there else {
+        let existing = instances
+            .iter_mut()
+            .find(|(_, instance)| instance.machine == machine && instance.terminated_ms.is_none());
+        let Some((number, instance)) = existing else {
             return Err(CommandError::new("there is no such instance"));
         };
         if !instance.runs {

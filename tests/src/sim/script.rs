@@ -49,7 +49,7 @@ async fn work(
     read_settings(world, process, context).await?;
     let level = process.call("config-get", &[LEVEL]).await?;
     note_read(world, process, LEVEL.to_owned(), &level);
-    let hangs = world.draws_variation(world.mix().hook_hangs);
+    let hangs = world.draws_variation(world.profile().hook_hangs);
     let first = hangs && world.chance_of(500);
     if first {
         world.sleep(1_000 + world.below(20_000)).await;
@@ -100,17 +100,19 @@ async fn work(
         // the reports are sent before the hook ends
         world.sleep(1_000 + world.below(20_000)).await;
     }
-    if world.chance_of(world.mix().hook_changes_port) {
+    if world.chance_of(world.profile().hook_changes_port) {
         let port = PORTS[world.below(PORTS.len() as u64) as usize];
         let tool = if world.chance_of(700) { "open-port" } else { "close-port" };
         process.call(tool, &[port]).await?;
     }
-    if world.draws_variation(world.mix().hook_requests_reboot) && !matches!(context.cause, Cause::Action(_)) {
+    if world.draws_variation(world.profile().hook_requests_reboot)
+        && !matches!(context.cause, Cause::Action(_))
+    {
         let when: &[&str] = if world.chance_of(500) { &["--now"] } else { &[] };
         process.call("juju-reboot", when).await?;
     }
     read_settings(world, process, context).await?;
-    if world.draws_fault(world.mix().hook_fails) {
+    if world.draws_fault(world.profile().hook_fails) {
         for number in context.relations.keys() {
             if let Some(relation) = context.relation_id(*number) {
                 process.call("relation-set", &["-r", &relation, &format!("{FAILED_HOOK_KEY}=1")]).await?;

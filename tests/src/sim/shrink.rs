@@ -9,7 +9,7 @@ use crate::sim::system::Report;
 
 /// The smallest profile with which the seed still fails.
 pub struct ShrinkResult {
-    pub mix: FaultProfile,
+    pub profile: FaultProfile,
     pub report: Report,
     /// The names and values that differ from the seed's own profile.
     pub changed: Vec<(&'static str, u64)>,
@@ -30,20 +30,20 @@ fn simpler(name: &str, now: u64) -> Vec<u64> {
 }
 
 /// Shrinks the profile of a failing seed. `None`: the seed does not fail.
-pub fn shrink(seed: u64, mut mix: FaultProfile) -> Option<ShrinkResult> {
-    let own = mix.clone();
-    let mut best = campaign::run_mixed(seed, mix.clone());
+pub fn shrink(seed: u64, mut profile: FaultProfile) -> Option<ShrinkResult> {
+    let own = profile.clone();
+    let mut best = campaign::run_mixed(seed, profile.clone());
     let check = best.violations.first()?.check;
     loop {
         let mut better = false;
         for name in FaultProfile::NAMES {
-            let now = *mix.number(name).expect("a name of the profile");
+            let now = *profile.number(name).expect("a name of the profile");
             for value in simpler(name, now) {
-                let mut tried = mix.clone();
+                let mut tried = profile.clone();
                 *tried.number(name).expect("a name of the profile") = value;
                 let report = campaign::run_mixed(seed, tried.clone());
                 if report.violations.first().is_some_and(|violation| violation.check == check) {
-                    (mix, best, better) = (tried, report, true);
+                    (profile, best, better) = (tried, report, true);
                     break;
                 }
             }
@@ -54,9 +54,9 @@ pub fn shrink(seed: u64, mut mix: FaultProfile) -> Option<ShrinkResult> {
     }
     let mut own = own;
     let changed = FaultProfile::NAMES.iter().filter_map(|name| {
-        let (was, is) = (*own.number(name)?, *mix.number(name)?);
+        let (was, is) = (*own.number(name)?, *profile.number(name)?);
         (was != is).then_some((*name, is))
     });
     let changed = changed.collect();
-    Some(ShrinkResult { mix, report: best, changed })
+    Some(ShrinkResult { profile, report: best, changed })
 }

@@ -44,7 +44,7 @@ struct State {
 
 impl SimStore {
     pub fn new(map: MemoryStore, world: World) -> SimStore {
-        if world.mix().check_serializable > 0 {
+        if world.profile().check_serializable > 0 {
             map.record();
         }
         SimStore { map, world, state: Arc::default() }
@@ -70,11 +70,11 @@ impl SimStore {
     }
 
     fn has(&self, mutant: Mutant) -> bool {
-        self.world.mix().has(mutant)
+        self.world.profile().has(mutant)
     }
 
     fn has_store_mutant(&self) -> bool {
-        self.world.mix().mutant.is_some_and(Mutant::is_in_store)
+        self.world.profile().mutant.is_some_and(Mutant::is_in_store)
     }
 
     /// The transaction as a mutant of the store changes it.
@@ -330,20 +330,21 @@ impl Environment for SimEnvironment {
         let charm: Charm = serde_json::from_slice(&bytes)
             .map_err(|error| ApiError::new(ErrorCode::Invalid, error.to_string()))?;
         let sha256 = host::digest::sha256(&bytes);
-        let kept = StoredArchive { sha256: sha256.clone(), bytes: bytes.len() as u64, charm };
-        let known = !self.archives.lock().expect("one thread").is_empty();
-        if !(self.world.mix().has(Mutant::ArchiveIsMissing) && known && self.world.chance_of(500)) {
+        let stored = StoredArchive { sha256: sha256.clone(), bytes: bytes.len() as u64, charm };
+        let has_archives = !self.archives.lock().expect("one thread").is_empty();
+        if !(self.world.profile().has(Mutant::ArchiveIsMissing) && has_archives && self.world.chance_of(500))
+        {
             self.archives.lock().expect("one thread").insert(sha256, bytes);
         }
-        Ok(kept)
+        Ok(stored)
     }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
         self.world.pause().await;
         self.archives.lock().expect("one thread").get(sha256).cloned()
     }
     fn inline_settings_bytes_max(&self) -> usize {
-        match self.world.mix().inline_settings_bytes {
-            0 => inline_settings::BYTES_MAX,
+        match self.world.profile().inline_settings_bytes {
+            0 => inline_settings::INLINE_BYTES_MAX,
             bytes => usize::try_from(bytes).expect("small"),
         }
     }

@@ -80,9 +80,9 @@ struct System {
     tasks: Tasks,
     store: SimStore,
     /// The backup of the store.
-    copy: Option<MemoryStore>,
+    backup: Option<MemoryStore>,
     restored: bool,
-    outside: SimEnvironment,
+    environment: SimEnvironment,
     network: SimNetwork,
     fleet: AgentFleet,
     cloud: SimCloud,
@@ -105,10 +105,10 @@ pub fn run(seed: u64, mutant: Option<Mutant>, traced: bool) -> Report {
 }
 
 /// Runs one seed with the given profile.
-pub fn run_mixed(seed: u64, mix: FaultProfile, traced: bool) -> Report {
-    let _guard = MutantGuard::of(mix.mutant);
-    let target = mix.mutant.map(Mutant::target);
-    let world = World::new(seed, mix, traced);
+pub fn run_mixed(seed: u64, profile: FaultProfile, traced: bool) -> Report {
+    let _guard = MutantGuard::of(profile.mutant);
+    let target = profile.mutant.map(Mutant::target);
+    let world = World::new(seed, profile, traced);
     let mut system = System::new(world.clone());
     system.run_phases(target);
     let report = Report {
@@ -128,25 +128,25 @@ pub fn run_mixed(seed: u64, mix: FaultProfile, traced: bool) -> Report {
     report
 }
 
-fn controller(store: &SimStore, outside: &SimEnvironment) -> Arc<SimController> {
-    Controller::new(store.clone(), outside.clone(), Uuid(7))
+fn controller(store: &SimStore, environment: &SimEnvironment) -> Arc<SimController> {
+    Controller::new(store.clone(), environment.clone(), Uuid(7))
 }
 
 impl System {
     fn new(world: World) -> System {
         let store_generation = Uuid(world.random_u128());
         let store = SimStore::new(
-            MemoryStore::with_changes_kept(store_generation, world.mix().changes_kept),
+            MemoryStore::with_changes_kept(store_generation, world.profile().changes_kept),
             world.clone(),
         );
-        let outside = SimEnvironment::new(world.clone());
-        let network = SimNetwork::new(world.clone(), controller(&store, &outside));
+        let environment = SimEnvironment::new(world.clone());
+        let network = SimNetwork::new(world.clone(), controller(&store, &environment));
         System {
             tasks: Tasks::new(world.clone()),
             store,
-            copy: None,
+            backup: None,
             restored: false,
-            outside,
+            environment,
             fleet: AgentFleet::new(world.clone(), network.clone()),
             cloud: SimCloud::new(world.clone()),
             provisioner: 0,
@@ -167,27 +167,27 @@ impl System {
     }
 
     fn run_phases(&mut self, target: Option<&'static str>) {
-        let over = |system: &System| {
+        let is_over = |system: &System| {
             let hit = |violation: &Violation| target.is_none_or(|target| violation.check == target);
             system.checks.violations.iter().any(hit)
         };
         let created = block_on(self.store.run(|draft| model::create(draft, MODEL, "dev", 0)));
         created.map(drop).expect("the first model can be made");
         self.start_supervisors();
-        let chaos = over(self) || !self.chaos(&over);
+        let chaos = is_over(self) || !self.run_chaos(&is_over);
         self.chaos_polls = self.tasks.polls;
-        if chaos || !self.calm(&over) {
+        if chaos || !self.run_calm(&is_over) {
             return;
         }
-        if self.world.mix().obstructed > 0 {
-            self.run_obstructed(&over);
-            if over(self) || !self.calm(&over) {
+        if self.world.profile().obstructed > 0 {
+            self.run_obstructed(&is_over);
+            if is_over(self) || !self.run_calm(&is_over) {
                 return;
             }
         }
         self.check_final_state();
-        if !over(self) {
-            self.restart_everything(&over);
+        if !is_over(self) {
+            self.restart_everything(&is_over);
         }
     }
 
@@ -222,7 +222,7 @@ impl System {
     }
 
     /// Runs the operators under faults. False: a violation ended the run.
-    fn chaos(&mut self, over: &impl Fn(&System) -> bool) -> bool {
+    fn run_chaos(&mut self, is_over: &impl Fn(&System) -> bool) -> bool {
         self.world.set_calm(false);
         let (first, second) = (self.operator(), self.operator());
         let mut acting = vec![
@@ -239,44 +239,44 @@ impl System {
         ];
         let until_ms = self.world.now_ms() + CHAOS_MS;
         let outage_ms = self.world.now_ms() + 10_000 + self.world.below(10_000);
-        let mut outage = self.world.mix().outage_minutes;
+        let mut outage = self.world.profile().outage_minutes;
         while !acting.is_empty() && self.world.now_ms() < until_ms {
             if outage > 0 && self.world.now_ms() >= outage_ms {
                 let until_ms = self.world.now_ms() + outage * MINUTE_MS;
                 self.world.trace(|| format!("network: {outage} minutes without the controller"));
                 outage = 0;
                 self.network.start_outage(until_ms);
-                self.pass_time(until_ms, over);
+                self.pass_time(until_ms, is_over);
             }
             let stepped = self.step(until_ms);
             if let StepResult::Polled { task, done: true } = stepped {
                 acting.retain(|acting| *acting != task);
             }
-            if over(self) || self.tasks.polls > POLLS_MAX {
-                return !over(self);
+            if is_over(self) || self.tasks.polls > POLLS_MAX {
+                return !is_over(self);
             }
             self.inject_fault(stepped);
         }
         acting.into_iter().for_each(|task| self.tasks.drop_task(task));
-        self.pass_frozen_time(over);
-        !over(self)
+        self.pass_frozen_time(is_over);
+        !is_over(self)
     }
 
     /// Waits for agents that are frozen for much longer than chaos lasts, so that they resume among faults. All
     /// other agents resume when faults end.
-    fn pass_frozen_time(&mut self, over: &impl Fn(&System) -> bool) {
+    fn pass_frozen_time(&mut self, is_over: &impl Fn(&System) -> bool) {
         let until_ms = self.fleet.frozen_ms;
         if until_ms > self.world.now_ms() + CHAOS_MS {
             self.world.trace(|| "time passes until the frozen agents resume");
-            self.pass_time(until_ms + MINUTE_MS, over);
+            self.pass_time(until_ms + MINUTE_MS, is_over);
         }
     }
 
     /// Lets time pass, with faults unless the system is calm.
-    fn pass_time(&mut self, until_ms: u64, over: &impl Fn(&System) -> bool) {
+    fn pass_time(&mut self, until_ms: u64, is_over: &impl Fn(&System) -> bool) {
         loop {
             let stepped = self.step(until_ms);
-            if stepped == StepResult::Quiet || over(self) || self.tasks.polls > POLLS_MAX {
+            if stepped == StepResult::Quiet || is_over(self) || self.tasks.polls > POLLS_MAX {
                 return;
             }
             if !self.world.is_calm() {
@@ -288,11 +288,11 @@ impl System {
     /// Injects a fault at random after a poll.
     fn inject_fault(&mut self, stepped: StepResult) {
         let StepResult::Polled { task, done: false } = stepped else { return };
-        if task == self.provisioner && self.world.draws_fault(self.world.mix().provisioner_crash) {
+        if task == self.provisioner && self.world.draws_fault(self.world.profile().provisioner_crash) {
             self.world.trace(|| "provisioner: crashes");
             return self.start_provisioner();
         }
-        if task == self.janitor && self.world.draws_fault(self.world.mix().janitor_crash) {
+        if task == self.janitor && self.world.draws_fault(self.world.profile().janitor_crash) {
             self.world.trace(|| "janitor: crashes");
             return self.start_janitor();
         }
@@ -302,8 +302,8 @@ impl System {
                 self.world.trace(|| "controller: the disk is full");
                 self.store.fill(self.world.now_ms() + for_ms);
             }
-            Some(ControllerFault::Copy) if !self.restored => {
-                self.copy = Some(self.store.map().fork(self.store.store_generation()));
+            Some(ControllerFault::Backup) if !self.restored => {
+                self.backup = Some(self.store.map().fork(self.store.store_generation()));
             }
             Some(ControllerFault::Restore) => self.restore(),
             Some(ControllerFault::InstanceEnds) => {
@@ -317,7 +317,7 @@ impl System {
                     self.fleet.terminate_machine(&mut self.tasks, machine.id);
                 }
             }
-            Some(ControllerFault::Copy) | None => {}
+            Some(ControllerFault::Backup) | None => {}
         }
     }
 
@@ -327,7 +327,7 @@ impl System {
     }
 
     /// Ends all faults and waits until nothing changes, resolving failures. False: a violation ended the run.
-    fn calm(&mut self, over: &impl Fn(&System) -> bool) -> bool {
+    fn run_calm(&mut self, is_over: &impl Fn(&System) -> bool) -> bool {
         self.world.trace(|| "calm: faults are over");
         self.world.set_calm(true);
         self.world.note(Fact::FaultsEnded);
@@ -344,8 +344,8 @@ impl System {
                 }
                 operator.resolve().await;
             });
-            if !self.rest(over) {
-                return !over(self) && self.tasks.polls > POLLS_MAX;
+            if !self.wait_for_rest(is_over) {
+                return !is_over(self) && self.tasks.polls > POLLS_MAX;
             }
             let (fleet, tasks) = (&mut self.fleet, &mut self.tasks);
             let repaired = self.store.map().read_now(|reader| fleet.repair(tasks, reader, restored));
@@ -363,12 +363,12 @@ impl System {
     }
 
     /// True once nothing has changed for [`REST_AFTER_MS`].
-    fn rest(&mut self, over: &impl Fn(&System) -> bool) -> bool {
+    fn wait_for_rest(&mut self, is_over: &impl Fn(&System) -> bool) -> bool {
         self.changed_ms = self.world.now_ms();
         loop {
             let until_ms = self.changed_ms + REST_AFTER_MS;
             let stepped = self.step(until_ms);
-            if over(self) || self.tasks.polls > POLLS_MAX {
+            if is_over(self) || self.tasks.polls > POLLS_MAX {
                 return false;
             }
             if stepped == StepResult::Quiet && self.world.now_ms() >= self.changed_ms + REST_AFTER_MS {
@@ -394,7 +394,7 @@ impl System {
     }
 
     /// Restarts every process, with nothing else changed.
-    fn restart_everything(&mut self, over: &impl Fn(&System) -> bool) {
+    fn restart_everything(&mut self, is_over: &impl Fn(&System) -> bool) {
         self.world.trace(|| "restart of everything");
         self.world.note(Fact::OnlyRestarts);
         for _ in 0..2 {
@@ -403,16 +403,16 @@ impl System {
             }
             self.restart_controller();
             self.start_provisioner();
-            self.pass_time(self.world.now_ms() + BETWEEN_RESTARTS_MS, over);
+            self.pass_time(self.world.now_ms() + BETWEEN_RESTARTS_MS, is_over);
         }
-        self.rest(over);
+        self.wait_for_rest(is_over);
     }
 
     fn restart_controller(&mut self) {
         self.world.trace(|| "controller: restarts");
         self.world.note(Fact::ControllerStarted);
         self.tasks.drop_messages();
-        self.network.restart(controller(&self.store, &self.outside));
+        self.network.restart(controller(&self.store, &self.environment));
         self.start_janitor();
         for machine in self.fleet.machines() {
             self.fleet.start_machine(&mut self.tasks, machine);
@@ -421,13 +421,13 @@ impl System {
 
     /// Restores the store from its backup, once per run.
     fn restore(&mut self) {
-        let Some(copy) = self.copy.take().filter(|_| !self.restored) else { return };
+        let Some(backup) = self.backup.take().filter(|_| !self.restored) else { return };
         self.restored = true;
-        let store_generation = match self.world.mix().has(Mutant::StoreGenerationIsKept) {
-            true => copy.store_generation(),
+        let store_generation = match self.world.profile().has(Mutant::StoreGenerationIsKept) {
+            true => backup.store_generation(),
             false => Uuid(self.world.random_u128()),
         };
-        self.store = SimStore::new(copy.fork(store_generation), self.world.clone());
+        self.store = SimStore::new(backup.fork(store_generation), self.world.clone());
         self.world.trace(|| format!("controller: restored from revision {}", self.store.newest()));
         self.seen = self.store.newest();
         self.cloud.expire_stale_listings();
@@ -514,13 +514,13 @@ impl System {
                 format!("store: revision {}: {}", changes.revision, keys.join(" "))
             });
             self.unchecked += u64::from(is_structural(changes));
-            let whole = self.unchecked >= self.world.mix().commits_per_full_check;
-            if whole {
+            let is_full_check = self.unchecked >= self.world.profile().commits_per_full_check;
+            if is_full_check {
                 self.unchecked = 0;
             }
             let (checks, now_ms) = (&mut self.checks, self.world.now_ms());
             self.store.map().read_now(|reader| {
-                checks.commit(&Commit { model: Model(MODEL), changes, reader, whole, now_ms });
+                checks.commit(&Commit { model: Model(MODEL), changes, reader, is_full_check, now_ms });
             });
         }
         self.seen = newest;
@@ -567,7 +567,7 @@ fn event_text(events: &[state::unit::local::Event]) -> String {
         Event::LeadershipChanged(generation) => format!("leader {generation:?}"),
         Event::RebootRequested(boot) => format!("requests a reboot of {boot}"),
         Event::UnrecordedReport(unrecorded) => {
-            format!("run {} has {} unrecorded reports", unrecorded.run, unrecorded.said.len())
+            format!("run {} has {} unrecorded reports", unrecorded.run, unrecorded.reports.len())
         }
         Event::ReportAcknowledged { run } => format!("the reports of run {run} are acknowledged"),
     };

@@ -93,7 +93,7 @@ struct State {
 /// and its handles are `Send` only for the types.
 struct WorldInner {
     seed: u64,
-    mix: FaultProfile,
+    profile: FaultProfile,
     now_ms: AtomicU64,
     /// The state of the random number generator.
     chance: AtomicU64,
@@ -120,7 +120,7 @@ impl Wake for TaskWaker {
 }
 
 impl World {
-    pub fn new(seed: u64, mix: FaultProfile, traced: bool) -> World {
+    pub fn new(seed: u64, profile: FaultProfile, traced: bool) -> World {
         let state = State {
             wall_ms: WALL_START_MS,
             timers: BTreeMap::new(),
@@ -134,7 +134,7 @@ impl World {
         };
         World(Arc::new(WorldInner {
             seed,
-            mix,
+            profile,
             now_ms: AtomicU64::new(START_MS),
             chance: AtomicU64::new(SeededRng::new(seed).0),
             calm: AtomicBool::new(true),
@@ -152,8 +152,8 @@ impl World {
         self.0.seed
     }
 
-    pub fn mix(&self) -> &FaultProfile {
-        &self.0.mix
+    pub fn profile(&self) -> &FaultProfile {
+        &self.0.profile
     }
 
     pub fn now_ms(&self) -> u64 {

@@ -47,12 +47,12 @@ impl Check for Authority {
                 }
                 self.arrived.entry((*unit, *sequence)).or_default().insert(*epoch);
             }
-            Fact::Reported { unit, run, said, executes, .. } => {
-                let is_status = |said: &&RunReport| matches!(said.what, ReportContent::UnitStatus { .. });
-                let calls = said.iter().filter(is_status).map(|said| said.call);
+            Fact::Reported { unit, run, reports, executes, .. } => {
+                let is_status = |report: &&RunReport| matches!(report.what, ReportContent::UnitStatus { .. });
+                let calls = reports.iter().filter(is_status).map(|report| report.call);
                 let calls = calls.chain(executes.then_some(0));
                 self.statuses.extend(calls.map(|call| (*unit, (*run, call))));
-                let versions = said.iter().filter_map(|said| match &said.what {
+                let versions = reports.iter().filter_map(|report| match &report.what {
                     ReportContent::WorkloadVersion(version) => Some((*unit, version.clone())),
                     _ => None,
                 });
@@ -64,9 +64,9 @@ impl Check for Authority {
                     _ => None,
                 });
                 let leads = |record: &&Record| record.writes.bags.values().any(|b| !b.application.is_empty());
-                let made = records.filter(leads);
+                let created = records.filter(leads);
                 self.generations
-                    .extend(made.filter_map(|record| Some((record.digest(), record.generation?))));
+                    .extend(created.filter_map(|record| Some((record.digest(), record.generation?))));
             }
             _ => {}
         }
@@ -81,15 +81,15 @@ impl Check for Authority {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let changed = |kind: &'static str| {
-            let of = move |key: &&str| key_parts(key).0 == kind;
-            commit.changes.entries.iter().map(|change| change.key.as_str()).filter(of)
+            let is_kind = move |key: &&str| key_parts(key).0 == kind;
+            commit.changes.entries.iter().map(|change| change.key.as_str()).filter(is_kind)
         };
         let recording_units: BTreeSet<Uuid> = changed("replica").filter_map(last_id).collect();
         for key in changed("bag") {
             let (Some(owner), Some(_)) = (last_id(key), commit.reader.get(key)) else { continue };
             let leads = read(commit.reader, &commit.model.leader(owner));
             let relation = key_parts(key).1.split('/').next();
-            let made = changed("relation").any(|made| Some(key_parts(made).1) == relation);
+            let created = changed("relation").any(|created| Some(key_parts(created).1) == relation);
             let leads = leads.filter(|grant| recording_units.contains(&grant.holder));
             if let Some(grant) = &leads {
                 let replica = read(commit.reader, &commit.model.replica(grant.holder));
@@ -104,7 +104,7 @@ impl Check for Authority {
             let leads = leads.is_some();
             let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
             let resyncs = self.resyncing.get(&owner).is_some_and(|sequence| *sequence > applied);
-            if !recording_units.contains(&owner) && !leads && !made && !resyncs {
+            if !recording_units.contains(&owner) && !leads && !created && !resyncs {
                 found.push(format!("{key} changed without a record or report of its owner"));
             }
         }
@@ -112,9 +112,9 @@ impl Check for Authority {
             let (Some(owner), Some(now)) = (last_id(key), commit.reader.get(key)) else { continue };
             let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
             let resyncs = self.resyncing.get(&owner).is_some_and(|sequence| *sequence > applied);
-            let made = read(commit.reader, &commit.model.unit(owner)).is_some()
+            let created = read(commit.reader, &commit.model.unit(owner)).is_some()
                 && changed("unit").any(|unit| last_id(unit) == Some(owner));
-            let said = match key_parts(key).0 {
+            let is_reported = match key_parts(key).0 {
                 "workload-version" => {
                     now.value.parse().is_ok_and(|version| self.versions.contains(&(owner, version)))
                 }
@@ -124,7 +124,7 @@ impl Check for Authority {
                 }
                 _ => false,
             };
-            if !recording_units.contains(&owner) && !resyncs && !said && !made {
+            if !recording_units.contains(&owner) && !resyncs && !is_reported && !created {
                 found.push(format!("{key} changed without a record or report of its owner"));
             }
         }

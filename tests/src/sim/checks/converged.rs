@@ -106,13 +106,13 @@ impl Check for Converged {
             }
             for (number, shown) in view.iter().flat_map(|view| &view.relations) {
                 let head = &shown.head;
-                let known = local.relations.get(number).filter(|known| known.uuid == head.uuid);
+                let entered = local.relations.get(number).filter(|entered| entered.uuid == head.uuid);
                 let open = head.life.is_alive() && !head.suspended;
                 let declared = local.charm.as_ref().is_some_and(|c| c.endpoints.contains(&head.endpoint));
-                if open && known.is_none() && (head.implicit || declared) {
+                if open && entered.is_none() && (head.implicit || declared) {
                     found.push(format!("{name}: has not entered relation {number}"));
                 }
-                if !open && known.is_some() {
+                if !open && entered.is_some() {
                     found.push(format!("{name}: has not left relation {number}: {head:?}"));
                 }
                 let subordinates = view.as_ref().map(|view| &view.unit.subordinates);

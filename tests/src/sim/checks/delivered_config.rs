@@ -103,9 +103,10 @@ impl Check for DeliveredConfig {
             let text = change.value.as_ref().map_or(String::new(), |value| value.to_string());
             // all charms of the simulator declare the same option, so a refresh does not change the settings
             let charm = last_id(&change.key).map(|id| commit.model.application_charm(id));
-            let with = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
-            let made = last_id(&change.key).is_some_and(|id| with(commit.model.application(id).text()));
-            if charm.is_some_and(|charm| with(charm.text())) && !made {
+            let is_changed = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
+            let is_new =
+                last_id(&change.key).is_some_and(|id| is_changed(commit.model.application(id).text()));
+            if charm.is_some_and(|charm| is_changed(charm.text())) && !is_new {
                 found.push(format!("{} changes with a refresh, to {text}", change.key));
             }
             self.set.extend(last_id(&change.key).map(|id| {

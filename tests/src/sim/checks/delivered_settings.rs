@@ -84,9 +84,10 @@ impl Check for DeliveredSettings {
     }
 
     fn folder_copied(&mut self, folder: Uuid, copy: Uuid) {
-        let of = self.seen.iter().filter(|((of, _), _)| *of == folder);
-        let of: Vec<_> = of.map(|((_, member), read)| ((copy, member.clone()), read.clone())).collect();
-        self.seen.extend(of);
+        let copied = self.seen.iter().filter(|((of, _), _)| *of == folder);
+        let copied: Vec<_> =
+            copied.map(|((_, member), read)| ((copy, member.clone()), read.clone())).collect();
+        self.seen.extend(copied);
     }
 
     /// A restored store reuses counters, so one version may have two contents: nothing is checked afterwards.

@@ -20,7 +20,7 @@ impl Check for DocumentInvariants {
                 found.push(format!("I14: {} was deleted before its relation", deleted.key));
             }
         }
-        if commit.whole {
+        if commit.is_full_check {
             found.extend(invariants::violations(commit.reader, commit.model));
         }
     }

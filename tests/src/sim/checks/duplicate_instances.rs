@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct DuplicateInstances {
     /// The instance of each machine.
-    there: BTreeMap<Uuid, u64>,
+    instances: BTreeMap<Uuid, u64>,
 }
 
 impl Check for DuplicateInstances {
@@ -20,14 +20,14 @@ impl Check for DuplicateInstances {
         let Fact::Instance { number, machine, what, .. } = fact else { return };
         match what {
             InstanceEvent::WasThere | InstanceEvent::Made => {
-                if let Some(first) = self.there.insert(*machine, *number) {
+                if let Some(first) = self.instances.insert(*machine, *number) {
                     found.push(format!(
                         "machine {machine} has instance {first}, and instance {number} is created for it"
                     ));
                 }
             }
             InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
-                self.there.remove(machine);
+                self.instances.remove(machine);
             }
             InstanceEvent::Failed(_) => {}
         }

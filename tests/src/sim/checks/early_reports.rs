@@ -17,11 +17,11 @@ pub struct EarlyReports {
 
 impl EarlyReports {
     /// Reports a violation if this report is accepted but was not sent in the newest session.
-    fn rejected_epoch(&self, commit: &Commit<'_>, said: (Uuid, u64, u32)) -> Option<String> {
-        let epochs = self.epochs.get(&said)?;
-        let session = read(commit.reader, &commit.model.session(said.0))?;
+    fn rejected_epoch(&self, commit: &Commit<'_>, reports: (Uuid, u64, u32)) -> Option<String> {
+        let epochs = self.epochs.get(&reports)?;
+        let session = read(commit.reader, &commit.model.session(reports.0))?;
         (!epochs.contains(&session.epoch)).then(|| {
-            let (unit, run, call) = said;
+            let (unit, run, call) = reports;
             let newest = session.epoch;
             format!("{unit}: the report of call {call} in run {run}, sent in epochs {epochs:?}, is accepted in epoch {newest}")
         })
@@ -34,9 +34,9 @@ impl Check for EarlyReports {
     }
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        if let Fact::Reported { unit, epoch, run, said, .. } = fact {
-            for said in said {
-                self.epochs.entry((*unit, *run, said.call)).or_default().insert(*epoch);
+        if let Fact::Reported { unit, epoch, run, reports, .. } = fact {
+            for report in reports {
+                self.epochs.entry((*unit, *run, report.call)).or_default().insert(*epoch);
             }
         }
     }

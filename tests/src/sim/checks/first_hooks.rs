@@ -44,12 +44,12 @@ pub struct FirstHooks {
 
 impl FirstHooks {
     fn config_changed_started(&mut self, folder: Uuid, run: &Run) -> Vec<String> {
-        let known = self.by_folder.entry(folder).or_default();
-        if std::mem::replace(&mut known.has_started_config_changed, true) || self.was_restored {
+        let progress = self.by_folder.entry(folder).or_default();
+        if std::mem::replace(&mut progress.has_started_config_changed, true) || self.was_restored {
             return Vec::new();
         }
         let now_ms = self.now_ms;
-        let waiting = known.entered.iter().filter(|(_, (uuid, received_ms))| {
+        let waiting = progress.entered.iter().filter(|(_, (uuid, received_ms))| {
             now_ms - received_ms <= LINK_FRESH_MS && !self.departing_relations.contains(uuid)
         });
         let mut found: Vec<String> = waiting
@@ -57,7 +57,8 @@ impl FirstHooks {
                 format!("{folder}: config-changed started before relation-created of relation {number}")
             })
             .collect();
-        if run.leader_generation.is_some() && run.leader_generation != known.elected && !known.upgraded {
+        if run.leader_generation.is_some() && run.leader_generation != progress.elected && !progress.upgraded
+        {
             found.push(format!("{folder}: config-changed started before leader-elected"));
         }
         found
@@ -79,9 +80,9 @@ impl Check for FirstHooks {
                 self.by_folder.entry(*folder).or_default().received_ms = Some(self.now_ms);
             }
             Fact::Loaded { folder, .. } => {
-                let known = self.by_folder.entry(*folder).or_default();
-                (known.received_ms, known.entering) = (None, None);
-                known.entered.clear();
+                let progress = self.by_folder.entry(*folder).or_default();
+                (progress.received_ms, progress.entering) = (None, None);
+                progress.entered.clear();
             }
             Fact::Recorded { folder, events, .. } => {
                 for event in events.iter() {
@@ -93,8 +94,9 @@ impl Check for FirstHooks {
                         }
                         Event::Finished(record) => {
                             let Operation::EnterScope { relation, .. } = &record.operation else { continue };
-                            let known = self.by_folder.entry(*folder).or_default();
-                            known.entering = known.received_ms.map(|received_ms| (*relation, received_ms));
+                            let progress = self.by_folder.entry(*folder).or_default();
+                            progress.entering =
+                                progress.received_ms.map(|received_ms| (*relation, received_ms));
                         }
                         _ => {}
                     }
@@ -105,38 +107,38 @@ impl Check for FirstHooks {
     }
 
     fn record_done(&mut self, folder: Uuid, record: &Record, _found: &mut Vec<String>) {
-        let known = self.by_folder.entry(folder).or_default();
+        let progress = self.by_folder.entry(folder).or_default();
         match &record.operation {
             Operation::EnterScope { relation, uuid, local_endpoint, .. } if !local_endpoint.implicit => {
-                let entered = known.entering.take().filter(|(entered, _)| entered == relation);
-                known.entered.extend(entered.map(|(_, received_ms)| (*relation, (*uuid, received_ms))));
+                let entered = progress.entering.take().filter(|(entered, _)| entered == relation);
+                progress.entered.extend(entered.map(|(_, received_ms)| (*relation, (*uuid, received_ms))));
             }
-            Operation::LeaveScope { relation, .. } => drop(known.entered.remove(relation)),
+            Operation::LeaveScope { relation, .. } => drop(progress.entered.remove(relation)),
             Operation::Hook(Hook::Relation {
                 relation,
                 event: RelationEvent::Created | RelationEvent::Broken,
                 ..
-            }) => drop(known.entered.remove(relation)),
-            Operation::Hook(Hook::UpgradeCharm) => known.upgraded = true,
-            Operation::Hook(Hook::LeaderElected { generation }) => known.elected = *generation,
+            }) => drop(progress.entered.remove(relation)),
+            Operation::Hook(Hook::UpgradeCharm) => progress.upgraded = true,
+            Operation::Hook(Hook::LeaderElected { generation }) => progress.elected = *generation,
             _ => {}
         }
     }
 
     fn journal_started(&mut self, folder: Uuid, memory: &Local) {
-        let known = Folder {
+        let progress = Folder {
             has_started_config_changed: memory.installed,
             upgraded: memory.installed,
             elected: memory.leader,
             ..Folder::default()
         };
-        self.by_folder.insert(folder, known);
+        self.by_folder.insert(folder, progress);
     }
 
     fn folder_copied(&mut self, folder: Uuid, copy: Uuid) {
-        let known = self.by_folder.get(&folder).cloned().unwrap_or_default();
+        let progress = self.by_folder.get(&folder).cloned().unwrap_or_default();
         self.by_folder
-            .insert(copy, Folder { received_ms: None, entering: None, entered: BTreeMap::new(), ..known });
+            .insert(copy, Folder { received_ms: None, entering: None, entered: BTreeMap::new(), ..progress });
     }
 
     fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {

@@ -62,10 +62,10 @@ impl Check for ForceGrace {
                 }
                 "unit-life" => {
                     let dead = read(commit.reader, &commit.model.unit_life(id)) == Some(Life::Dead);
-                    let with = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
+                    let is_changed = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
                     let (wait, replica) = (commit.model.forced(id), commit.model.replica(id));
                     let acts = self.acted.contains(&id) && self.marked.contains_key(&id);
-                    if dead && acts && !with(wait.text()) && !with(replica.text()) {
+                    if dead && acts && !is_changed(wait.text()) && !is_changed(replica.text()) {
                         found
                             .push(format!("{id}: is Dead by force before its machine agent could recall it"));
                     }

@@ -48,29 +48,33 @@ impl Check for Forced {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let of = |kind: &'static str| {
+        let changes_of = |kind: &'static str| {
             commit.changes.entries.iter().filter(move |change| key_parts(&change.key).0 == kind)
         };
-        let recording_units: BTreeSet<Uuid> =
-            of("replica").filter(|change| change.value.is_some()).filter_map(|c| last_id(&c.key)).collect();
+        let recording_units: BTreeSet<Uuid> = changes_of("replica")
+            .filter(|change| change.value.is_some())
+            .filter_map(|c| last_id(&c.key))
+            .collect();
         for unit in recording_units.intersection(&self.acted) {
             found.push(format!(
                 "{unit}: a record is accepted after the controller acted in place of the agent"
             ));
         }
-        let left = of("scope-of").filter(|change| change.value.is_none());
+        let left_scopes = changes_of("scope-of").filter(|change| change.value.is_none());
         // units leave a relation that is forced even if their own removal is not due yet
-        let left = left.filter(|change| last_id(&change.key).is_none_or(|id| !self.forced.contains(&id)));
-        let left = left.filter_map(|change| key_parts(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
+        let left_scopes =
+            left_scopes.filter(|change| last_id(&change.key).is_none_or(|id| !self.forced.contains(&id)));
+        let left_scopes =
+            left_scopes.filter_map(|change| key_parts(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
         let by_its_agent = |unit: &Uuid| {
             let fenced = || {
                 read(commit.reader, &commit.model.session(*unit)).is_some_and(|session| is_fenced(&session))
             };
             recording_units.contains(unit) || self.resyncing.contains(unit) && !fenced()
         };
-        self.acted.extend(left.filter(|unit| self.forced.contains(unit) && !by_its_agent(unit)));
+        self.acted.extend(left_scopes.filter(|unit| self.forced.contains(unit) && !by_its_agent(unit)));
         self.resyncing.retain(|unit| !recording_units.contains(unit));
-        for change in of("unit-life") {
+        for change in changes_of("unit-life") {
             let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
             let Some(unit) = last_id(&change.key).filter(|unit| !recording_units.contains(unit)) else {
                 continue;
@@ -82,14 +86,14 @@ impl Check for Forced {
                 }
             }
         }
-        for change in of("forced") {
+        for change in changes_of("forced") {
             let entity = last_id(&change.key).expect("it is of an entity");
             match change.value {
                 Some(_) => drop(self.forced.insert(entity)),
                 None => drop(self.forced.remove(&entity)),
             }
         }
-        for change in of("machine-life") {
+        for change in changes_of("machine-life") {
             let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
             self.released.extend(last_id(&change.key).filter(|_| life == Some(Life::Dead)));
         }

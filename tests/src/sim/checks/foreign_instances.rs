@@ -20,10 +20,11 @@ pub(super) struct KnownMachines {
 
 impl KnownMachines {
     pub fn of(reader: &dyn Reader, model: Model) -> KnownMachines {
-        let there = read_all::<MachineDoc>(reader, &model.all(Kind::Machine)).into_iter().map(|(key, _)| key);
-        let gone = read_all::<TombstoneDoc>(reader, &model.all(Kind::Tombstone)).into_iter();
-        let gone = gone.filter(|(_, tombstone)| tombstone.kind == "machine").map(|(key, _)| key);
-        let machines = there.chain(gone).filter_map(|key| last_id(&key)).collect();
+        let existing =
+            read_all::<MachineDoc>(reader, &model.all(Kind::Machine)).into_iter().map(|(key, _)| key);
+        let removed = read_all::<TombstoneDoc>(reader, &model.all(Kind::Tombstone)).into_iter();
+        let removed = removed.filter(|(_, tombstone)| tombstone.kind == "machine").map(|(key, _)| key);
+        let machines = existing.chain(removed).filter_map(|key| last_id(&key)).collect();
         let config = read(reader, &model.model_config()).unwrap_or_default();
         KnownMachines { machines, mode: mode(&config) }
     }

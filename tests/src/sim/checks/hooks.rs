@@ -104,13 +104,13 @@ impl Check for Hooks {
 
     fn record_done(&mut self, unit: Uuid, record: &Record, found: &mut Vec<String>) {
         if record.operation == Operation::SetDead {
-            let known = self.0.get(&unit).cloned().unwrap_or_default();
-            let wrong = known.premature_end().map(|wrong| format!("{unit}: set dead: {wrong}"));
+            let progress = self.0.get(&unit).cloned().unwrap_or_default();
+            let wrong = progress.premature_end().map(|wrong| format!("{unit}: set dead: {wrong}"));
             found.extend(wrong);
         }
-        let known = self.0.entry(unit).or_default();
-        if matches!(record.operation, Operation::InstallCharm(_)) && known.installed {
-            known.upgrade_pending = true;
+        let progress = self.0.entry(unit).or_default();
+        if matches!(record.operation, Operation::InstallCharm(_)) && progress.installed {
+            progress.upgrade_pending = true;
         }
         let Operation::Hook(hook) = &record.operation else { return };
         let wrong = self.0.entry(unit).or_default().apply(hook);
@@ -118,7 +118,7 @@ impl Check for Hooks {
     }
 
     fn journal_started(&mut self, unit: Uuid, memory: &Local) {
-        let known = Unit {
+        let progress = Unit {
             installed: memory.installed,
             configured: memory.config.is_some(),
             boot: memory.boot.clone(),
@@ -128,7 +128,7 @@ impl Check for Hooks {
             config_pending: false,
             upgrade_pending: memory.upgrade_pending || memory.follow_up == Some(FollowUp::UpgradeCharm),
         };
-        self.0.insert(unit, known);
+        self.0.insert(unit, progress);
         self.1.remove(&unit);
     }
 

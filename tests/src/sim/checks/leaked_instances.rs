@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct LeakedInstances {
     known: KnownMachines,
     /// Instances of the model, by number.
-    there: BTreeMap<u64, Uuid>,
+    instances: BTreeMap<u64, Uuid>,
     /// Machines whose instances are kept, or were kept when the machine was removed, with the nonces of the
     /// instances.
     kept: BTreeMap<Uuid, Uuid>,
@@ -78,9 +78,9 @@ impl Check for LeakedInstances {
             _ => {}
         }
         match what {
-            InstanceEvent::WasThere | InstanceEvent::Made => drop(self.there.insert(*number, *machine)),
+            InstanceEvent::WasThere | InstanceEvent::Made => drop(self.instances.insert(*number, *machine)),
             InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
-                self.there.remove(number);
+                self.instances.remove(number);
             }
             InstanceEvent::Failed(_) => {}
         }
@@ -110,15 +110,15 @@ impl Check for LeakedInstances {
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         let destroyed = read(end.reader, &end.model.model_life()).is_none();
-        for (number, machine) in &self.there {
+        for (number, machine) in &self.instances {
             let life = read(end.reader, &end.model.machine_life(*machine));
-            let left = match life {
+            let is_allowed = match life {
                 Some(Life::Alive | Life::Dying) => continue,
                 Some(Life::Dead) => false,
                 None if self.known.machines.contains(machine) => !self.known.harvests_removed() && !destroyed,
                 None => !self.known.harvests_unknown() || destroyed,
             };
-            if !left {
+            if !is_allowed {
                 found
                     .push(format!("instance {number} leaked: the life of its machine {machine} is {life:?}"));
             }

@@ -51,8 +51,8 @@ impl Check for LinkFreshness {
         match fact {
             Fact::StreamReceived { folder } => self.folder(*folder).received_ms = Some(now_ms),
             Fact::Loaded { folder, .. } => {
-                let known = self.folder(*folder);
-                (known.received_ms, known.started_run) = (None, None);
+                let progress = self.folder(*folder);
+                (progress.received_ms, progress.started_run) = (None, None);
             }
             Fact::JournalStarted { folder, .. } => {
                 *self.folder(*folder) = Folder { is_late: true, ..Folder::default() };
@@ -60,26 +60,26 @@ impl Check for LinkFreshness {
             Fact::Frozen { folder } => self.folder(*folder).is_late = true,
             Fact::Copied { copy, .. } => self.folder(*copy).is_late = true,
             Fact::Recorded { folder, events, .. } => {
-                let known = self.folder(*folder);
+                let progress = self.folder(*folder);
                 for event in events.iter() {
                     match event {
                         Event::Started(run) => {
                             let of_relation = matches!(run.operation, Operation::Hook(Hook::Relation { .. }));
-                            let decided = run.attempt == 1 && !known.has_open_run;
-                            known.started_run = (of_relation && decided).then_some(run.number);
-                            known.has_open_run = true;
+                            let decided = run.attempt == 1 && !progress.has_open_run;
+                            progress.started_run = (of_relation && decided).then_some(run.number);
+                            progress.has_open_run = true;
                         }
-                        Event::Finished(_) => known.has_open_run = false,
-                        Event::ReplicaTaken { .. } => known.is_late = true,
+                        Event::Finished(_) => progress.has_open_run = false,
+                        Event::ReplicaTaken { .. } => progress.is_late = true,
                         _ => {}
                     }
                 }
             }
             Fact::HookStarted { folder, run, .. } => {
-                let known = self.folder(*folder);
-                let late = std::mem::take(&mut known.is_late);
-                let silent_ms = known.received_ms.map(|received_ms| now_ms - received_ms);
-                let is_checked = known.started_run.take() == Some(*run) && !late;
+                let progress = self.folder(*folder);
+                let late = std::mem::take(&mut progress.is_late);
+                let silent_ms = progress.received_ms.map(|received_ms| now_ms - received_ms);
+                let is_checked = progress.started_run.take() == Some(*run) && !late;
                 if is_checked && silent_ms.is_none_or(|silent_ms| silent_ms > SILENT_MS) {
                     found.push(format!(
                         "{folder}: the relation hook of run {run} starts after the link was silent for {silent_ms:?} ms"

@@ -146,7 +146,7 @@ pub enum Fact {
         unit: Uuid,
         epoch: u64,
         run: u64,
-        said: Vec<RunReport>,
+        reports: Vec<RunReport>,
         executes: bool,
     },
     /// A machine agent deletes this unit's folder; `evidence`: the unit is Dead, or it or its machine has a
@@ -216,7 +216,7 @@ pub struct Commit<'a> {
     pub changes: &'a CommitChanges,
     pub reader: &'a dyn Reader,
     /// Whether checks examine all documents after this commit.
-    pub whole: bool,
+    pub is_full_check: bool,
     /// Virtual time; jumps of the wall clock do not affect it.
     pub now_ms: u64,
 }

@@ -44,7 +44,7 @@ impl Check for NamesAndTokens {
                 found.push(format!("{name} is assigned to {id} and was assigned to {before} before"));
             }
         }
-        if commit.whole {
+        if commit.is_full_check {
             found.extend(leftover_tokens(commit.reader));
         }
     }

@@ -43,14 +43,15 @@ impl Check for PortConflicts {
         let machines: BTreeSet<Uuid> = machines.filter(|_| !self.was_restored).collect();
         for machine in machines {
             let all = read_all::<OpenPortsDoc>(commit.reader, &commit.model.machine_ports_prefix(machine));
-            for (at, (_, one)) in all.iter().enumerate() {
+            for (at, (_, first)) in all.iter().enumerate() {
                 for (_, other) in &all[at + 1..] {
-                    let of = |doc: &OpenPortsDoc| doc.ports.values().flatten().cloned().collect::<Vec<_>>();
-                    let (a, b) = (of(one), of(other));
+                    let ranges =
+                        |doc: &OpenPortsDoc| doc.ports.values().flatten().cloned().collect::<Vec<_>>();
+                    let (a, b) = (ranges(first), ranges(other));
                     if a.iter().any(|a| b.iter().any(|b| overlap(a, b))) {
-                        let (one, other) = (&one.unit, &other.unit);
+                        let (first, other) = (&first.unit, &other.unit);
                         found.push(format!(
-                            "{one} has {a:?} open and {other} has {b:?} open on the same machine"
+                            "{first} has {a:?} open and {other} has {b:?} open on the same machine"
                         ));
                     }
                 }

@@ -16,7 +16,7 @@ pub struct Provisioning {
     /// The reason why the last attempt for a machine failed, until it is reported.
     unreported: BTreeMap<Uuid, String>,
     /// Machines with an instance: its nonce and its number.
-    there: BTreeMap<Uuid, (Uuid, u64)>,
+    instances: BTreeMap<Uuid, (Uuid, u64)>,
     only_restarts: bool,
     /// The last reported provisioning error, by machine.
     errors: BTreeMap<Uuid, ProvisioningErrorDoc>,
@@ -45,10 +45,10 @@ impl Check for Provisioning {
                 }
                 match what {
                     InstanceEvent::WasThere | InstanceEvent::Made => {
-                        self.there.insert(*machine, (*nonce, *number));
+                        self.instances.insert(*machine, (*nonce, *number));
                     }
                     InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
-                        self.there.remove(machine);
+                        self.instances.remove(machine);
                     }
                     InstanceEvent::Failed(reason) => drop(self.unreported.insert(*machine, reason.clone())),
                 }
@@ -99,14 +99,15 @@ impl Check for Provisioning {
             let machine = last_id(&key).expect("the key ends in the id of a machine");
             let recorded = read(end.reader, &end.model.machine_instance(machine));
             let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| doc.nonce);
-            let address = self.there.get(&machine).map(|(_, number)| address(*number));
+            let address = self.instances.get(&machine).map(|(_, number)| address(*number));
             let known = read(end.reader, &end.model.machine(machine)).map(|doc| doc.address);
             if life == Life::Alive && address.is_some() && address != known {
                 found.push(format!("machine {machine}: its address is {address:?}, recorded is {known:?}"));
             }
-            let there = self.there.get(&machine).map(|(nonce, _)| *nonce);
-            if life == Life::Alive && (there.is_none() || there != recorded) {
-                found.push(format!("machine {machine}: its instance is {there:?}, recorded is {recorded:?}"));
+            let actual = self.instances.get(&machine).map(|(nonce, _)| *nonce);
+            if life == Life::Alive && (actual.is_none() || actual != recorded) {
+                found
+                    .push(format!("machine {machine}: its instance is {actual:?}, recorded is {recorded:?}"));
             }
         }
     }

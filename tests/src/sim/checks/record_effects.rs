@@ -107,9 +107,9 @@ impl Check for RecordEffects {
             if writes_are_visible(&record, &replica) {
                 for (number, writes) in &record.writes.bags {
                     let known = replica.local.relations.get(number).map(|relation| relation.uuid);
-                    let there = known.filter(|id| read(reader, &model.relation(*id)).is_some());
-                    let there = there.filter(|id| read(reader, &model.scope_of(unit, *id)).is_some());
-                    let Some(relation) = there else { continue };
+                    let existing = known.filter(|id| read(reader, &model.relation(*id)).is_some());
+                    let existing = existing.filter(|id| read(reader, &model.scope_of(unit, *id)).is_some());
+                    let Some(relation) = existing else { continue };
                     for (owner, change) in [(unit, &writes.unit), (doc.application, &writes.application)] {
                         let bag = read(reader, &model.bag(relation, owner)).unwrap_or_default().values;
                         let stands = |(key, value): &(&String, &String)| {
@@ -133,16 +133,16 @@ impl Check for RecordEffects {
                     Some(memory) => *ports = memory.ports.clone(),
                     None => apply_ports(ports, &record.writes.ports),
                 }
-                let there = read(reader, &model.ports(unit)).unwrap_or_default();
-                if there != *ports {
+                let existing = read(reader, &model.ports(unit)).unwrap_or_default();
+                if existing != *ports {
                     found.push(format!(
-                        "{name}: {ports:?} are open after record {sequence}, but {there:?} are stored"
+                        "{name}: {ports:?} are open after record {sequence}, but {existing:?} are stored"
                     ));
                 }
             }
-            for said in &record.said {
-                let ReportContent::UnitStatus { message, .. } = &said.what else { continue };
-                let number = (record.run, said.call);
+            for report in &record.reports {
+                let ReportContent::UnitStatus { message, .. } = &report.what else { continue };
+                let number = (record.run, report.call);
                 let shown = read(reader, &model.unit_status(unit)).unwrap_or_default();
                 if shown.number < number || (shown.number == number && shown.message != *message) {
                     found.push(format!("{name}: reported {message:?} in {number:?}, but {shown:?} is shown"));
@@ -160,10 +160,10 @@ impl Check for RecordEffects {
                 let now = commit.changes.entries.iter().any(|change| change.key == key.text());
                 let ended = read(reader, &key).filter(|doc| now && doc.unit == unit);
                 let ended = ended.filter(|doc| doc.completed_ms == Some(record.at_ms));
-                let well = record.outcome == Outcome::Ok
+                let succeeded = record.outcome == Outcome::Ok
                     && record.writes.action.failed.is_none()
                     && replica.refusal.is_none();
-                let expected = if well { ActionStatus::Completed } else { ActionStatus::Failed };
+                let expected = if succeeded { ActionStatus::Completed } else { ActionStatus::Failed };
                 if let Some(doc) = ended.filter(|doc| doc.status != expected) {
                     let (outcome, status) = (&record.outcome, &doc.status);
                     found.push(format!(

@@ -69,8 +69,8 @@ impl MemberHooks {
             RelationEvent::Created => self.created = true,
             RelationEvent::Joined { unit, version } => {
                 self.joined.insert(unit.clone(), version.incarnation);
-                let known = self.members.insert(unit.clone(), None).is_some();
-                hold(!known, "relation-joined runs once per member");
+                let was_member = self.members.insert(unit.clone(), None).is_some();
+                hold(!was_member, "relation-joined runs once per member");
                 self.pending_changed = Some(unit.clone());
             }
             RelationEvent::Changed { unit, version } => {

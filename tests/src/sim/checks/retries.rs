@@ -59,11 +59,11 @@ impl Retries {
         let operation = record.operation.clone();
         self.failed_runs.insert(folder, FailedRun { operation, id, times, due_ms });
         let least_ms = (FIRST_DELAY_MS << (times - 1).min(16)).min(DELAY_MS_MAX);
-        let well = match retry {
+        let is_valid = match retry {
             Some(timer) => (least_ms..least_ms + least_ms / 10).contains(&timer.delay_ms) && times <= RETRIES,
             None => times > RETRIES,
         };
-        (!well && !self.is_retry_limit_set).then(|| {
+        (!is_valid && !self.is_retry_limit_set).then(|| {
             format!("{folder}: {} has failed {times} times, and its retry is {retry:?}", record.operation)
         })
     }

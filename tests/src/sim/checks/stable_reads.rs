@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct StableReads(BTreeMap<Uuid, (u64, BTreeMap<String, String>)>);
 
 impl StableReads {
-    fn known(&mut self, folder: Uuid, run: u64) -> &mut BTreeMap<String, String> {
+    fn values(&mut self, folder: Uuid, run: u64) -> &mut BTreeMap<String, String> {
         let known = self.0.entry(folder).or_default();
         if known.0 != run {
             *known = (run, BTreeMap::new());
@@ -31,13 +31,13 @@ impl Check for StableReads {
             // a folder that was lost numbers its runs from 1 again
             Fact::HookStarted { folder, .. } => drop(self.0.remove(folder)),
             Fact::HookWrote { folder, run, what, text } => {
-                self.known(*folder, *run).insert(what.clone(), text.clone());
+                self.values(*folder, *run).insert(what.clone(), text.clone());
             }
             Fact::HookRead { folder, run, what, text } => {
                 if what.starts_with(SETTINGS) && !text.contains("private-address") {
                     found.push(format!("{folder}: run {run} reads {what} without an address: {text:?}"));
                 }
-                let known = self.known(*folder, *run).entry(what.clone()).or_insert_with(|| text.clone());
+                let known = self.values(*folder, *run).entry(what.clone()).or_insert_with(|| text.clone());
                 if known != text {
                     found.push(format!(
                         "{folder}: run {run} reads {what}: {text:?}, but read {known:?} before"

@@ -18,7 +18,7 @@ type Number = (u64, u32);
 #[derive(Default)]
 pub struct StatusDelivery {
     /// The last durable status, by folder.
-    said: BTreeMap<Uuid, (Number, String)>,
+    reports: BTreeMap<Uuid, (Number, String)>,
     /// The durable log lines, by folder.
     lines: BTreeMap<Uuid, BTreeSet<Number>>,
     /// The number of the shown status, by unit.
@@ -39,11 +39,11 @@ fn exited_by_itself(outcome: &Outcome) -> bool {
 }
 
 impl StatusDelivery {
-    fn record(&mut self, folder: Uuid, run: u64, said: &[RunReport]) {
-        for RunReport { call, what, .. } in said {
+    fn record(&mut self, folder: Uuid, run: u64, reports: &[RunReport]) {
+        for RunReport { call, what, .. } in reports {
             match what {
                 ReportContent::UnitStatus { message, .. } => {
-                    self.said.insert(folder, ((run, *call), message.clone()));
+                    self.reports.insert(folder, ((run, *call), message.clone()));
                 }
                 ReportContent::Log { .. } => drop(self.lines.entry(folder).or_default().insert((run, *call))),
                 _ => {}
@@ -73,15 +73,15 @@ impl Check for StatusDelivery {
                 && record.operation.runs_charm()
                 && exited_by_itself(&record.outcome)
             {
-                let is_reported = |said: &RunReport| matches!(&said.what, ReportContent::UnitStatus { message: told, .. } if told == message);
-                if !record.said.iter().any(is_reported) {
+                let is_reported = |report: &RunReport| matches!(&report.what, ReportContent::UnitStatus { message: told, .. } if told == message);
+                if !record.reports.iter().any(is_reported) {
                     found.push(format!(
                         "{folder}: run {run} has set status {message:?}, but its record does not report it"
                     ));
                 }
             }
             if let Event::UnrecordedReport(unrecorded) = event {
-                self.record(*folder, unrecorded.run, &unrecorded.said);
+                self.record(*folder, unrecorded.run, &unrecorded.reports);
             }
         }
     }
@@ -92,19 +92,19 @@ impl Check for StatusDelivery {
             self.lines.remove(&folder);
             let memory = record.memory.as_ref().and_then(|memory| memory.status.clone());
             let last = memory.map(|(_, message)| (folder, ((record.run, u32::MAX), message)));
-            self.said.extend(last);
+            self.reports.extend(last);
         }
-        self.record(folder, record.run, &record.said);
+        self.record(folder, record.run, &record.reports);
     }
 
     fn journal_started(&mut self, folder: Uuid, _memory: &Local) {
-        self.said.remove(&folder);
+        self.reports.remove(&folder);
         self.lines.remove(&folder);
     }
 
     /// Earlier reports are lost with the store, except the last status, which a resync reports again.
     fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {
-        self.said.clear();
+        self.reports.clear();
         self.lines.clear();
         self.shown.clear();
     }
@@ -128,7 +128,7 @@ impl Check for StatusDelivery {
                     found.push(format!("{}: log line {call} of run {run} is not in the log", agent.name));
                 }
             }
-            let Some((number, message)) = self.said.get(&agent.folder) else { continue };
+            let Some((number, message)) = self.reports.get(&agent.folder) else { continue };
             let shown = read(end.reader, &end.model.unit_status(agent.unit)).unwrap_or_default();
             if shown.number < *number || (shown.number == *number && shown.message != *message) {
                 let name = &agent.name;

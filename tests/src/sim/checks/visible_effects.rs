@@ -48,18 +48,18 @@ impl Check for VisibleEffects {
         if record.outcome != Outcome::Ok {
             return;
         }
-        let known = self.by_unit.entry(unit).or_default();
+        let progress = self.by_unit.entry(unit).or_default();
         if let Operation::EnterScope { relation, .. } = &record.operation {
             // a restored store may assign the number of a lost relation to another one, whose bag is new
-            known.published.remove(relation);
+            progress.published.remove(relation);
         }
         for (relation, writes) in &record.writes.bags {
             if let Some(value) = writes.unit.get(COUNTER) {
-                known.published.insert(*relation, number(value));
+                progress.published.insert(*relation, number(value));
             }
         }
         if let Some((_, ok, counted)) =
-            known.exited.filter(|(run, ..)| *run == record.run && record.operation.runs_charm())
+            progress.exited.filter(|(run, ..)| *run == record.run && record.operation.runs_charm())
         {
             let recorded = record.writes.state.get(COUNTER).cloned().flatten().map(|value| number(&value));
             if !ok || recorded != counted {
@@ -70,8 +70,8 @@ impl Check for VisibleEffects {
             }
         }
         if let Some(Some(value)) = record.writes.state.get(COUNTER) {
-            let (value, before) = (number(value), known.counted);
-            known.counted = value;
+            let (value, before) = (number(value), progress.counted);
+            progress.counted = value;
             if value != before + 1 {
                 found.push(format!("{unit}: record {} has counter {value} after {before}", record.sequence));
             }
@@ -121,8 +121,8 @@ impl Check for VisibleEffects {
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in end.agents.iter().filter(|_| end.is_at_rest) {
-            for (relation, known) in &agent.local.relations {
-                let bag = read(end.reader, &end.model.bag(known.uuid, agent.unit));
+            for (relation, progress) in &agent.local.relations {
+                let bag = read(end.reader, &end.model.bag(progress.uuid, agent.unit));
                 let shown = bag.and_then(|bag| bag.values.get(COUNTER).map(|value| number(value)));
                 let published =
                     self.by_unit.get(&agent.folder).and_then(|unit| unit.published.get(relation)).copied();

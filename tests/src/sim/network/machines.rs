@@ -6,8 +6,8 @@ use crate::sim::provider::token;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
 use api::{
-    Enrol, Handle, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
-    Request, SetUnitToken, Stream, GetUnitExistence, Watch, WatchMachine,
+    Enrol, GetUnitExistence, Handle, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence,
+    ReportUninstalled, Request, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use state::documents::keys::{Model, TokenHolder};
 use state::terms::names::Uuid;
@@ -85,7 +85,7 @@ forward! { GetUnitExistence RemoveDeadUnit ReportUninstalled ReportMachineDead }
 
 impl Handle<SetUnitToken> for MachineLink {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
-        if self.network.world.mix().has(Mutant::TokenIsNotSentToController) {
+        if self.network.world.profile().has(Mutant::TokenIsNotSentToController) {
             return Ok(());
         }
         self.request(set).await
@@ -95,7 +95,7 @@ impl Handle<SetUnitToken> for MachineLink {
 impl Handle<ReportPresence> for MachineLink {
     /// Reports presence only in runs in which operators request `why`.
     async fn handle(&self, report: ReportPresence) -> Result<(), ApiError> {
-        if self.network.world.mix().obstructed == 0 {
+        if self.network.world.profile().obstructed == 0 {
             return pending().await;
         }
         self.request(report).await

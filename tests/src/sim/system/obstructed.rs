@@ -25,43 +25,43 @@ const OBSTACLES_MAX: u64 = 3;
 
 impl System {
     /// Runs the phase. At its end all obstacles are removed. `None`: the run is over.
-    pub(super) fn run_obstructed(&mut self, over: &impl Fn(&System) -> bool) -> Option<()> {
+    pub(super) fn run_obstructed(&mut self, is_over: &impl Fn(&System) -> bool) -> Option<()> {
         let operator = self.operator();
         self.world.trace(|| "obstructed: removals with obstacles");
-        self.run(over, async move { operator.prepare().await })?;
-        self.rest_unless_obstructed(over, &[])?;
+        self.run(is_over, async move { operator.prepare().await })?;
+        self.rest_unless_obstructed(is_over, &[])?;
         let (mut standing, mut removals_made) = (Vec::new(), Vec::new());
         for _ in 0..=self.world.below(OBSTACLES_MAX) {
             let Some((obstacle, removals)) = self.plan_obstacle(&standing) else { continue };
             self.place_obstacle(&obstacle);
             standing.push(obstacle);
-            self.remove(over, &removals, Force::No)?;
+            self.remove(is_over, &removals, Force::No)?;
             // the forced removal of a machine includes its units
             let machine = removals.iter().position(|removal| matches!(removal, SimRemoval::Machine(_)));
             removals_made.extend(removals.into_iter().skip(machine.unwrap_or(0)));
         }
-        self.explain_all(over, &standing, None)?;
+        self.explain_all(is_over, &standing, None)?;
         if self.world.chance_of(500) {
             let force = if self.world.chance_of(500) { Force::AtOnce } else { Force::AfterWait };
-            self.remove(over, &removals_made, force)?;
-            self.explain_all(over, &standing, None)?;
+            self.remove(is_over, &removals_made, force)?;
+            self.explain_all(is_over, &standing, None)?;
         }
         while !standing.is_empty() {
             let removed_obstacle = standing.swap_remove(self.world.below(standing.len() as u64) as usize);
-            self.remove_obstacle(over, &removed_obstacle)?;
-            self.explain_all(over, &standing, Some(&removed_obstacle))?;
+            self.remove_obstacle(is_over, &removed_obstacle)?;
+            self.explain_all(is_over, &standing, Some(&removed_obstacle))?;
         }
         Some(())
     }
 
     fn remove(
         &mut self,
-        over: &impl Fn(&System) -> bool,
+        is_over: &impl Fn(&System) -> bool,
         removals: &[SimRemoval],
         force: Force,
     ) -> Option<()> {
         let (operator, removals) = (self.operator(), removals.to_vec());
-        self.run(over, async move {
+        self.run(is_over, async move {
             for removal in removals {
                 operator.remove(removal, force).await;
             }
@@ -71,7 +71,7 @@ impl System {
     /// Runs an action of an operator until it finishes. `None`: the run is over.
     fn run<T: 'static>(
         &mut self,
-        over: &impl Fn(&System) -> bool,
+        is_over: &impl Fn(&System) -> bool,
         act: impl Future<Output = T> + 'static,
     ) -> Option<T> {
         let done = Rc::new(RefCell::new(None));
@@ -82,7 +82,7 @@ impl System {
         });
         while self.tasks.runs(task) {
             self.step(self.world.now_ms() + MINUTE_MS);
-            if over(self) || self.tasks.polls > POLLS_MAX {
+            if is_over(self) || self.tasks.polls > POLLS_MAX {
                 return None;
             }
         }
@@ -103,14 +103,17 @@ impl System {
                 let units = principals.map(|(_, other)| SimRemoval::Unit(other.name.to_string()));
                 units.chain([SimRemoval::Machine(machine.name.clone())]).collect::<Vec<_>>()
             };
-            let whole = match unit.principal {
+            let unit_removal = match unit.principal {
                 Some(id) => SimRemoval::Unit(read(reader, &model.unit(id))?.name.to_string()),
                 None => SimRemoval::Unit(unit.name.to_string()),
             };
             let (obstacle, removals) = match world.below(6) {
                 0 | 1 => (Obstacle::HooksFail(id, unit.name.clone()), None),
                 2 | 3 => (Obstacle::AgentIsDown(id, unit.name.clone()), None),
-                4 => (Obstacle::MachineAgentIsDown(unit.machine, machine.name.clone()), Some(whole.clone())),
+                4 => (
+                    Obstacle::MachineAgentIsDown(unit.machine, machine.name.clone()),
+                    Some(unit_removal.clone()),
+                ),
                 _ => (Obstacle::ProvisionerIsDown, None),
             };
             let removals = match (removals, &obstacle) {
@@ -123,7 +126,7 @@ impl System {
                     vec![match (world.below(3), relation) {
                         (0, Some(relation)) => SimRemoval::Relation(relation.number),
                         (1, _) => SimRemoval::Application(unit.name.application.to_string()),
-                        (_, _) => whole,
+                        (_, _) => unit_removal,
                     }]
                 }
             };
@@ -144,13 +147,13 @@ impl System {
         }
     }
 
-    fn remove_obstacle(&mut self, over: &impl Fn(&System) -> bool, obstacle: &Obstacle) -> Option<()> {
+    fn remove_obstacle(&mut self, is_over: &impl Fn(&System) -> bool, obstacle: &Obstacle) -> Option<()> {
         self.world.trace(|| format!("removed obstacle: {obstacle:?}"));
         match obstacle {
             Obstacle::HooksFail(unit, name) => {
                 self.fleet.fail_hooks(*unit, false);
                 let (operator, name) = (self.operator(), name.clone());
-                self.run(over, async move { operator.resolve_unit(&name).await })?;
+                self.run(is_over, async move { operator.resolve_unit(&name).await })?;
             }
             Obstacle::AgentIsDown(id, _) | Obstacle::MachineAgentIsDown(id, _) => {
                 self.fleet.release(&mut self.tasks, *id);
@@ -165,11 +168,11 @@ impl System {
     /// for example because of a port conflict.
     fn rest_unless_obstructed(
         &mut self,
-        over: &impl Fn(&System) -> bool,
+        is_over: &impl Fn(&System) -> bool,
         standing: &[Obstacle],
     ) -> Option<()> {
         loop {
-            if !self.rest(over) {
+            if !self.wait_for_rest(is_over) {
                 return None;
             }
             let mut failed_units = self.fleet.failed_units();
@@ -179,7 +182,7 @@ impl System {
             }
             for name in failed_units {
                 let operator = self.operator();
-                self.run(over, async move { operator.resolve_unit(&name).await })?;
+                self.run(is_over, async move { operator.resolve_unit(&name).await })?;
             }
         }
     }
@@ -187,16 +190,16 @@ impl System {
     /// Waits until the system rests, then requests `why` for every entity and runs the checks on the answers.
     fn explain_all(
         &mut self,
-        over: &impl Fn(&System) -> bool,
+        is_over: &impl Fn(&System) -> bool,
         standing: &[Obstacle],
         removed_obstacle: Option<&Obstacle>,
     ) -> Option<()> {
-        self.rest_unless_obstructed(over, standing)?;
+        self.rest_unless_obstructed(is_over, standing)?;
         let (entities, others) =
             self.store.map().read_now(|reader| (entities(reader), operator_obstacles(reader)));
         let standing: Vec<Obstacle> = standing.iter().cloned().chain(others).collect();
         let operator = self.operator();
-        let answers = self.run(over, async move {
+        let answers = self.run(is_over, async move {
             let mut answers = Vec::new();
             for (entity, life) in entities {
                 let why = operator.why(&command_argument(&entity)).await;
@@ -215,7 +218,7 @@ impl System {
             answers: &answers,
             agents: &agents,
         });
-        (!over(self)).then_some(())
+        (!is_over(self)).then_some(())
     }
 }
 
@@ -232,7 +235,7 @@ fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
     let model = Model(MODEL);
     let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
     let docs = suspended.iter().filter_map(|(key, _)| read(reader, &model.relation(last_id(key)?)));
-    let mut left: Vec<Obstacle> = docs.map(|doc| Obstacle::Suspended(doc.number)).collect();
+    let mut obstacles: Vec<Obstacle> = docs.map(|doc| Obstacle::Suspended(doc.number)).collect();
     let has_units = |id: Uuid| !read_all::<()>(reader, &model.units_of(id)).is_empty();
     let subordinate = read(reader, &model.application_name("mon")).filter(|id| !has_units(*id));
     if let Some(id) = subordinate {
@@ -243,10 +246,10 @@ fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
         let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
         let mut sides = docs.flat_map(|doc| doc.sides);
         if !sides.any(|side| has_units(side.application)) {
-            left.push(Obstacle::Unrelated("mon".to_owned()));
+            obstacles.push(Obstacle::Unrelated("mon".to_owned()));
         }
     }
-    left
+    obstacles
 }
 
 /// The entity as the argument of the command `why`.
