@@ -130,6 +130,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
     }
 
+    /// Applies the plan whenever the view or the deployments change, until the machine is Dead or the watch
+    /// fails.
     async fn serve_watch(&self, mut watch: <A as Watch<WatchMachine>>::Stream) -> Result<MachineAgentEnd, ApiError> {
         self.units_with_token.borrow_mut().clear();
         let (mut view, mut backoff) = (None, BACKOFF);
@@ -170,8 +172,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// Reports a Dying machine without units as Dead (spec E.5). Returns whether the machine is Dead and has no
     /// units.
     async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
-        let empty = view.units.is_empty() && self.deployments.deployed().is_empty();
-        if view.life == Life::Dying && empty {
+        let is_empty = view.units.is_empty() && self.deployments.deployed().is_empty();
+        if view.life == Life::Dying && is_empty {
             self.api.handle(ReportMachineDead).await?;
         }
         // a machine that was removed by force may be Dead before its units were recalled
@@ -189,14 +191,15 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         if let Some(shown) = view {
             let is_machine_leaving = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
-                let line = self.api.handle(GetUnitExistence { unit: *unit }).await.ok().map(|existence| match existence {
+                let reply = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
+                let existence = reply.map(|existence| match existence {
                     Existence::Known(life) => view::Existence::Known(life),
                     Existence::Tombstone => view::Existence::Tombstone,
                     Existence::Unknown => view::Existence::Unknown,
                 });
-                let finished = self.deployments.is_finished(folder);
+                let is_finished = self.deployments.is_finished(folder);
                 let is_name_needed = is_machine_leaving || self.is_name_assigned(shown, folder);
-                found.insert(*unit, evidence(line, finished, is_name_needed));
+                found.insert(*unit, evidence(existence, is_finished, is_name_needed));
             }
         }
         let mut is_incomplete = false;
@@ -222,7 +225,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             None => logged_errors.remove(&step),
         };
         if let Some(text) = failure.filter(|text| known.as_ref() != Some(text)) {
-            tracing::warn!("{step:?}: {text}");
+            tracing::warn!("cannot complete {step:?}, retrying: {text}");
         }
     }
 
@@ -231,6 +234,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         view.units.values().any(|unit| self.deployments.folder(&unit.name) == *folder)
     }
 
+    /// Executes one step of the plan.
     async fn execute(
         &self,
         step: DeployStep,
@@ -302,12 +306,15 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         self.deployments.ensure_running(unit, &folder, true)
     }
 
+    /// Sends a unit's token to the controller, and stores in its folder that the controller has accepted it.
     async fn set_token(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
         self.api.handle(SetUnitToken { unit, token: token.to_owned() }).await?;
         self.units_with_token.borrow_mut().insert(unit);
         self.deployments.note_token_set(folder).await
     }
 
+    /// Reports a recalled unit, whose record the controller then removes. A record that is removed already is
+    /// no error.
     async fn report_removed(&self, unit: Uuid) -> Result<()> {
         match self.api.handle(RemoveDeadUnit { unit }).await {
             Err(error) if matches!(error.code, ErrorCode::Removed | ErrorCode::NotFound) => Ok(()),

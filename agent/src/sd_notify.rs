@@ -1,6 +1,8 @@
-//! Notifications to the service manager (sd_notify(3)), for the agent that runs as a service of systemd.
+//! Notifications to the service manager (sd_notify(3)), for an agent that runs as a systemd service.
 //!
-//! Without a service manager nothing is sent. A notification that is lost does no harm: the next one is sent anyway.
+//! Without a service manager nothing is sent. A lost notification does no harm, because the next one follows.
+//!
+//! Used by `unit_program` and `machine_program`.
 
 pub use ::sd_notify::NotifyState;
 use std::convert::Infallible;
@@ -13,8 +15,8 @@ pub fn send(state: NotifyState<'_>) {
     }
 }
 
-/// Sends keep-alives, two in each watchdog interval. They are sent by the thread that does the work, so that an agent
-/// that hangs sends none, and is restarted.
+/// Sends keep-alives, two in each watchdog interval. The thread that does the work sends them, so that an agent
+/// that hangs sends none and is restarted. Never returns.
 pub async fn send_watchdog() -> Infallible {
     let Some(timeout) = ::sd_notify::watchdog_enabled() else { return future::pending().await };
     let mut every = tokio::time::interval(timeout / 2);

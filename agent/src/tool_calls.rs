@@ -42,7 +42,7 @@ enum TextOrBytes {
 }
 
 impl TextOrBytes {
-    fn of(bytes: &[u8]) -> TextOrBytes {
+    fn new(bytes: &[u8]) -> TextOrBytes {
         match std::str::from_utf8(bytes) {
             Ok(text) => TextOrBytes::Text(text.to_owned()),
             Err(_) => TextOrBytes::Raw { bytes: bytes.to_vec() },
@@ -158,6 +158,7 @@ pub struct HookSession<'a> {
 }
 
 impl<'a> HookSession<'a> {
+    /// A session without calls. `on_report` receives each report at once; `is_leader` returns whether the unit leads.
     pub fn new(
         context: HookContext,
         context_digest: String,
@@ -223,8 +224,8 @@ impl<'a> HookSession<'a> {
             self.add_reports(answered.at_ms, reply.reports);
             // An output file that could not be written made the answer a failure, which is independent of the
             // context.
-            let same_code = reply.code == answered.code || reply.output_file.is_some();
-            same_code && reply.stdout == answered.stdout.as_slice()
+            let is_same_code = reply.code == answered.code || reply.output_file.is_some();
+            is_same_code && reply.stdout == answered.stdout.as_slice()
         })
     }
 
@@ -240,7 +241,7 @@ impl<'a> HookSession<'a> {
         });
         match stored {
             Ok(values) => self.context.insert_bag(request, values),
-            Err(why) => self.fetch_error = Some(why),
+            Err(reason) => self.fetch_error = Some(reason),
         }
     }
 
@@ -280,7 +281,7 @@ impl<'a> HookSession<'a> {
                     return Ok(ToolAnswer::bad_request("stdin is requested twice"));
                 }
                 CallOutcome::Need(Need::Bag(bag_request)) => match self.fetch_error.take() {
-                    Some(why) => break ToolReply::error(EXIT_FAILED, &why),
+                    Some(reason) => break ToolReply::error(EXIT_FAILED, &reason),
                     None => return Err(bag_request),
                 },
                 CallOutcome::Need(Need::File(path)) => {
@@ -300,14 +301,14 @@ impl<'a> HookSession<'a> {
             id: id.clone(),
             at_ms: crate::clock::wall_ms(),
             tool,
-            args: args.iter().map(|arg| TextOrBytes::of(arg)).collect(),
-            cwd: TextOrBytes::of(request.call.cwd),
+            args: args.iter().map(|arg| TextOrBytes::new(arg)).collect(),
+            cwd: TextOrBytes::new(request.call.cwd),
             leads,
-            stdin: inputs.stdin.as_deref().map(TextOrBytes::of),
-            files: inputs.files.iter().map(|(p, f)| (p.clone(), f.clone().map(|b| TextOrBytes::of(&b)))).collect(),
+            stdin: inputs.stdin.as_deref().map(TextOrBytes::new),
+            files: inputs.files.iter().map(|(p, f)| (p.clone(), f.clone().map(|b| TextOrBytes::new(&b)))).collect(),
             code,
-            stdout: TextOrBytes::of(&reply.stdout),
-            stderr: TextOrBytes::of(&stderr),
+            stdout: TextOrBytes::new(&reply.stdout),
+            stderr: TextOrBytes::new(&stderr),
         };
         if let Err(error) = self.calls.append(&call) {
             // a call that is not stored must have no effect, because a later agent could not repeat it
@@ -322,6 +323,7 @@ impl<'a> HookSession<'a> {
         Ok(ToolAnswer::Done { code, stdout: reply.stdout, stderr })
     }
 
+    /// Adds the reports of a call that are stored, and passes them on.
     fn add_reports(&mut self, at_ms: i64, contents: Vec<ReportContent>) {
         let stored = contents
             .into_iter()

@@ -44,8 +44,8 @@ impl ToolAnswer {
     }
 
     /// The answer to a request that is refused before a tool runs (spec/hook-tools.md 1.2).
-    pub fn bad_request(why: &str) -> ToolAnswer {
-        let stderr = format!("ERROR bad request: {why}\n").into_bytes();
+    pub fn bad_request(reason: &str) -> ToolAnswer {
+        let stderr = format!("ERROR bad request: {reason}\n").into_bytes();
         ToolAnswer::Done { code: 1, stdout: Vec::new(), stderr }
     }
 }

@@ -235,13 +235,13 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     ///    6 has finished.
     /// 3. Run 4 does not belong to this memory.
     async fn save_if_unchanged(&self, saves: u64, event: Event) -> Result<bool, DiskError> {
-        let mut stands = false;
+        let mut is_unchanged = false;
         let decide = |_: &Local| {
-            stands = self.saves.get() == saves;
-            if stands { vec![event] } else { Vec::new() }
+            is_unchanged = self.saves.get() == saves;
+            if is_unchanged { vec![event] } else { Vec::new() }
         };
         self.save_with(decide).await?;
-        Ok(stands)
+        Ok(is_unchanged)
     }
 
     async fn run_actions(&self) -> UnitAgentEnd {
@@ -251,6 +251,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// Decides and acts until the agent ends. Each decision is saved before it is executed.
     async fn act_loop(&self) -> Result<UnitAgentEnd, DiskError> {
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
@@ -289,13 +290,13 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                     self.release(&mut lock);
                     self.charms.reboot(&now.boot).await;
                     *self.wait_reasons.borrow_mut() = vec![resolve::reboot_reason(&self.local.borrow().name, None)];
-                    self.until_changed(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
+                    self.wait_for_change(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
                     continue;
                 }
                 Act::Wait(wait) => {
                     self.release(&mut lock);
                     *self.wait_reasons.borrow_mut() = wait.causes;
-                    self.until_changed(wait.until_ms).await;
+                    self.wait_for_change(wait.until_ms).await;
                     continue;
                 }
             }
@@ -304,12 +305,14 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// Releases the hook lock, if this agent holds it.
     fn release(&self, lock: &mut Option<H::Lock>) {
         self.hook_lock.set(false);
         lock.take();
     }
 
-    async fn until_changed(&self, until_ms: Option<u64>) {
+    /// Waits until an input of `next` has changed, or until this many milliseconds since boot.
+    async fn wait_for_change(&self, until_ms: Option<u64>) {
         let changed = pin!(self.act_changed.notified());
         match until_ms {
             None => changed.await,
@@ -344,6 +347,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// Runs the charm's program for a run, after fetching the charm if it is not on disk.
     async fn run_charm(&self, run: &Run) -> HookResult {
         let without = |exit| HookResult { exit, writes: Writes::default(), reports: Vec::new() };
         let refused = |reason: &str| without(Exit::Refused(reason.to_owned()));
@@ -376,6 +380,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         self.charms.run(run, context, self).await
     }
 
+    /// Continues a run that an earlier agent started, or notes that nothing of it is left.
     async fn reattach(&self, run: &Run) -> Result<(), DiskError> {
         self.set_executing(run);
         let result = match run.operation.runs_charm() {
@@ -402,7 +407,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 return Vec::new();
             }
             let (facts, writes) = (self.facts.borrow(), &result.writes);
-            let ended = FinishedRun { run, exit: result.exit, writes, said: result.reports, pending_reports: &facts.pending_reports };
+            let ended = FinishedRun { run, exit: result.exit, writes, reports: result.reports, pending_reports: &facts.pending_reports };
             outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;
@@ -415,6 +420,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         Ok(())
     }
 
+    /// Notes the run in progress, which is reported to the controller.
     fn set_executing(&self, run: &Run) {
         let mut facts = self.facts.borrow_mut();
         let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
@@ -431,6 +437,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         self.send_changed.notify_one();
     }
 
+    /// Queues a report of the running hook for sending.
     fn queue_report(&self, report: &RunReport) {
         self.facts.borrow_mut().pending_reports.push(report);
         self.send_changed.notify_one();

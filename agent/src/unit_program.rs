@@ -1,7 +1,7 @@
 //! The process of a unit agent: it locks the unit's folder, loads the memory, opens the tool socket, and runs
 //! [`UnitAgent`] until it ends, a signal arrives or its configuration changes.
 //!
-//! A folder is never served by two agents. A folder of another format or of another unit is refused without a change.
+//! Two agents never serve one folder. A folder of another format or of another unit is refused without a change.
 //!
 //! Called by `pintle-agent unit` and `pintle-agent resolve`.
 

@@ -38,11 +38,12 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             backoff.reset();
             return;
         }
-        self.until_changed(Some(self.clock.since_boot_ms() + backoff.delay_ms())).await;
+        self.wait_for_change(Some(self.clock.since_boot_ms() + backoff.delay_ms())).await;
         backoff.increase();
     }
 
-    async fn until_answered(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
+    /// Fetches a bag, and retries while the controller is unreachable.
+    async fn fetch_until_answered(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         let mut backoff = LINK_BACKOFF;
         loop {
             match self.api.handle(request.clone()).await {
@@ -65,7 +66,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> HookHost for Unit
 
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_FETCH_TIMEOUT_MS));
-        let answer = pin!(self.until_answered(request));
+        let answer = pin!(self.fetch_until_answered(request));
         let answer = tokio::select! {
             biased;
             answer = answer => answer,

@@ -138,6 +138,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// Sends one record of the outbox, and applies its acknowledgement.
     async fn commit(&self, sequence: u64) -> Result<(), SendError> {
         let record = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
         let (Some(record), Some(epoch)) = (record, self.epoch()) else { return Ok(()) };
@@ -182,7 +183,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     async fn send_unrecorded(&self, run: u64) -> Result<(), SendError> {
         let report = self.local.borrow().unrecorded_reports.iter().find(|unrecorded| unrecorded.run == run).cloned();
         let (Some(unrecorded), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
-        let report = Report { epoch, run, said: unrecorded.said, executing: None, executing_for_ms: 0 };
+        let report = Report { epoch, run, reports: unrecorded.reports, executing: None, executing_for_ms: 0 };
         match self.api.handle(report).await {
             // a refused report is refused again, and the records wait behind it
             Err(error) if error.code == ErrorCode::Invalid => {
@@ -215,13 +216,14 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
         let timer_started_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
         let executing_for_ms = self.clock.since_boot_ms().saturating_sub(timer_started_ms);
-        let said = facts.pending_reports.next_batch();
-        EarlyReport::Now(Report { epoch, run, said, executing: activity, executing_for_ms })
+        let reports = facts.pending_reports.next_batch();
+        EarlyReport::Now(Report { epoch, run, reports, executing: activity, executing_for_ms })
     }
 
+    /// Sends the report of the run in progress.
     async fn send_report(&self, report: Report) -> Result<(), SendError> {
         let (run, activity) = (report.run, report.executing.clone());
-        let last = report.said.last().map(|report| report.call);
+        let last = report.reports.last().map(|report| report.call);
         let again = std::mem::take(&mut self.facts.borrow_mut().resend_executing);
         let answer = self.api.handle(report).await;
         let mut facts = self.facts.borrow_mut();
@@ -236,6 +238,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         Ok(())
     }
 
+    /// Notes that a request succeeded; logs the end of an outage.
     pub(crate) fn note_success(&self, channel: Channel) {
         let now = self.clock.since_boot_ms();
         if let Some(line) = self.facts.borrow_mut().outage.ended(channel, now) {
@@ -243,6 +246,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// Notes that a request failed; logs each new cause of an outage.
     pub(crate) fn note_failure(&self, channel: Channel, error: &ApiError) {
         let now = self.clock.since_boot_ms();
         if let Some(line) = self.facts.borrow_mut().outage.failed(channel, error, now) {

@@ -54,6 +54,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// Receives the events of one watch until it fails; returns the error.
     async fn watch(&self, mut watch: <A as Watch<WatchUnit>>::Stream) -> ApiError {
         loop {
             match watch.next().await {
@@ -73,12 +74,14 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// Notes that the controller was reachable just now.
     fn note_contact(&self) {
         let now = self.clock.since_boot_ms();
         let mut facts = self.facts.borrow_mut();
         facts.last_contact_ms = Some(now);
     }
 
+    /// Applies a delta to the view, and caches the view.
     async fn apply_delta(&self, delta: Delta) -> Result<(), ApiError> {
         if Some(delta.position.store_generation) != self.local.borrow().store_generation {
             // the controller was restored from a backup: the disk and the replica are compared at the next
@@ -113,6 +116,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         Ok(())
     }
 
+    /// Notes that the view is current up to a later position.
     fn advance_position(&self, position: Position) {
         let mut facts = self.facts.borrow_mut();
         if let Some(view) =
