@@ -61,16 +61,16 @@ impl Janitor {
         controller: &Controller<S, O>,
     ) -> Result<bool, ApiError> {
         let models = controller.read(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
-        let known: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
-        self.logs.retain(|id, _| known.contains(id));
-        self.actions.retain(|id, _| known.contains(id));
-        self.forced.retain(|id, _| known.contains(id));
-        self.units.retain(|id, _| known.contains(id));
-        controller.force_timers.retain(|model, _| known.contains(&model.0));
+        let model_ids: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
+        self.logs.retain(|id, _| model_ids.contains(id));
+        self.actions.retain(|id, _| model_ids.contains(id));
+        self.forced.retain(|id, _| model_ids.contains(id));
+        self.units.retain(|id, _| model_ids.contains(id));
+        controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
         forget_agents(controller, &mut self.agent).await;
         // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;
-        for id in known {
+        for id in model_ids {
             let model = Model(id);
             more |= cleanup_batch(controller, model).await?;
             more |= destroy_model_batch(controller, model).await?;
@@ -111,7 +111,7 @@ async fn forget_agents<S: Store, O: Environment>(controller: &Controller<S, O>, 
     // its document exists.
     let agents = controller.presence.after(*after, AGENTS_PER_SWEEP);
     *after = agents.last().copied().filter(|_| agents.len() == AGENTS_PER_SWEEP);
-    let gone = controller.read(move |reader| {
+    let removed = controller.read(move |reader| {
         let models = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
         let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
         let exists = |agent: Uuid| {
@@ -123,7 +123,7 @@ async fn forget_agents<S: Store, O: Environment>(controller: &Controller<S, O>, 
         };
         agents.into_iter().filter(|agent| !exists(*agent)).collect::<Vec<_>>()
     });
-    gone.await.into_iter().for_each(|agent| controller.presence.forget(agent));
+    removed.await.into_iter().for_each(|agent| controller.presence.forget(agent));
 }
 
 /// Runs one batch of the destruction of a model. Returns true if there is more to do now. A failure is logged and does

@@ -198,7 +198,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             return Ok(None);
         }
         if let Some(shown) = &mut self.shown {
-            Arc::make_mut(shown).take(&changes);
+            Arc::make_mut(shown).apply(&changes);
         }
         self.removed = changes.contains(&Change::Removed);
         Ok(Some(Delta { position, full: false, changes }))
@@ -280,23 +280,23 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
     /// Returns the view if it differs from the last one sent; a new position alone is no difference.
     async fn changed_view(&mut self) -> Result<Option<MachineView>, ApiError> {
         let (model, machine) = (self.model, self.cursor.agent);
-        let (revision, seen) = self
+        let (revision, machine_view) = self
             .cursor
             .controller
             .read(move |reader| (reader.revision(), view::machine(reader, model, machine)))
             .await;
         self.cursor.position = self.cursor.controller.position(revision);
         let removed = || ApiError::new(ErrorCode::Removed, "the machine was removed");
-        let seen = seen.ok_or_else(removed)?;
+        let machine_view = machine_view.ok_or_else(removed)?;
         let assigned =
             |(id, unit): (Uuid, view::UnitAssignment)| (id, Assigned { name: unit.name, life: unit.life });
         let view = MachineView {
             position: self.cursor.position,
             model: model.0,
-            name: seen.name,
-            address: seen.address,
-            life: seen.life,
-            units: seen.units.into_iter().map(assigned).collect(),
+            name: machine_view.name,
+            address: machine_view.address,
+            life: machine_view.life,
+            units: machine_view.units.into_iter().map(assigned).collect(),
         };
         let is_unchanged = self
             .shown

@@ -131,14 +131,14 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .await
         .expect("the machine has not enrolled");
     fixture.advance(60_000);
-    let causes_found = causes(&fixture, "machine/0").await;
-    let waits = cause_of(&causes_found, "machine 0");
+    let listed = causes(&fixture, "machine/0").await;
+    let waits = cause_of(&listed, "machine 0");
     assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, added_ms));
     let expires_ms = added_ms.map(|added_ms| added_ms + ENROLMENT_MS);
     assert_eq!(waits.duty, Duty::Enrol { expires_ms });
     fixture.advance(u64::try_from(ENROLMENT_MS).expect("positive"));
-    let causes_found = causes(&fixture, "machine/0").await;
-    assert!(matches!(cause_of(&causes_found, "machine 0").duty, Duty::Enrol { .. }), "{causes_found:?}");
+    let listed = causes(&fixture, "machine/0").await;
+    assert!(matches!(cause_of(&listed, "machine 0").duty, Duty::Enrol { .. }), "{listed:?}");
 
     // a machine that is being removed need not enrol: the provisioner removes it
     fixture.admin.handle(AddMachines { count: 1, manual: true }).await.expect("the machine is added");
@@ -147,8 +147,8 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .handle(RemoveMachine { machine: "1".to_owned(), force: Force::No, keep_instance: false })
         .await
         .expect("the removal is accepted");
-    let causes_found = causes(&fixture, "machine/1").await;
-    let [ends] = &causes_found[..] else { panic!("{causes_found:?}") };
+    let listed = causes(&fixture, "machine/1").await;
+    let [ends] = &listed[..] else { panic!("{listed:?}") };
     assert_eq!((&ends.actor, &ends.duty), (&Actor::Provisioner, &Duty::ReportUnstartedDead));
 
     // a lost manual machine has no process file on this host
@@ -164,8 +164,8 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
         .await
         .expect("the enrolment token is valid");
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
-    let causes_found = causes(&fixture, "machine/0").await;
-    let lost = cause_of(&causes_found, "machine 0");
+    let listed = causes(&fixture, "machine/0").await;
+    let lost = cause_of(&listed, "machine 0");
     assert_eq!(lost.actor, Actor::Operator);
     assert_eq!(lost.duty, Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Manual });
 }
@@ -179,9 +179,9 @@ async fn the_cause_for_a_lost_container_names_its_process_file() {
     fixture.admin.handle(ReportInstance { machine, what: intended }).await.expect("the report is accepted");
     machine_agent(&fixture, machine).await;
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
-    let causes_found = causes(&fixture, "machine/0").await;
+    let listed = causes(&fixture, "machine/0").await;
     let duty = Duty::RunMachineAgent { agent: Silence::Lost, host: Host::Container(machine) };
-    assert_eq!(cause_of(&causes_found, "machine 0").duty, duty);
+    assert_eq!(cause_of(&listed, "machine 0").duty, duty);
 }
 
 #[tokio::test]
@@ -212,8 +212,8 @@ async fn the_cause_for_an_agent_that_does_not_start_names_its_log() {
     machine_agent(&fixture, machine).await.handle(ReportPresence).await.expect("the report is accepted");
     fixture.advance(4_000);
     for entity in ["db/0", "db", "model"] {
-        let causes_found = causes(&fixture, entity).await;
-        let waits = cause_of(&causes_found, "unit db/0");
+        let listed = causes(&fixture, entity).await;
+        let waits = cause_of(&listed, "unit db/0");
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::UnitAgent(unit("db/0")), created_ms));
         assert_eq!(waits.duty, Duty::Attach { machine: "0".to_owned() });
     }
@@ -227,11 +227,11 @@ async fn a_machine_agent_that_has_not_reported_yet_is_not_present() {
     let agent = machine_agent(&fixture, machine).await;
     fixture.advance(4_000);
     for entity in ["machine/0", "web/0", "model"] {
-        let causes_found = causes(&fixture, entity).await;
-        let waits = cause_of(&causes_found, "machine 0");
+        let listed = causes(&fixture, entity).await;
+        let waits = cause_of(&listed, "machine 0");
         let duty = Duty::RunMachineAgent { agent: Silence::NotReported, host: Host::Process(machine) };
         assert_eq!(waits.duty, duty, "{entity}");
-        assert!(causes_found.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{causes_found:?}");
+        assert!(listed.iter().all(|cause| !matches!(cause.duty, Duty::Attach { .. })), "{listed:?}");
     }
     agent.handle(ReportPresence).await.expect("the report is accepted");
     assert_eq!(causes(&fixture, "machine/0").await, []);
@@ -255,11 +255,11 @@ async fn a_frozen_agent_is_late_before_it_is_lost_with_the_time_of_its_last_hear
     assert_eq!(late(causes(&fixture, "web/0").await), None);
     fixture.advance(1);
     for entity in ["web/0", "model"] {
-        let causes_found = late(causes(&fixture, entity).await).expect("it is late");
-        assert_eq!(causes_found.since_ms, heard_ms);
+        let listed = late(causes(&fixture, entity).await).expect("it is late");
+        assert_eq!(listed.since_ms, heard_ms);
         let restart =
             Remedy::RestartUnitAgent { unit: unit("web/0"), machine: "0".to_owned(), removable: true };
-        assert_eq!(causes_found.remedy(), restart);
+        assert_eq!(listed.remedy(), restart);
     }
 }
 
@@ -279,8 +279,8 @@ async fn units_that_wait_for_a_suspended_relation_name_it() {
     let suspended_ms = now(&fixture);
     fixture.advance(1_000);
     for entity in ["web/0", "web", "model", "web:db db:server"] {
-        let causes_found = causes(&fixture, entity).await;
-        let waits = cause_of(&causes_found, &format!("relation {number} (db:server web:db)"));
+        let listed = causes(&fixture, entity).await;
+        let waits = cause_of(&listed, &format!("relation {number} (db:server web:db)"));
         assert_eq!(waits.duty, Duty::ResumeRequest { message: "db moves".to_owned() });
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, suspended_ms));
         assert_eq!(waits.remedy(), Remedy::ResumeRelation { relation: number });
@@ -308,8 +308,8 @@ async fn a_model_names_units_in_error_without_any_removal() {
     let record = web.record(Operation::Hook(Hook::Install));
     let outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
     web.commit(Record { outcome, ..record }).await;
-    let causes_found = causes(&fixture, "model").await;
-    let waits = cause_of(&causes_found, "unit web/0");
+    let listed = causes(&fixture, "model").await;
+    let waits = cause_of(&listed, "unit web/0");
     let activity = Activity::hook(HookName::Install);
     assert_eq!(waits.duty, Duty::Recover { activity, failures: 1, retry: Retry::Exhausted });
     assert_eq!(waits.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
@@ -336,23 +336,23 @@ async fn a_subordinate_without_principals_waits_for_an_integration() {
     let deploy =
         Deploy { application: None, sha256: "side".to_owned(), units: 1, to: None, config: BTreeMap::new() };
     fixture.admin.handle(deploy).await.expect("the deployment succeeds");
-    let causes_found = causes(&fixture, "side").await;
-    let waits = cause_of(&causes_found, "application side");
+    let listed = causes(&fixture, "side").await;
+    let waits = cause_of(&listed, "application side");
     assert_eq!((&waits.actor, &waits.duty), (&Actor::Operator, &Duty::Integrate));
 
     // it is integrated with an application that has no units yet
     fixture.deploy("db", 0).await;
     let ends = api::Ends { a: "side".to_owned(), b: "db".to_owned() };
     fixture.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
-    let causes_found = causes(&fixture, "side").await;
-    let waits = cause_of(&causes_found, "application side");
+    let listed = causes(&fixture, "side").await;
+    let waits = cause_of(&listed, "application side");
     assert_eq!(waits.duty, Duty::AddPrincipalUnit { principal: "db".to_owned() });
     let added = AddUnits { application: "db".to_owned(), units: 1, to: None };
     fixture.admin.handle(added).await.expect("it is alive");
-    let causes_found = causes(&fixture, "side").await;
+    let listed = causes(&fixture, "side").await;
     assert!(
-        causes_found.iter().all(|cause| cause.entity != Entity::Application("side".to_owned())),
-        "it comes with it: {causes_found:?}"
+        listed.iter().all(|cause| cause.entity != Entity::Application("side".to_owned())),
+        "its unit was created with the principal: {listed:?}"
     );
 }
 
@@ -367,11 +367,11 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
     let removed_ms = now(&fixture);
     fixture.advance(5_000);
-    let causes_found = causes(&fixture, "model").await;
-    assert_eq!(cause_of(&causes_found, "unit web/0").since_ms, removed_ms);
-    let causes_found = causes(&fixture, &format!("relation/{number}")).await;
-    let entering: BTreeSet<String> = causes_found.iter().map(|cause| cause.entity.to_string()).collect();
-    assert_eq!(entering, BTreeSet::from(["unit db/0".to_owned()]), "{causes_found:?}");
+    let listed = causes(&fixture, "model").await;
+    assert_eq!(cause_of(&listed, "unit web/0").since_ms, removed_ms);
+    let listed = causes(&fixture, &format!("relation/{number}")).await;
+    let entering: BTreeSet<String> = listed.iter().map(|cause| cause.entity.to_string()).collect();
+    assert_eq!(entering, BTreeSet::from(["unit db/0".to_owned()]), "{listed:?}");
 
     // the agent of this unit was never started
     fixture
@@ -382,8 +382,8 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     let removed_ms = now(&fixture);
     fixture.advance(5_000);
     for entity in ["db/0", "db", "model"] {
-        let causes_found = causes(&fixture, entity).await;
-        let never = causes_found.iter().find(|cause| cause.duty == Duty::RemoveUnstarted).expect("no agent came");
+        let listed = causes(&fixture, entity).await;
+        let never = listed.iter().find(|cause| cause.duty == Duty::RemoveUnstarted).expect("no agent came");
         let db = Entity::Unit(unit("db/0"));
         assert_eq!((&never.entity, never.since_ms), (&db, removed_ms), "{entity}");
     }
@@ -403,9 +403,9 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     let died_ms = now(&fixture);
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);
     session.handle(ReportPresence).await.expect("the machine's agent is here");
-    let causes_found = causes(&fixture, "web/0").await;
+    let listed = causes(&fixture, "web/0").await;
     let by_machine = Actor::MachineAgent("0".to_owned());
-    assert_eq!(causes_found, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);
+    assert_eq!(listed, [Cause::new(Entity::Unit(unit("web/0")), Duty::Recall, by_machine).since(died_ms)]);
 }
 
 #[tokio::test]
@@ -510,7 +510,7 @@ async fn the_remedy_for_a_destroyed_model_is_a_complete_command() {
     fixture.deploy("web", 1).await;
     fixture.attach_agent("web/0").await;
     fixture.admin.handle(DestroyModel { force: Force::No }).await.expect("the removal is accepted");
-    let causes_found = causes(&fixture, "model").await;
+    let listed = causes(&fixture, "model").await;
     let destroy = Remedy::DestroyByForce { model: "dev".to_owned(), forced: Forced::No };
-    assert_eq!(cause_of(&causes_found, "model dev").remedy(), destroy, "{causes_found:?}");
+    assert_eq!(cause_of(&listed, "model dev").remedy(), destroy, "{listed:?}");
 }

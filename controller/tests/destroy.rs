@@ -95,7 +95,7 @@ async fn force_destroys_a_model_without_agents_across_restarts() {
     assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
     let gone = fixture.admin.handle(GetStatus).await.expect_err("it was removed");
     assert_eq!(gone.code, ErrorCode::NotFound);
-    assert!(fixture.controller.session(&token).await.is_err(), "its agents are nobody");
+    assert!(fixture.controller.session(&token).await.is_err(), "the tokens of its agents were revoked");
     let left = fixture.controller.read(move |reader| {
         let own = reader.scan(&format!("{}/", model.0), "", usize::MAX).len();
         (own, read(reader, &GLOBAL.tombstone(model.0)).map(|tombstone| tombstone.name))

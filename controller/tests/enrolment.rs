@@ -42,10 +42,10 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
     assert_eq!(enrolment.token.len(), 64, "256 bits");
     let session = fixture.controller.session(&enrolment.token).await.expect("the token is valid");
     assert_eq!(
-        session.handle(ReportPresence).await.expect_err("it is no machine yet").code,
+        session.handle(ReportPresence).await.expect_err("the machine has not enrolled").code,
         ErrorCode::Unauthorised
     );
-    assert_eq!(session.handle(ReportMachineDead).await.expect_err("nor that").code, ErrorCode::Unauthorised);
+    assert_eq!(session.handle(ReportMachineDead).await.expect_err("the machine has not enrolled").code, ErrorCode::Unauthorised);
     let own = "cd".repeat(32);
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Ok(()));
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
@@ -88,9 +88,9 @@ async fn an_enrolment_token_expires_after_a_quarter_of_an_hour_or_when_replaced(
     let late = session
         .handle(Enrol { token: own.to_owned(), address: "10.0.0.66".to_owned() })
         .await
-        .expect_err("another was given meanwhile");
+        .expect_err("the token was replaced");
     assert_eq!(late.code, ErrorCode::Unauthorised);
-    assert_eq!(enrol(&fixture, &first.token, &own).await, Err(ErrorCode::Unauthorised), "another was given");
+    assert_eq!(enrol(&fixture, &first.token, &own).await, Err(ErrorCode::Unauthorised), "the token was replaced");
     fixture.advance(u64::try_from(ENROLMENT_MS).expect("positive"));
     assert_eq!(enrol(&fixture, &second.token, &own).await, Err(ErrorCode::Unauthorised), "late");
     let third = fixture
@@ -111,7 +111,7 @@ async fn a_provisioned_machine_gets_no_enrolment_token() {
         .admin
         .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
         .await
-        .expect_err("nobody brings it");
+        .expect_err("the machine is not manual");
     assert_eq!(refused.code, ErrorCode::Invalid);
 }
 
@@ -159,7 +159,7 @@ async fn scenario_184_a_dying_machine_without_instance_is_set_dead_and_no_instan
         .expect("no unit is on it");
     let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
     let late = fixture.admin.handle(ReportInstance { machine, what: intended }).await;
-    assert_eq!(late.expect_err("it is going").code, ErrorCode::NotAlive);
+    assert_eq!(late.expect_err("the machine is Dying").code, ErrorCode::NotAlive);
     fixture
         .admin
         .handle(ReportInstance { machine, what: ProvisioningReport::Absent })
@@ -196,7 +196,7 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     let left = async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].left;
     assert!(!left().await);
     session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
-    assert!(left().await, "its provider hands it over");
+    assert!(left().await, "its provider releases it");
     let why = fixture.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it exists");
     assert_eq!(why.causes[0].actor, Actor::Provisioner);
     fixture.admin.handle(RemoveDeadMachine { machine }).await.expect("the instance is released");
@@ -249,10 +249,10 @@ async fn units_that_never_attached_do_not_block_a_machine_without_instance() {
         .admin
         .handle(ReportInstance { machine, what: ProvisioningReport::Absent })
         .await
-        .expect("nobody serves its unit");
+        .expect("its unit has no agent");
     fixture.admin.handle(RemoveDeadMachine { machine }).await.expect("it is Dead");
     let status = fixture.admin.handle(GetStatus).await.expect("it exists");
-    assert!(status.applications.is_empty(), "it went with its last unit");
+    assert!(status.applications.is_empty(), "it was removed with its last unit");
     assert_eq!(fixture.admin.handle(ListMachines).await.expect("the machines are listed"), []);
 }
 
@@ -287,7 +287,7 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
         .handle(RemoveMachine { machine: forced.to_owned(), force: Force::AtOnce, keep_instance: false })
         .await
         .expect("the forced removal is accepted");
-    assert_eq!(authenticate(&fixture, &own).await, Ok(()), "it has a minute to come and see");
+    assert_eq!(authenticate(&fixture, &own).await, Ok(()), "its token is valid for another minute");
     sweep_to_the_end(&fixture).await;
     assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
     assert_eq!(authenticate(&fixture, &other).await, Ok(()));
@@ -300,7 +300,7 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     let session = fixture.controller.session(&other).await.expect("it is Dying");
     session.handle(ReportMachineDead).await.expect("it has no units");
     session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
-    assert_eq!(authenticate(&fixture, &other).await, Err(ErrorCode::Unauthorised), "nobody carries that any more");
+    assert_eq!(authenticate(&fixture, &other).await, Err(ErrorCode::Unauthorised), "the token was revoked");
 }
 
 #[tokio::test]

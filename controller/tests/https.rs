@@ -321,9 +321,9 @@ async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() 
 async fn the_error_for_an_unreachable_controller_has_its_address() {
     let served = TestServer::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
-    let nobody = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
+    let unreachable = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
     let error =
-        Client::user(&nobody).expect("a good file").handle(GetAbout).await.expect_err("nobody listens");
+        Client::user(&unreachable).expect("a good file").handle(GetAbout).await.expect_err("no server listens");
     assert_eq!(error.code, ErrorCode::Unreachable);
     assert_eq!(error.message, format!("cannot reach controller {free}: connection refused"));
 }
@@ -333,15 +333,15 @@ async fn idle_unauthenticated_connections_do_not_block_authenticated_ones() {
     let served = TestServer::new().await;
     let user = served.user(1, UserRole::Read).await;
     user.handle(GetAbout).await.expect("it is known now");
-    let mut strangers = Vec::new();
+    let mut unauthenticated = Vec::new();
     for _ in 0..200 {
-        strangers.push(TcpStream::connect(&served.address).await.expect("the kernel takes it"));
+        unauthenticated.push(TcpStream::connect(&served.address).await.expect("the kernel accepts it"));
     }
     tokio::time::timeout(Duration::from_secs(2), user.handle(ListModels))
         .await
         .expect("at once")
         .expect("the request succeeds");
-    drop(strangers);
+    drop(unauthenticated);
 }
 
 #[tokio::test]
@@ -428,14 +428,14 @@ impl Program {
             .spawn();
         let mut program = program.expect("it starts");
         let lines = BufReader::new(program.stderr.take().expect("it is piped")).lines();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         for line in lines {
-            said.push(line.expect("text"));
-            if said.last().is_some_and(|line| line.contains("serving")) {
+            output.push(line.expect("text"));
+            if output.last().is_some_and(|line| line.contains("serving")) {
                 return Program(program);
             }
         }
-        panic!("it ended with {:?}: {said:?}", program.wait());
+        panic!("it exited with {:?}: {output:?}", program.wait());
     }
 
     fn signal(mut self, signal: nix::sys::signal::Signal) -> std::process::ExitStatus {
@@ -517,7 +517,7 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
         .await
         .expect("the session stands");
     let next = next_delta(&mut watch).await;
-    assert!(!next.full, "it goes on where it was");
+    assert!(!next.full, "the watch resumes at its position");
     assert_eq!((next.position.revision, next.changes.len()), (revision, 1), "{:?}", next.changes);
     let record = agent.record(state::unit::operation::Operation::Hook(state::unit::operation::Hook::Install));
     agent.commit(record).await;
@@ -535,8 +535,8 @@ async fn a_second_controller_on_the_same_folder_is_refused_and_the_holder_is_nam
         Command::new(env!("CARGO_BIN_EXE_pintle-controller")).arg("--data").arg(folder.path()).output();
     let second = second.expect("it runs");
     assert_eq!(second.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(said.contains("is in use by") && said.contains(&program.0.id().to_string()), "{said}");
+    let output = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(output.contains("is in use by") && output.contains(&program.0.id().to_string()), "{output}");
     let stopped = program.signal(nix::sys::signal::Signal::SIGTERM);
     assert!(stopped.success(), "{stopped}");
 }

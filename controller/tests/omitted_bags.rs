@@ -58,11 +58,11 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
         view.apply(sent);
     }
     let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
-    let whole = next_delta(&mut again).await;
+    let full_view = next_delta(&mut again).await;
     assert!(bytes(&whole) <= inline_settings::INLINE_BYTES_MAX + REST, "{} bytes", bytes(&whole));
     let mut whole = Snapshot::from_full(whole).expect("the view is full");
-    whole.position = view.position;
-    assert_eq!(view, whole, "deltas add up to the whole view");
+    full_view.position = view.position;
+    assert_eq!(view, whole, "the deltas add up to the full view");
     let omitted = omitted(&view, relation.0);
     assert!(!omitted.is_empty() && omitted.len() < 3, "{omitted:?}");
     for owner in omitted {
@@ -101,7 +101,7 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
     assert_eq!(
         key(Position { store_generation: Uuid(4), ..then }).await,
         (3, "new".to_owned()),
-        "another history"
+        "another generation"
     );
     for n in 0..KEPT {
         let record = web.settings_record(relation.0, "n", &n.to_string());

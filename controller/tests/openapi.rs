@@ -191,7 +191,7 @@ fn sample_watch<R: WatchRequest + Serialize>(request: R) -> (Entry, Value) {
 
 async fn line(body: &mut Body) -> Bytes {
     let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
-    let frame = frame.expect("it goes on").expect("a stream does not fail");
+    let frame = frame.expect("the stream continues").expect("a stream does not fail");
     frame.into_data().expect("only data is sent")
 }
 
@@ -199,7 +199,7 @@ async fn line(body: &mut Body) -> Bytes {
 async fn every_route_documents_the_fields_of_its_request_and_response() {
     let document = openapi::document();
     for entry in &list::all() {
-        let said = |schema: &Value| {
+        let has_schema = |schema: &Value| {
             let schema = resolve(&document, schema);
             let words = ["type", "oneOf", "anyOf"].into_iter().any(|word| schema.get(word).is_some());
             let fields = schema["type"] != "object"
@@ -207,11 +207,11 @@ async fn every_route_documents_the_fields_of_its_request_and_response() {
             words && fields
         };
         if takes_json(entry) {
-            assert!(said(request(&document, entry)), "{} takes {}", entry.name, request(&document, entry));
+            assert!(has_schema(request(&document, entry)), "{} takes {}", entry.name, request(&document, entry));
         }
         // The only message without a schema is this document itself.
         if entry.gives != ResponseBody::Single(Content::Bytes) && entry.name != "GetOpenApi" {
-            assert!(said(reply(&document, entry)), "{} gives {}", entry.name, reply(&document, entry));
+            assert!(has_schema(reply(&document, entry)), "{} gives {}", entry.name, reply(&document, entry));
         }
     }
 }
@@ -237,7 +237,7 @@ async fn every_route_accepts_the_smallest_request_of_its_schema_and_nothing_smal
         let answered = scene.ask(entry, &least).await;
         assert!(understood(answered.clone()), "{} {least}: {answered:?}", entry.name);
     }
-    assert!(fields > 30, "{fields} required fields: the schemas say something");
+    assert!(fields > 30, "{fields} required fields: the schemas are not empty");
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn real_responses_match_the_document() {
         sample(Report {
             epoch: web.epoch,
             run: 2,
-            said: Vec::new(),
+            reports: Vec::new(),
             executing: running,
             executing_for_ms: 5,
         }),

@@ -36,7 +36,7 @@ async fn a_refused_scope_entry_is_delayed_and_an_accepted_one_is_not() {
     settle().await;
     fixture.advance(REFUSED_ENTRY_DELAY_MS - 1);
     settle().await;
-    assert!(!answer.is_finished(), "it would ask again at once");
+    assert!(!answer.is_finished(), "the response is delayed");
     fixture.advance(1);
     assert!(answer.await.expect("it ends").refusal.is_some());
 }

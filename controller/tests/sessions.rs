@@ -110,7 +110,7 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_until_the_olde
 
     let record = old.record(Operation::Hook(Hook::Install));
     let commit = old.api.handle(Commit { epoch: old.epoch, record }).await.expect_err("the agent is fenced");
-    let report = Report { epoch: old.epoch, run: 1, said: Vec::new(), executing: None, executing_for_ms: 0 };
+    let report = Report { epoch: old.epoch, run: 1, reports: Vec::new(), executing: None, executing_for_ms: 0 };
     let report = old.api.handle(report).await.expect_err("the agent is fenced");
     let claim = old.api.handle(Claim { epoch: old.epoch, release: false }).await.expect_err("the agent is fenced");
     let reopened = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.err().expect("the agent is fenced");
@@ -244,7 +244,7 @@ async fn a_machine_sees_only_its_own_units() {
     let machine = fixture.machine_of_unit(own).await;
     let session = fixture.controller.session_for(TokenHolder::Machine { model: fixture.model, machine });
     let mut watch = session.watch(WatchMachine).await.expect("the stream opens");
-    let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
+    let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the first event is the view") };
     assert_eq!(view.units.keys().collect::<Vec<_>>(), [&own]);
     assert_eq!(session.handle(GetUnitExistence { unit: own }).await, Ok(Existence::Known(Life::Alive)));
     assert_eq!(
@@ -315,7 +315,7 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
     let machine = fixture.machine_of_unit(fixture.unit("db/0").await).await;
     let session = fixture.controller.session_for(TokenHolder::Machine { model, machine });
     let mut watch = session.watch(WatchMachine).await.expect("the stream opens");
-    let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the view comes first") };
+    let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the first event is the view") };
     assert_eq!(view.units[&sub].life, Life::Alive);
     let status = fixture.admin.handle(GetStatus).await.expect("it exists");
     let shown = &status.applications["sub"];
@@ -327,7 +327,7 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
     // a stream without a change sends a heartbeat
     fixture.advance(api::HEARTBEAT_MS);
     let MachineWatchEvent::View(view) = watch.next().await.expect("the stream continues") else {
-        panic!("the machine is not told")
+        panic!("no view was sent")
     };
     assert_eq!(view.units[&sub].life, Life::Dying);
 }
@@ -352,7 +352,7 @@ async fn a_token_is_deleted_with_its_unit_and_with_its_machine() {
         state::lifecycle::machine::set_dead(draft, model, machine)?;
         state::lifecycle::machine::remove(draft, model, machine)
     };
-    fixture.controller.run(end).await.expect("its last unit is gone");
+    fixture.controller.run(end).await.expect("its last unit was removed");
     assert!(!is_known(&machine_token).await);
     let left = async |of: String| {
         fixture.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
@@ -366,7 +366,7 @@ async fn a_unit_shows_that_its_stop_hook_runs() {
     fixture.deploy("web", 1).await;
     let web = fixture.attach_agent("web/0").await;
     let executing = Some(Activity::hook(HookName::Stop));
-    let report = Report { epoch: web.epoch, run: 1, said: Vec::new(), executing, executing_for_ms: 100 };
+    let report = Report { epoch: web.epoch, run: 1, reports: Vec::new(), executing, executing_for_ms: 100 };
     web.api.handle(report).await.expect("the request is accepted");
     let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = status.applications["web"].units.values().next().expect("one unit").clone();
@@ -389,7 +389,7 @@ async fn a_unit_fetches_archives_of_its_own_charm_only() {
     assert_eq!(own.code, ErrorCode::Unavailable);
     let other =
         web.api.handle(FetchArchive { sha256: "db".to_owned() }).await.expect_err("another application's");
-    let none = web.api.handle(FetchArchive { sha256: "no".to_owned() }).await.expect_err("nobody's");
+    let none = web.api.handle(FetchArchive { sha256: "no".to_owned() }).await.expect_err("it does not exist");
     assert_eq!((other.code, none.code), (ErrorCode::NotFound, ErrorCode::NotFound));
     assert_eq!(other.message.replace("db", "no"), none.message, "indistinguishable");
 }
@@ -415,7 +415,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     let record = web.record(Operation::InstallCharm(charm));
     web.commit(record).await;
     let (_, agent, message) = status().await;
-    assert_eq!((agent.as_str(), message.as_str()), ("executing", "running install hook"), "install is owed");
+    assert_eq!((agent.as_str(), message.as_str()), ("executing", "running install hook"), "install is pending");
     let mut record = web.record(Operation::Hook(Hook::Install));
     record.outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
     web.commit(record).await;
@@ -444,7 +444,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     let report = Report {
         epoch: web.epoch,
         run: 9,
-        said: Vec::new(),
+        reports: Vec::new(),
         executing: Some(Activity::hook(HookName::Install)),
         executing_for_ms: 4_000,
     };
@@ -464,7 +464,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     assert_eq!(
         (workload.as_str(), agent.as_str()),
         ("error", "lost"),
-        "what needs a person stays (scenario 185)"
+        "an error that an operator must resolve remains (scenario 185)"
     );
     assert!(
         fixture
@@ -501,7 +501,7 @@ async fn a_stopped_agent_is_lost_although_its_stream_stays_open() {
     };
     minute(&mut watch).await;
     assert_eq!(agent().await, "lost");
-    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it goes on");
+    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("the agent continues");
     assert_ne!(agent().await, "lost");
 }
 
@@ -565,10 +565,10 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
         at_ms: 100 - i64::from(call),
         what: ReportContent::Log { level, text: text.to_owned() },
     };
-    let report = |said| Report { epoch: 1, run: 1, said, executing: None, executing_for_ms: 0 };
-    b.api.handle(report(vec![say(1, Level::Info, "one")])).await.expect("the request is accepted");
+    let report = |report| Report { epoch: 1, run: 1, reports, executing: None, executing_for_ms: 0 };
+    b.api.handle(report(vec![log_line(1, Level::Info, "one")])).await.expect("the request is accepted");
     a.api
-        .handle(report(vec![say(1, Level::Warning, "two"), say(2, Level::Info, "three")]))
+        .handle(report(vec![log_line(1, Level::Warning, "two"), log_line(2, Level::Info, "three")]))
         .await
         .expect("the request is accepted");
     let texts = |page: &api::LogPage| page.lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
@@ -587,8 +587,8 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
 
     let query = LogQuery { after: Some(all.cursor), wait: true, ..LogQuery::default() };
     let tail = fixture.admin.handle(query);
-    let speak = async { b.api.handle(report(vec![say(2, Level::Info, "four")])).await.expect("the request is accepted") };
-    let (page, ()) = tokio::join!(tail, speak);
+    let append = async { b.api.handle(report(vec![log_line(2, Level::Info, "four")])).await.expect("the request is accepted") };
+    let (page, ()) = tokio::join!(tail, append);
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }
 
@@ -609,7 +609,7 @@ async fn an_action_is_running_once_its_unit_reports_it() {
     let report = Report {
         epoch: 1,
         run: 4,
-        said: Vec::new(),
+        reports: Vec::new(),
         executing: Some(Activity::Action { id, name: "backup".into() }),
         executing_for_ms: 0,
     };

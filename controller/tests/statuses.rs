@@ -36,7 +36,7 @@ fn expected(workload: &str, message: &str, agent: &str) -> (String, String, Stri
 /// Runs a hook that sets this status.
 async fn report(unit: &mut Agent<Session<MemoryStore, FakeEnvironment>>, what: ReportContent) {
     let mut record = unit.record(Operation::Hook(Hook::UpdateStatus));
-    record.said = vec![RunReport { call: 0, at_ms: 1, what }];
+    record.reports = vec![RunReport { call: 0, at_ms: 1, what }];
     unit.commit(record).await;
 }
 
@@ -87,10 +87,10 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     report(&mut web, status("active", "serves")).await;
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
-    failed.said = vec![RunReport { call: 1, at_ms: 1, what: status("blocked", "no key") }];
+    failed.reports = vec![RunReport { call: 1, at_ms: 1, what: status("blocked", "no key") }];
     web.commit(failed).await;
     let key = fixture.model.unit_status(fixture.unit("web/0").await);
-    let stored: StatusDoc = fixture.controller.read(move |reader| read(reader, &key)).await.expect("it said");
+    let stored: StatusDoc = fixture.controller.read(move |reader| read(reader, &key)).await.expect("the status is stored");
     assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
     assert_eq!(unit_statuses(&fixture, "web/0").await, expected("error", "hook failed: \"update-status\"", "idle"));
     fixture
@@ -162,6 +162,6 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
     };
     report(&mut first, application("active", "all well")).await;
     assert_eq!(application_status(&fixture).await, ("active".to_owned(), "all well".to_owned()));
-    report(&mut second, application("blocked", "says who does not lead")).await;
+    report(&mut second, application("blocked", "set by a unit that is not the leader")).await;
     assert_eq!(application_status(&fixture).await.0, "active");
 }

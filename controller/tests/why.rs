@@ -198,7 +198,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         if unit.agent.message.starts_with("machine") {
             let shown = (unit.workload.message.clone(), unit.workload.since_ms);
-            assert_eq!(shown, (unit.agent.message.clone(), unit.agent.since_ms), "people see the workload's");
+            assert_eq!(shown, (unit.agent.message.clone(), unit.agent.since_ms), "the workload status shows the same");
         }
         let unit = unit.agent;
         let agent = status.machines["0"].agent.clone();
@@ -268,8 +268,8 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     };
     assert_eq!(machine().await, "2 units");
     let running = Activity::Action { id, name: "backup".to_owned() };
-    let (said, executing) = (Vec::new(), Some(running.clone()));
-    let report = Report { epoch: web.epoch, run: web.sequence + 1, said, executing, executing_for_ms: 5 };
+    let (reports, executing) = (Vec::new(), Some(running.clone()));
+    let report = Report { epoch: web.epoch, run: web.sequence + 1, reports, executing, executing_for_ms: 5 };
     web.api.handle(report).await.expect("it is its session");
 
     let waits = causes(&fixture, "web/1").await;
@@ -373,8 +373,8 @@ async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
             assert_eq!((why.len(), blocked(Force::No).await), (1, why));
         }
         for force in [Force::AfterWait, Force::AtOnce] {
-            let causes_found = blocked(force).await;
-            let duties: Vec<&Duty> = causes_found.iter().map(|one| &one.duty).collect();
+            let listed = blocked(force).await;
+            let duties: Vec<&Duty> = listed.iter().map(|one| &one.duty).collect();
             assert_eq!(duties, [&Duty::Terminate { relations: vec![] }], "{force:?}");
         }
     }
@@ -411,7 +411,7 @@ async fn why_and_dry_run_bound_their_answers_for_a_large_model() {
         .admin
         .handle(DryRunRemoval { removed: units(20), force: Force::No })
         .await
-        .expect_err("nobody is there");
+        .expect_err("it does not exist");
     assert_eq!(unknown.code, ErrorCode::NotFound);
 }
 
@@ -435,7 +435,7 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
         .await
         .expect("its unit is Dying");
     let since_ms = Some(fixture.controller.environment.wall_ms());
-    assert_eq!(stranded().await, [], "its unit never lived: its provider says that it is Dead");
+    assert_eq!(stranded().await, [], "its unit never attached: its provider reports it Dead");
     fixture.attach_agent("web/0").await;
     fixture.advance(2_000);
     let creates = Cause::new(Entity::Machine("0".to_owned()), Duty::CreateInstance, Actor::Provisioner);
@@ -467,11 +467,11 @@ async fn an_answer_with_too_many_causes_states_that_there_are_more() {
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
-    let causes_found = async |fixture: &MemoryFixture, entity: &str| {
+    let listed = async |fixture: &MemoryFixture, entity: &str| {
         let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
         (why.causes.len(), why.more)
     };
-    assert_eq!(causes_found(&fixture, "web").await, (20, false));
+    assert_eq!(listed(&fixture, "web").await, (20, false));
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 21).await;
     fixture
@@ -479,8 +479,8 @@ async fn an_answer_with_too_many_causes_states_that_there_are_more() {
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("it is Dying");
-    assert_eq!(causes_found(&fixture, "web").await, (20, true));
-    assert_eq!(causes_found(&fixture, "model").await, (20, true));
+    assert_eq!(listed(&fixture, "web").await, (20, true));
+    assert_eq!(listed(&fixture, "model").await, (20, true));
 }
 
 #[tokio::test]
@@ -494,13 +494,13 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
     let relation = format!("relation/{number}");
     run_until_idle(&fixture, &mut web, "web/0").await;
     run_until_idle(&fixture, &mut db, "db/0").await;
-    let causes_found = async || {
+    let listed = async || {
         let mut all: Vec<_> = causes(&fixture, &relation).await;
         all.sort_by(|a, b| a.entity.cmp(&b.entity));
         all.into_iter().map(|cause| (cause.entity, cause.actor, cause.since_ms)).collect::<Vec<_>>()
     };
     let now = || Some(fixture.controller.environment.wall_ms());
-    assert_eq!(causes_found().await, []);
+    assert_eq!(listed().await, []);
     fixture.advance(1_000);
     fixture
         .admin
@@ -515,7 +515,7 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
         let unit = UnitName::new(application, 0);
         (Entity::Unit(unit.clone()), Actor::UnitAgent(unit), since_ms)
     };
-    assert_eq!(causes_found().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
+    assert_eq!(listed().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
     fixture.admin.handle(ResumeRelation { relation: number }).await.expect("it is suspended");
     fixture
         .admin
@@ -524,7 +524,7 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
         .expect("the removal is accepted");
     let since_ms = now();
     fixture.advance(5_000);
-    assert_eq!(causes_found().await, [leaves("db", since_ms), leaves("web", since_ms)]);
+    assert_eq!(listed().await, [leaves("db", since_ms), leaves("web", since_ms)]);
 }
 
 #[tokio::test]
@@ -555,8 +555,8 @@ async fn operations_before_a_unit_enters_a_relation_are_no_error() {
     }
     let (number, _) = fixture.integrate().await;
     let web = fixture.attach_agent("web/0").await;
-    let (said, executing) = (Vec::new(), Some(Activity::hook(HookName::Install)));
-    let report = Report { epoch: web.epoch, run: 1, said, executing, executing_for_ms: 5 };
+    let (reports, executing) = (Vec::new(), Some(Activity::hook(HookName::Install)));
+    let report = Report { epoch: web.epoch, run: 1, reports, executing, executing_for_ms: 5 };
     web.api.handle(report).await.expect("it is its session");
     let all = causes(&fixture, &format!("relation/{number}")).await;
     let web = Entity::Unit(UnitName::new("web", 0));

@@ -1,8 +1,10 @@
-//! Scripted cases of the unit agent's decision core (style 1.8): what is given, what happens, and by hand what is
-//! expected. The format stands in `tests/cases/README.md`.
+//! Scripted cases of the unit agent's decision core (style 1.8): commands, and the operations expected after them.
 //!
-//! The runner decides nothing: it changes a small world ([`world`]), asks the real `state::unit::resolve::next`, does
-//! what it says as the agent's loop would, and prints it.
+//! The runner must never decide by itself. It changes a small environment ([`world`]), calls the real
+//! `state::unit::resolve::next`, performs the returned step as the agent's loop would, and prints it. Expectations are
+//! written by hand.
+//!
+//! `tests/cases/README.md` documents the format; `tests/tests/cases.rs` runs the files of `tests/cases`.
 
 mod command;
 pub mod view;
@@ -12,34 +14,34 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use world::World;
 
-/// What separates a block's commands from what is expected.
+/// Separates the commands of a block from the expected operations.
 const EXPECTED: &str = "----";
 
-/// Scripts to begin from, by name.
+/// Cases that `given NAME` starts from, by title.
 pub type Fixtures = BTreeMap<String, Case>;
 
-/// A file of cases: what stands before the first one, and the cases.
+/// A file of cases, with its introduction.
 #[derive(Clone, Debug, Default)]
 pub struct File {
     head: String,
     pub cases: Vec<Case>,
 }
 
-/// One case: from a fresh unit, blocks one after the other.
+/// One case: blocks that are performed in order, starting with a new unit.
 #[derive(Clone, Debug, Default)]
 pub struct Case {
     pub title: String,
     blocks: Vec<Block>,
 }
 
-/// Commands that become visible in one look, and the operations expected after it.
+/// Commands that the agent observes together, and the operations expected after them.
 #[derive(Clone, Debug, Default)]
 struct Block {
     commands: Vec<String>,
     expected: Vec<String>,
 }
 
-/// A case that did not end as it was written.
+/// The first block of a case whose operations differ from the expected ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub title: String,
@@ -79,10 +81,10 @@ impl File {
                 "" => expecting = false,
                 EXPECTED => match case.blocks.last() {
                     Some(block) if block.expected.is_empty() && !expecting => expecting = true,
-                    Some(_) | None => return Err(format!("line {}: nothing to expect something of", at + 1)),
+                    Some(_) | None => return Err(format!("line {}: no command before {EXPECTED}", at + 1)),
                 },
                 line if expecting => {
-                    let block = case.blocks.last_mut().expect("a block was begun before what it expects");
+                    let block = case.blocks.last_mut().expect("commands precede expectations");
                     block.expected.push(line.to_owned());
                 }
                 line => match case.blocks.last_mut().filter(|block| block.expected.is_empty()) {
@@ -99,18 +101,18 @@ impl File {
         Ok(file)
     }
 
-    /// By their titles, to be begun from.
+    /// The cases by title, for `given`.
     pub fn fixtures(&self) -> Fixtures {
         self.cases.iter().map(|case| (case.title.clone(), case.clone())).collect()
     }
 
-    /// The file as it would be written with what was found instead of what is expected.
+    /// Returns the text of the file with the found operations in place of the expected ones.
     pub fn updated(&self, fixtures: &Fixtures) -> Result<String, String> {
         let mut text = self.head.clone();
         for (at, case) in self.cases.iter().enumerate() {
             let gap = if at == 0 { "" } else { "\n" };
             writeln!(text, "{gap}## {}", case.title).expect("a String takes any text");
-            let found = case.play(fixtures)?;
+            let found = case.found(fixtures)?;
             let blocks = case.blocks.iter().zip(found).map(|(block, found)| {
                 format!("{}\n{EXPECTED}\n{}\n", block.commands.join("\n"), found.join("\n"))
             });
@@ -121,9 +123,9 @@ impl File {
 }
 
 impl Case {
-    /// The first block that went otherwise than expected; `Err`: the script itself is wrong.
+    /// Returns the first block whose operations differ from the expected ones. Fails if a command is invalid.
     pub fn run(&self, fixtures: &Fixtures) -> Result<Option<Difference>, String> {
-        let found = self.play(fixtures)?;
+        let found = self.found(fixtures)?;
         let differing = self.blocks.iter().zip(found).find(|(block, found)| block.expected != *found);
         Ok(differing.map(|(block, found)| Difference {
             title: self.title.clone(),
@@ -133,13 +135,13 @@ impl Case {
         }))
     }
 
-    /// What each block does.
-    fn play(&self, fixtures: &Fixtures) -> Result<Vec<Vec<String>>, String> {
+    /// Runs all blocks and returns the operations of each.
+    fn found(&self, fixtures: &Fixtures) -> Result<Vec<Vec<String>>, String> {
         let mut world = World::new();
-        self.blocks.iter().map(|block| self.play_block(&mut world, block, fixtures)).collect()
+        self.blocks.iter().map(|block| self.run_block(&mut world, block, fixtures)).collect()
     }
 
-    fn play_block(
+    fn run_block(
         &self,
         world: &mut World,
         block: &Block,
@@ -150,7 +152,7 @@ impl Case {
                 Some(name) => {
                     let fixture = fixtures.get(name).ok_or_else(|| format!("no fixture {name:?}"))?;
                     for block in &fixture.blocks {
-                        fixture.play_block(world, block, fixtures)?;
+                        fixture.run_block(world, block, fixtures)?;
                     }
                 }
                 None => command::perform(world, line)

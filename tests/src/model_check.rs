@@ -14,13 +14,13 @@ use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, cleanup, machine, model, relation, unit};
 use state::operations::force::{self, Force};
-use state::operations::session::Held;
+use state::operations::session::PreviousSession;
 use state::operations::{hook_commit, leadership, session};
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
-use state::unit::outcome::{self, Ended, Exit};
+use state::unit::outcome::{self, FinishedRun, Exit};
 use state::unit::record::Record;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
@@ -167,20 +167,20 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
     Charm { name: name.to_owned(), endpoints: [(endpoint.name.clone(), endpoint)].into(), ..Charm::default() }
 }
 
-fn now(leads: Option<u64>) -> Now {
+fn now(leader_generation: Option<u64>) -> Now {
     Now {
         boot: "boot".into(),
         since_boot_ms: 100_000,
         agent_start_ms: 0,
         wall_ms: 1,
-        hook_lock: true,
+        holds_hook_lock: true,
         orphan_missing: true,
         attached: true,
         link_age_ms: Some(0),
-        leads,
-        claimed: true,
+        leader_generation,
+        is_leader_known: true,
         idle_ms: 0,
-        charm_lost: false,
+        is_charm_missing: false,
     }
 }
 
@@ -226,7 +226,7 @@ impl State {
                 store_generation: Uuid(0),
                 epoch: EPOCH,
                 sequence: 0,
-                found: Default::default(),
+                recovered_bags: Default::default(),
             });
             agents.push((unit, Some(local)));
         }
@@ -242,7 +242,7 @@ impl State {
     }
 
     fn view(&self, unit: Uuid) -> Option<Snapshot> {
-        let full = view::full(&self.documents, MODEL, unit)?;
+        let full = view::full_view(&self.documents, MODEL, unit)?;
         Some(Snapshot::from_full(full.delta).expect("a full view is complete"))
     }
 
@@ -266,7 +266,7 @@ impl State {
         }
         for id in self.documents.ids(Kind::Forced) {
             let mut state = self.clone();
-            state.documents.run(|draft| force::bite(draft, MODEL, id, 1)).expect("force is never refused");
+            state.documents.run(|draft| force::force_batch(draft, MODEL, id, 1)).expect("force is never refused");
             state.documents.settle();
             found.push(("janitor: a bite of what is forced".to_owned(), state));
         }
@@ -343,12 +343,12 @@ impl State {
                     found.push((format!("crash: {name} in {}", run.operation), with(&begun, false)));
                 }
                 let writes = Default::default();
-                let ended = Ended {
+                let ended = FinishedRun {
                     run: &run,
                     exit: Exit::Code(0),
                     writes: &writes,
-                    said: Vec::new(),
-                    unsaid: &Default::default(),
+                    reports: Vec::new(),
+                    pending_reports: &Default::default(),
                 };
                 let record = outcome::record(&begun, view.as_ref(), &now, ended).expect("it ended");
                 begun.apply(&Event::Finished(record.clone()));

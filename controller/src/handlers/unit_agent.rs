@@ -97,8 +97,8 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 /// Whether a unit may read an archive (I31): any revision of its application's charm, since a refresh may overtake the
 /// unit, and the archive that the unit runs, even if the application has switched to another charm.
 fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
-    let own = read(reader, &model.replica(unit)).and_then(|replica| replica.local.charm);
-    if own.is_some_and(|own| own.sha256 == sha256) {
+    let current = read(reader, &model.replica(unit)).and_then(|replica| replica.local.charm);
+    if current.is_some_and(|charm| charm.sha256 == sha256) {
         return true;
     }
     let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
@@ -116,10 +116,10 @@ impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
     async fn handle(&self, attach: Attach) -> Result<AttachResponse, ApiError> {
         let (model, unit) = self.unit()?;
         self.refuse_second_agent(model, unit, attach.nonce).await?;
-        let Attach { nonce, epoch, store_generation: held_in } = attach;
+        let Attach { nonce, epoch, store_generation: previous } = attach;
         let store_generation = self.controller.store.store_generation();
-        let held = (session::PreviousSession { epoch, store_generation: held_in }, store_generation);
-        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, held));
+        let previous = (session::PreviousSession { epoch, store_generation: previous }, store_generation);
+        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, previous));
         let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
         let (sequence, digest, replica) = match attached.replica {
@@ -163,11 +163,11 @@ impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
     async fn handle(&self, report: Report) -> Result<(), ApiError> {
         let (model, unit) = self.unit()?;
-        let Report { epoch, run, said, executing, executing_for_ms } = report;
+        let Report { epoch, run, reports, executing, executing_for_ms } = report;
         let running = executing.clone();
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            hook_commit::apply_report(draft, model, unit, epoch, run, &said)?;
+            hook_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
             if let Some(running) = &running {
                 hook_commit::note_started(draft, model, unit, (run, running), now_ms);
             }

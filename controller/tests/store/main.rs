@@ -6,7 +6,7 @@ mod recorded_reads;
 mod sqlite_only;
 mod transitions;
 
-use concurrency::{concurrent_increments_are_all_counted, what_was_read_holds_in_the_order_of_revisions};
+use concurrency::{concurrent_increments_are_all_counted, reads_are_consistent_with_the_order_of_revisions};
 use controller::store::memory::MemoryStore;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::store::{ApplyError, DocumentChange, CommitChanges, Committed, Compacted, Position, RunError, Store};
@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 use tempfile::TempDir;
 use transitions::every_read_of_every_transition_is_a_precondition;
 
-const HISTORY: Uuid = Uuid(7);
-const OTHER_HISTORY: Uuid = Uuid(8);
+const GENERATION: Uuid = Uuid(7);
+const OTHER_GENERATION: Uuid = Uuid(8);
 
 fn memory(changes_kept: u64) -> (MemoryStore, ()) {
-    (MemoryStore::with_changes_kept(HISTORY, changes_kept), ())
+    (MemoryStore::with_changes_kept(GENERATION, changes_kept), ())
 }
 
 fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { changes_kept, ..Options::new(HISTORY) };
+    let options = Options { changes_kept, ..Options::new(GENERATION) };
     (Sqlite::open(folder.path(), options).expect("opens"), folder)
 }
 
@@ -49,18 +49,18 @@ promises! {
     a_reader_scans_in_key_order_below_a_prefix
     a_commit_raises_the_revision_by_one_and_writes_all_or_nothing
     a_transition_without_writes_commits_nothing
-    removing_what_is_absent_is_no_change
-    a_refusal_leaves_nothing
-    a_transaction_past_its_bound_leaves_nothing
+    deleting_an_absent_document_is_no_change
+    a_refusal_writes_nothing
+    an_oversized_transaction_writes_nothing
     every_kind_of_recorded_read_is_checked
     every_read_of_every_transition_is_a_precondition
     changes_come_in_order_once_and_with_deletions
     changes_beyond_the_log_are_compacted
     every_older_revision_reads_as_it_was
-    an_older_scan_is_not_shortened_by_what_came_since
+    an_older_scan_is_not_shortened_by_later_changes
     waiting_ends_with_the_next_commit
     concurrent_increments_are_all_counted
-    what_was_read_holds_in_the_order_of_revisions
+    reads_are_consistent_with_the_order_of_revisions
 }
 
 fn key(text: &str) -> Key<u64> {
@@ -175,7 +175,7 @@ async fn a_transition_without_writes_commits_nothing<S: Store, G>(open: impl Fn(
     assert_eq!(store.changes_after(at(&store, 1), 10).await, Ok(vec![]));
 }
 
-async fn removing_what_is_absent_is_no_change<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+async fn deleting_an_absent_document_is_no_change<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(100);
     assert_eq!(write(&store, &[("m/a", None)]).await, 0);
     assert_eq!(write(&store, &[("m/a", None), ("m/b", Some(1))]).await, 1);
@@ -187,7 +187,7 @@ async fn removing_what_is_absent_is_no_change<S: Store, G>(open: impl Fn(u64) ->
     );
 }
 
-async fn a_refusal_leaves_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+async fn a_refusal_writes_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(100);
     let refused = |draft: &mut Draft<'_>| {
         draft.put(&key("m/a"), &1);
@@ -205,7 +205,7 @@ async fn a_refusal_leaves_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 1)]);
 }
 
-async fn a_transaction_past_its_bound_leaves_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+async fn an_oversized_transaction_writes_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(100);
     let greedy = |draft: &mut Draft<'_>| {
         draft.put(&key("m/a"), &1);
@@ -244,7 +244,7 @@ async fn changes_come_in_order_once_and_with_deletions<S: Store, G>(open: impl F
 
 async fn changes_beyond_the_log_are_compacted<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(5);
-    let other = Position { store_generation: OTHER_HISTORY, revision: 0 };
+    let other = Position { store_generation: OTHER_GENERATION, revision: 0 };
     assert_eq!(store.changes_after(other, 10).await, Err(Compacted));
     assert_eq!(store.read_at(other, |_| ()).await, Err(Compacted));
     assert_eq!(store.changes_after(at(&store, 1), 10).await, Err(Compacted), "a position of the future");
@@ -333,7 +333,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
     }
 }
 
-async fn an_older_scan_is_not_shortened_by_what_came_since<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
+async fn an_older_scan_is_not_shortened_by_later_changes<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(100);
     write(&store, &[("m/c", Some(1)), ("m/d", Some(1)), ("m/e", Some(1))]).await;
     write(&store, &[("m/a", Some(2)), ("m/b", Some(2)), ("m/c", None)]).await;

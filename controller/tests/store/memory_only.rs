@@ -1,14 +1,14 @@
 //! Tests of the in-memory engine alone: recording, replay and forks.
 
 use super::concurrency::wander;
-use super::{HISTORY, OTHER_HISTORY, at, key, scan, stored, write};
+use super::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
 use controller::store::memory::{MemoryStore, replay};
 use controller::store::{Committed, Compacted, Store};
 use state::documents::draft::Conflict;
 
 #[tokio::test]
 async fn recorded_transactions_replay_and_a_changed_one_does_not() {
-    let store = MemoryStore::new(HISTORY);
+    let store = MemoryStore::new(GENERATION);
     store.record();
     let tasks = (0..10).map(|task| {
         let store = store.clone();
@@ -28,8 +28,8 @@ async fn recorded_transactions_replay_and_a_changed_one_does_not() {
 }
 
 #[tokio::test]
-async fn others_commit_between_the_reads_and_the_commit_of_a_transition() {
-    let store = MemoryStore::new(HISTORY);
+async fn other_transactions_commit_between_the_reads_and_the_commit_of_a_transition() {
+    let store = MemoryStore::new(GENERATION);
     let runs = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = runs.clone();
     let slow = store.run(move |draft| {
@@ -44,10 +44,10 @@ async fn others_commit_between_the_reads_and_the_commit_of_a_transition() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_its_own_way_in_a_history_of_its_own() {
-    let store = MemoryStore::new(HISTORY);
+async fn a_fork_is_independent_and_has_its_own_generation() {
+    let store = MemoryStore::new(GENERATION);
     write(&store, &[("m/a", Some(1))]).await;
-    let fork = store.fork(OTHER_HISTORY);
+    let fork = store.fork(OTHER_GENERATION);
     write(&store, &[("m/a", Some(2))]).await;
     assert_eq!((fork.newest(), scan(&fork, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     write(&fork, &[("m/b", Some(3))]).await;

@@ -1,6 +1,6 @@
 //! Tests of the SQLite engine alone: durability, the lock, restored backups, a full disk.
 
-use super::{HISTORY, OTHER_HISTORY, at, key, scan, sqlite, stored, write};
+use super::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, StoreError, RunError, Store};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Txn};
@@ -56,24 +56,24 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
 }
 
 #[tokio::test]
-async fn a_reopened_store_goes_on_where_it_was() {
+async fn a_reopened_store_continues_at_its_revision() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = open(folder.path(), HISTORY).expect("opens");
+    let store = open(folder.path(), GENERATION).expect("opens");
     write(&store, &[("m/a", Some(1))]).await;
     write(&store, &[("m/a", Some(2))]).await;
     drop(store);
-    let store = open(folder.path(), OTHER_HISTORY).expect("opens again at once");
-    assert_eq!((store.store_generation(), store.newest()), (HISTORY, 2));
+    let store = open(folder.path(), OTHER_GENERATION).expect("opens again at once");
+    assert_eq!((store.store_generation(), store.newest()), (GENERATION, 2));
     assert_eq!(write(&store, &[("m/b", Some(3))]).await, 3);
     assert_eq!(store.changes_after(at(&store, 0), 10).await.map(|c| c.len()), Ok(3));
 }
 
 #[tokio::test]
-async fn a_second_opener_is_refused_and_told_who_has_it() {
+async fn a_second_opener_is_refused_and_the_holder_is_named() {
     let (store, folder) = sqlite(10);
-    let error = open(folder.path(), HISTORY).err().expect("refused").to_string();
+    let error = open(folder.path(), GENERATION).err().expect("refused").to_string();
     assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
-    assert_eq!(write(&store, &[("m/a", Some(1))]).await, 1, "the first goes on");
+    assert_eq!(write(&store, &[("m/a", Some(1))]).await, 1, "the first process continues");
 }
 
 #[tokio::test]
@@ -85,27 +85,27 @@ async fn a_store_of_another_version_is_refused_and_not_changed() {
     connection.pragma_update(None, "user_version", 2).expect("written");
     drop(connection);
     let before = std::fs::read(&file).expect("readable");
-    assert!(matches!(open(folder.path(), HISTORY), Err(OpenError::OtherVersion { found: 2, .. })));
+    assert!(matches!(open(folder.path(), GENERATION), Err(OpenError::OtherVersion { found: 2, .. })));
     assert!(std::fs::read(&file).expect("readable") == before);
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused_and_not_touched() {
+async fn a_file_that_is_no_database_is_refused_and_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("store.sqlite");
     std::fs::write(&file, "a letter to a friend".repeat(100)).expect("written");
-    assert!(matches!(open(folder.path(), HISTORY), Err(OpenError::Failed { .. })));
+    assert!(matches!(open(folder.path(), GENERATION), Err(OpenError::Failed { .. })));
     assert_eq!(std::fs::read_to_string(&file).expect("readable"), "a letter to a friend".repeat(100));
 }
 
 #[tokio::test]
-async fn an_older_copy_begins_a_new_history() {
+async fn a_restored_backup_starts_a_new_generation() {
     let (store, folder) = sqlite(100);
     let file = folder.path().join("store.sqlite");
     write(&store, &[("m/a", Some(1))]).await;
     drop(store);
     let older = std::fs::read(&file).expect("one file after closing");
-    let store = open(folder.path(), OTHER_HISTORY).expect("opens");
+    let store = open(folder.path(), OTHER_GENERATION).expect("opens");
     write(&store, &[("m/a", Some(2))]).await;
     let lost = at(&store, 2);
     drop(store);
@@ -117,31 +117,31 @@ async fn an_older_copy_begins_a_new_history() {
 
     // The same backup once more: its generation has ended, although the file no longer has that generation's revision.
     std::fs::write(&file, &older).expect("restored");
-    let store = open(folder.path(), OTHER_HISTORY).expect("opens");
-    assert_eq!((store.store_generation(), store.newest()), (OTHER_HISTORY, 1));
+    let store = open(folder.path(), OTHER_GENERATION).expect("opens");
+    assert_eq!((store.store_generation(), store.newest()), (OTHER_GENERATION, 1));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2);
     assert_eq!(write(&store, &[("m/a", Some(4))]).await, 3);
-    assert_eq!(store.changes_after(lost, 10).await, Err(Compacted), "the same number, another history");
+    assert_eq!(store.changes_after(lost, 10).await, Err(Compacted), "the same number, another generation");
     drop(store);
     let store = open(folder.path(), Uuid(9)).expect("opens");
-    assert_eq!(store.store_generation(), OTHER_HISTORY, "it goes on with the new one");
+    assert_eq!(store.store_generation(), OTHER_GENERATION, "it continues with the new one");
 }
 
 #[tokio::test]
-async fn the_operator_can_say_that_a_copy_was_restored() {
+async fn the_operator_can_declare_a_restored_backup() {
     let (store, folder) = sqlite(100);
     write(&store, &[("m/a", Some(1))]).await;
     drop(store);
-    let restored = Options { restored: true, ..Options::new(OTHER_HISTORY) };
+    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
     let store = Sqlite::open(folder.path(), restored).expect("opens");
-    assert_eq!((store.store_generation(), store.newest()), (OTHER_HISTORY, 1));
+    assert_eq!((store.store_generation(), store.newest()), (OTHER_GENERATION, 1));
 }
 
 #[tokio::test]
-async fn a_full_disk_changes_nothing_and_ends_when_there_is_space() {
+async fn a_full_disk_changes_nothing_and_writes_succeed_after_space_is_freed() {
     let folder = tempfile::tempdir().expect("a folder");
     // An empty store has some ten pages of 4 KiB; these leave room for about 100 KiB.
-    let options = Options { pages_max: Some(40), ..Options::new(HISTORY) };
+    let options = Options { pages_max: Some(40), ..Options::new(GENERATION) };
     let store = Sqlite::open(folder.path(), options).expect("opens");
     write(&store, &[("m/a", Some(1))]).await;
     let large = |draft: &mut Draft<'_>| {
@@ -165,13 +165,13 @@ async fn a_full_disk_changes_nothing_and_ends_when_there_is_space() {
     assert_eq!((store.newest(), scan(&store, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2, "what fits is taken");
     drop(store);
-    let store = open(folder.path(), OTHER_HISTORY).expect("opens");
-    assert_eq!(store.store_generation(), HISTORY);
+    let store = open(folder.path(), OTHER_GENERATION).expect("opens");
+    assert_eq!(store.store_generation(), GENERATION);
     assert_eq!(store.run(large).await, Ok(Committed { answer: (), revision: 3 }), "there is space");
 }
 
 #[tokio::test]
-async fn after_a_failed_commit_nothing_is_answered_but_broken() {
+async fn after_a_failed_commit_every_request_fails() {
     let (store, folder) = sqlite(10);
     write(&store, &[("m/a", Some(1))]).await;
     let saboteur = rusqlite::Connection::open(folder.path().join("store.sqlite")).expect("a database");
@@ -196,7 +196,7 @@ fn acknowledged_commits_survive_kill_9() {
     if let Some(folder) = std::env::var_os(CHILD) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
-            let store = open(Path::new(&folder), HISTORY).expect("opens");
+            let store = open(Path::new(&folder), GENERATION).expect("opens");
             let tasks: Vec<_> =
                 (0..8).map(|task| tokio::spawn(commit_for_ever(store.clone(), task))).collect();
             for task in tasks {
@@ -242,12 +242,12 @@ fn acknowledged_commits_survive_kill_9() {
         child.wait().expect("ended");
         assert!(enough <= 0, "the child ended by itself");
     }
-    let store = open(folder.path(), OTHER_HISTORY).expect("opens");
-    assert_eq!(store.store_generation(), HISTORY, "a crash is no restored copy");
+    let store = open(folder.path(), OTHER_GENERATION).expect("opens");
+    assert_eq!(store.store_generation(), GENERATION, "a crash is no restored copy");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let (a, b) = runtime.block_on(async { (scan(&store, "m/a/").await, scan(&store, "m/b/").await) });
     let names = |stored: &[StoredDocument]| stored.iter().map(|s| s.key[4..].to_owned()).collect::<Vec<_>>();
-    assert_eq!(names(&a), names(&b), "each commit is there as a whole or not at all");
+    assert_eq!(names(&a), names(&b), "each commit is complete or absent");
     let kept: std::collections::BTreeSet<String> = names(&a).into_iter().collect();
     let lost: Vec<_> = acknowledged.iter().filter(|name| !kept.contains(*name)).collect();
     assert_eq!(lost, Vec::<&String>::new());
@@ -256,7 +256,7 @@ fn acknowledged_commits_survive_kill_9() {
 /// 1. A read waits for a thread. 2. The controller stops: the call and the last handle of the store are dropped. 3. The
 ///    read gets its thread. Product code aborts on any panic, so a controller that was asked to stop crashed here.
 #[test]
-fn a_read_that_comes_to_its_turn_when_the_store_is_closed_does_nothing() {
+fn a_read_that_starts_after_the_store_was_closed_does_nothing() {
     const WORKER: &str = "a-read-too-late";
     let panicked = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (seen, others) = (panicked.clone(), std::panic::take_hook());
@@ -270,7 +270,7 @@ fn a_read_that_comes_to_its_turn_when_the_store_is_closed_does_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let (go_on, waits) = std::sync::mpsc::channel::<()>();
     runtime.block_on(async {
-        let store = open(folder.path(), HISTORY).expect("opens");
+        let store = open(folder.path(), GENERATION).expect("opens");
         let busy = tokio::task::spawn_blocking(move || waits.recv());
         {
             let mut read = std::pin::pin!(store.read(|reader| reader.revision()));
@@ -281,8 +281,8 @@ fn a_read_that_comes_to_its_turn_when_the_store_is_closed_does_nothing() {
             }
         }
         drop(store);
-        go_on.send(()).expect("somebody waits");
-        busy.await.expect("it ends").expect("it was told");
+        go_on.send(()).expect("the receiver waits");
+        busy.await.expect("the task completes").expect("the sender replied");
         tokio::task::spawn_blocking(|| ()).await.expect("the one before it is over");
     });
     assert!(!panicked.load(std::sync::atomic::Ordering::SeqCst));

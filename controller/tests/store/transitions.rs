@@ -80,11 +80,11 @@ fn invalidations(txn: &Txn, reader: &dyn Reader) -> Vec<Invalidation> {
         }
     }
     for witness in &txn.exist {
-        all.push(vanishes("somebody", &reader.get(witness).expect("a witness is there")));
+        all.push(vanishes("the first document", &reader.get(witness).expect("a witness is there")));
     }
     for prefix in txn.none.keys() {
-        all.push(appears("nobody else", &format!("{prefix}!")));
-        all.push(appears("nobody else", &format!("{prefix}~")));
+        all.push(appears("another document", &format!("{prefix}!")));
+        all.push(appears("another document", &format!("{prefix}~")));
     }
     for page in &txn.pages {
         let after = if page.after.is_empty() { &page.prefix } else { &page.after };
@@ -323,12 +323,12 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         ..Writes::default()
     };
     fixture.commit(&mut local, written).await;
-    let said =
+    let reports =
         [RunReport { call: 1, at_ms: 1, what: ReportContent::Log { level: Level::Info, text: "hello".into() } }];
     let (epoch, run) = (local.epoch, local.run + 1);
     fixture
         .call("hook_commit::apply_report", move |draft| {
-            hook_commit::apply_report(draft, MODEL, unit, epoch, run, &said).map(drop)
+            hook_commit::apply_report(draft, MODEL, unit, epoch, run, &reports).map(drop)
         })
         .await;
     // the unit leaves the scope and enters it again
@@ -472,7 +472,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
 
 /// Runs the transitions of a provisioned machine and of a manual one.
 async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
-    let (made, brought) = (Uuid(61), Uuid(62));
+    let (provisioned, manual) = (Uuid(61), Uuid(62));
     fixture.call("machine::add", move |draft| machine::add(draft, MODEL, made, 1).map(drop)).await;
     fixture
         .call("instance::reserve_nonce", move |draft| {
@@ -486,19 +486,19 @@ async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture.call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, made)).await;
     fixture
-        .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, brought, 1).map(drop))
+        .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, manual, 1).map(drop))
         .await;
     fixture
-        .call("instance::issue_enrolment_token", move |draft| instance::issue_enrolment_token(draft, MODEL, brought, &"a".repeat(64), 9))
+        .call("instance::issue_enrolment_token", move |draft| instance::issue_enrolment_token(draft, MODEL, manual, &"a".repeat(64), 9))
         .await;
     fixture
         .call("instance::enrol", move |draft| {
-            instance::enrol(draft, MODEL, brought, &"a".repeat(64), (&"b".repeat(64), "10.0.0.3"))
+            instance::enrol(draft, MODEL, manual, &"a".repeat(64), (&"b".repeat(64), "10.0.0.3"))
         })
         .await;
-    fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, brought)).await;
-    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, brought)).await;
-    fixture.call("instance::record_agent_uninstalled", move |draft| instance::record_agent_uninstalled(draft, MODEL, brought)).await;
+    fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, manual)).await;
+    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, manual)).await;
+    fixture.call("instance::record_agent_uninstalled", move |draft| instance::record_agent_uninstalled(draft, MODEL, manual)).await;
 }
 
 /// Removes two related units, their relation, application and machine by force; no agent acts.

@@ -236,7 +236,7 @@ impl<A: UnitAgentRequests> Agent<A> {
             reboot: None,
             memory: None,
             writes: Writes::default(),
-            said: Vec::new(),
+            reports: Vec::new(),
             at_ms: 5,
         }
     }

@@ -400,7 +400,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_status(id));
     draft.remove(&model.application_name(&doc.name));
     draft.remove(&model.leader(id));
-    draft.remove(&model.sequence(&leadership::generations(id)));
+    draft.remove(&model.sequence(&leadership::generation_sequence(id)));
     draft.remove(&model.reap(id));
     draft.put(&model.tombstone(id), &TombstoneDoc { kind: "application".to_owned(), name: doc.name });
 }

@@ -157,7 +157,7 @@ fn interval_ms(text: &str) -> Option<u64> {
 }
 
 /// The part of the model that unit agents receive; none if the model does not exist.
-pub fn view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
+pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelView> {
     let doc = documents.document(&model.model())?;
     let config = documents.document(&model.model_config()).unwrap_or_default();
     let interval = config.get("update-status-hook-interval").and_then(Value::as_str);

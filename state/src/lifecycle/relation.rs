@@ -411,7 +411,7 @@ fn enter(
             let existing = draft.first(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
             let life = existing.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
             if life != Some(Life::Alive) {
-                session::pending_reentry(draft, model, unit, |all| {
+                session::set_pending_reentry(draft, model, unit, |all| {
                     all.insert(id);
                 });
             }
@@ -451,7 +451,7 @@ fn enter(
             // 3. Without this mark the unit would consider itself in scope and receive no event of the relation
             //    any more (cargo sim 66064694).
             if is_resync {
-                session::pending_reentry(draft, model, unit, |all| {
+                session::set_pending_reentry(draft, model, unit, |all| {
                     all.insert(id);
                 });
             }
@@ -475,7 +475,7 @@ fn enter(
 /// not in scope only its pending re-entry is deleted.
 pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     if draft.get(&model.scope_of(unit, id)).is_none() {
-        return session::pending_reentry(draft, model, unit, |all| {
+        return session::set_pending_reentry(draft, model, unit, |all| {
             all.remove(&id);
         });
     }
@@ -483,7 +483,7 @@ pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
     if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.principal == doc.application)
     {
-        session::pending_reentry(draft, model, unit, |all| {
+        session::set_pending_reentry(draft, model, unit, |all| {
             all.remove(&id);
         });
     }

@@ -188,7 +188,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
     let related = draft.ids(&model.relations_of_link(&subordinate_link), LINK_RELATIONS_MAX);
     let entered = related.into_iter().find(|id| draft.get(&model.scope_of(principal, *id)).is_some());
     if let Some(relation) = entered {
-        session::pending_reentry(draft, model, principal, |all| {
+        session::set_pending_reentry(draft, model, principal, |all| {
             all.insert(relation);
         });
     }

@@ -1,4 +1,9 @@
-//! Actions: a person's wish to one unit, checked before it is queued, run at most once (spec A.16, clients 2.5).
+//! Actions: a user's request to one unit, validated before it is queued, run at most once (spec A.16, clients
+//! 2.5).
+//!
+//! An action is started and finished by the records of its unit's agent. After the restore of a backup, an
+//! action whose number the unit has already passed fails as lost; it is never run a second time. Called by the
+//! operator handlers and by the commit of records.
 
 use crate::charm::params;
 use crate::documents::blockers::{self, EntityId};
@@ -13,25 +18,27 @@ use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::ActionStatus;
 use crate::unit::activity::Activity;
 use crate::unit::hook::{ActionWrites, ReportContent};
-use crate::unit::record::{Outcome, Record, Said};
+use crate::unit::record::{Outcome, Record, RunReport};
 use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};
 use serde_json::{Map, Value};
 
-/// Actions of one unit that may wait: they are all cancelled in the transaction that removes the unit, two writes
-/// each beside its own 30.
+/// The maximum number of queued actions of one unit. All of them are cancelled in the transaction that removes
+/// the unit, with two writes each beside its own 30.
 pub const QUEUED_MAX: usize = 20;
 
-/// Actions that are lost with one record of another: with the page 5 reads, where the largest record of an action has
-/// 94, and 4 writes. What more of them was queued between a restore and that record goes with the unit's next actions.
-const LOST_AT_ONCE: usize = 2;
-/// What a lost action says.
-const LOST: &str = "lost: the controller was restored from an older copy, and the unit remembers an action by this \
+/// The maximum number of actions that one record of another action fails as lost: 5 reads with the page, where
+/// the largest record of an action has 94, and 4 writes. If more were queued between a restore and that record,
+/// the records of the next actions fail them.
+const LOST_PER_RECORD_MAX: usize = 2;
+/// The message of a lost action.
+const LOST_MESSAGE: &str = "lost: the controller was restored from an older copy, and the unit remembers an action by this \
                     number or a later one; whether it ran this one is not known";
 
-/// Lines one action's log keeps; the newest win.
+/// The maximum number of log lines of one action; the oldest are dropped.
 const LOG_LINES_MAX: usize = 1000;
 
-/// Queues an action with complete parameters; the answer is its number.
+/// Queues an action with validated parameters and returns its number. Refused if the unit is Dead, the charm
+/// does not declare the action, a parameter is invalid, or [`QUEUED_MAX`] actions are queued.
 pub fn enqueue(
     draft: &mut Draft,
     model: Model,
@@ -90,8 +97,8 @@ pub fn enqueue(
     Ok(id)
 }
 
-/// The unit's agent begins it. Not waiting any more: no change.
-pub fn begin(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
+/// Marks a pending action as running. Changes nothing for an action that is not pending.
+pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
     if let Some(mut doc) =
         unfinished(draft, model, unit, id).filter(|doc| doc.status == ActionStatus::Pending)
     {
@@ -102,15 +109,19 @@ pub fn begin(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) 
     }
 }
 
-/// A unit reports what it is doing: an action that it runs is running, unless that is over.
+/// Marks the action that a unit reports to run as running, unless it has finished.
 ///
-/// The name is compared too. 1. A unit runs action 3, `backup`. 2. The store is restored from before it, and another
-/// action, `restore`, is queued for this unit as number 3. 3. The report of the first one arrives.
-pub(crate) fn executes(draft: &mut Draft, model: Model, unit: Uuid, activity: &Activity, now_ms: i64) {
+/// The name is compared, too:
+///
+/// 1. A unit runs action 3, `backup`.
+/// 2. The store is restored from a backup made before it, and another action, `restore`, is queued for this
+///    unit as number 3.
+/// 3. The report of the first one arrives.
+pub(crate) fn set_running(draft: &mut Draft, model: Model, unit: Uuid, activity: &Activity, now_ms: i64) {
     if let Activity::Action { id, name } = activity
         && unfinished(draft, model, unit, *id).is_some_and(|doc| doc.name == *name)
     {
-        begin(draft, model, unit, *id, now_ms);
+        start(draft, model, unit, *id, now_ms);
     }
 }
 
@@ -119,31 +130,32 @@ fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<Ac
     draft.get(&model.action(id))
 }
 
-/// Lines of the action that runs; only the oldest unfinished one can.
-pub(crate) fn log(draft: &mut Draft, model: Model, unit: Uuid, said: &[Said]) {
-    if !said.iter().any(|said| matches!(said.what, ReportContent::ActionLog(_))) {
+/// Appends log lines to the running action, which is the oldest unfinished one.
+pub(crate) fn log(draft: &mut Draft, model: Model, unit: Uuid, reports: &[RunReport]) {
+    if !reports.iter().any(|report| matches!(report.what, ReportContent::ActionLog(_))) {
         return;
     }
     let page = draft.page::<bool>(&model.actions_of(unit), "", 1);
     let id = page.first().and_then(|(key, _)| last_number(key));
     if let Some(mut doc) = id.and_then(|id| draft.get(&model.action(id))) {
-        take_lines(&mut doc, said);
+        append_log_lines(&mut doc, reports);
         draft.put(&model.action(doc.id), &doc);
     }
 }
 
-/// Lines were sent early and come again with the record: each is kept once. What else is said beside them takes its
-/// bytes of the same transaction: the oldest lines make room, and where that is not enough the parameters.
-fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
+/// Appends log lines, each once: lines are sent early and again with the record. Other reports of the same
+/// message take their bytes of the same transaction; the oldest lines are dropped to make room, and if that is
+/// not enough the parameters.
+fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
     let mut bytes = 0;
-    for said in said {
-        if let ReportContent::ActionLog(text) = &said.what {
-            let line = (said.at_ms, text.clone());
+    for report in reports {
+        if let ReportContent::ActionLog(text) = &report.what {
+            let line = (report.at_ms, text.clone());
             if !doc.log.contains(&line) {
                 doc.log.push(line);
             }
         } else {
-            bytes += size(said);
+            bytes += size(report);
         }
     }
     if bytes + size(&doc.params) > REPORTS_BYTES_MAX {
@@ -158,13 +170,15 @@ fn take_lines(doc: &mut ActionDoc, said: &[Said]) {
     doc.log.drain(..doc.log.len() - kept);
 }
 
-/// The record of an action ends it, whatever its outcome. The charm's action-fail and a failed process both fail it;
-/// the process decides the words when the charm has none.
+/// Completes or fails an action by its record. It fails if the charm called `action-fail` or if its process
+/// failed; the message is the one of `action-fail`, or else the reason of the process.
 pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
-    // 1. `run` makes action 3, the unit does it. 2. The store is restored from before it. 3. `run` makes another action
-    // 2 for this unit. 4. The record of action 3 comes, in order. The unit remembers having done all up to 3, so that 2
-    // would wait for one that never comes, as would the next ones by such numbers (cargo sim 51042551).
-    lose_up_to(draft, model, (unit, id.saturating_sub(1)), LOST_AT_ONCE, record.at_ms);
+    // 1. `run` queues action 3, and the unit runs it.
+    // 2. The store is restored from a backup made before it.
+    // 3. `run` queues another action 2 for this unit.
+    // 4. The record of action 3 arrives, in order. The unit has recorded that it finished all actions up to 3,
+    //    so action 2 and the following ones would wait without end (cargo sim 51042551).
+    fail_lost(draft, model, (unit, id.saturating_sub(1)), LOST_PER_RECORD_MAX, record.at_ms);
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
         sequence::advance_to(draft, model, "action", id);
         return;
@@ -183,12 +197,12 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     doc.results.extend(results.clone());
     doc.started_ms.get_or_insert(record.at_ms);
     doc.completed_ms = Some(record.at_ms);
-    take_lines(&mut doc, &record.said);
+    append_log_lines(&mut doc, &record.reports);
     draft.put(&model.action(id), &doc);
     draft.remove(&model.action_of(unit, id));
 }
 
-/// The action ran and its writes were refused: it failed, whatever it said (spec/hook-tools.md 3).
+/// Fails an action whose writes were refused, whatever its own outcome was (spec/hook-tools.md 3).
 pub(crate) fn finish_refused(
     draft: &mut Draft,
     model: Model,
@@ -207,22 +221,23 @@ pub(crate) fn finish_refused(
     finish(draft, model, unit, id, &refused);
 }
 
-/// The unit says again what it remembers: see [`lose_up_to`].
-pub(crate) fn restate(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
-    // a number that this unit has seen names no other action: it would wait for ever
+/// Advances the action numbers of the model to the last one that a resynchronising unit has seen, and fails the
+/// actions it has passed: see [`fail_lost`].
+pub(crate) fn resync(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
+    // a new action with a number that this unit has seen would wait without end
     sequence::advance_to(draft, model, "action", last);
-    lose_up_to(draft, model, (unit, last), QUEUED_MAX, at_ms);
+    fail_lost(draft, model, (unit, last), QUEUED_MAX, at_ms);
 }
 
-/// A restored store waits for actions by numbers that the unit has passed: what it did under them, if anything, went
-/// with the store, and no action is run twice.
-fn lose_up_to(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: usize, at_ms: i64) {
+/// Fails queued actions whose numbers the unit has passed. A restored store has no record of them; whether the
+/// unit ran them is unknown, and no action is run twice.
+fn fail_lost(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: usize, at_ms: i64) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", most) {
         let Some(id) = last_number(&key).filter(|id| *id <= last) else {
             continue;
         };
         if let Some(mut doc) = unfinished(draft, model, unit, id) {
-            end_unheard(&mut doc, LOST.to_owned());
+            fail_without_record(&mut doc, LOST_MESSAGE.to_owned());
             doc.completed_ms = Some(at_ms);
             draft.put(&model.action(id), &doc);
             draft.remove(&model.action_of(unit, id));
@@ -230,20 +245,21 @@ fn lose_up_to(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: 
     }
 }
 
-/// Ended by another record than its own: small enough to fit beside whatever that writes, many times over.
-fn end_unheard(doc: &mut ActionDoc, message: String) {
+/// Fails an action by another record than its own. Parameters and log are deleted, so that many such documents
+/// fit into a transaction.
+fn fail_without_record(doc: &mut ActionDoc, message: String) {
     doc.status = ActionStatus::Failed;
     doc.message = message;
     doc.params.clear();
     doc.log.clear();
 }
 
-/// The unit is removed: what it has not finished it never will.
+/// Fails all unfinished actions of a unit that is being removed.
 pub(crate) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
         let id = last_number(&key).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {
-            end_unheard(&mut doc, format!("unit {name} was removed"));
+            fail_without_record(&mut doc, format!("unit {name} was removed"));
             draft.put(&model.action(id), &doc);
         }
         draft.remove(&model.action_of(unit, id));

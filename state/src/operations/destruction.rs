@@ -1,12 +1,18 @@
-//! A model on its way out: Dying at once, and all that is in it in bites, each small enough for one transaction and each
-//! leaving to the documents what is next, so that a crash between any two loses nothing.
+//! The destruction of a model, in batches that each fit into one transaction.
 //!
-//! 1. Its applications are destroyed, one a bite: life of units and relations is derived from theirs, and their agents do
-//!    what they owe. With force each is marked as if it had been removed so (see `force`).
-//! 2. Its machines become Dying, a few a bite: their agents end once their units are gone, and the provider takes them
-//!    away. Nothing new comes in meanwhile: a model that is not Alive takes no application, relation or machine.
-//! 3. When none is left the model goes, its name is free, and a tombstone stays. What it leaves behind (numbers,
-//!    tombstones, logs, actions) is a cleanup of no model, for the janitor.
+//! The model becomes Dying with the request. Each batch stores in the destruction document where the next one
+//! starts, so a crash between two batches loses nothing. The janitor calls [`destroy_batch`] until it returns
+//! false.
+//!
+//! 1. The applications are destroyed, one per batch: the lives of units and relations are derived from theirs,
+//!    and the agents run the remaining hooks. With force, each application is also marked as by
+//!    `remove-application --force` (see [`force`](crate::operations::force)).
+//! 2. The machines become Dying, a few per batch: their agents finish once their units are removed, and the
+//!    provider terminates them. Nothing is added meanwhile, because a model that is not Alive accepts no
+//!    application, relation or machine.
+//! 3. When no application and no machine is left, the model is removed, its name is free, and a tombstone
+//!    stays. The remaining documents (sequences, tombstones, logs, actions) are deleted by a cleanup document
+//!    of no model.
 
 use crate::documents::draft::Draft;
 use crate::documents::keys::{DestructionDoc, GLOBAL, Kind, Model, TombstoneDoc, last_id};
@@ -16,15 +22,16 @@ use crate::operations::force::{self, Force};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
-/// Applications that are destroyed in a bite: one may write as much as a transaction takes but the bite's own document.
-const APPLICATIONS_AT_ONCE: usize = 1;
-/// Machines that become Dying in a bite: 3 reads and 2 writes each, beside the page.
-const MACHINES_AT_ONCE: usize = 20;
-/// All that was in the model was destroyed; it may not be gone yet.
+/// Applications that are destroyed in one batch: one may write all that a transaction permits, except for the
+/// destruction document.
+const APPLICATIONS_PER_BATCH: usize = 1;
+/// Machines that become Dying in one batch: 3 reads and 2 writes each, beside the page.
+const MACHINES_PER_BATCH: usize = 20;
+/// The cursor after all applications and machines were destroyed; some may not be removed yet.
 const DONE: &str = "done";
 
-/// The user's destroy-model. Again, it forces what was not forced, or takes the waiting off; without force it changes
-/// nothing.
+/// The user's `destroy-model`. Repeating the request with force forces what was not forced before, or removes
+/// the grace period; without force it changes nothing.
 pub fn destroy(draft: &mut Draft, model: Model, force: Option<Force>, now_ms: i64) -> Result<(), Refusal> {
     if draft.get(&model.model()).is_none() {
         return Err(Refusal::not_found("model", model.0));
@@ -36,7 +43,7 @@ pub fn destroy(draft: &mut Draft, model: Model, force: Option<Force>, now_ms: i6
     let before = known.clone().unwrap_or(DestructionDoc { since_ms: now_ms, ..DestructionDoc::default() });
     let more = force.is_some_and(|force| before.forced_ms.is_none() || force.no_wait && !before.no_wait);
     let next = match force {
-        // from the first on: what is destroyed already is forced too
+        // start again at the first application: what is destroyed already must be forced, too
         Some(force) if more => DestructionDoc {
             since_ms: before.since_ms,
             forced_ms: Some(force.now_ms),
@@ -51,8 +58,8 @@ pub fn destroy(draft: &mut Draft, model: Model, force: Option<Force>, now_ms: i6
     Ok(())
 }
 
-/// One bite of a model that is being destroyed; true = there is more to do now.
-pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
+/// Destroys the next batch of a model that is being destroyed. Returns whether there is more to do now.
+pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
     let Some(doc) = draft.get(&model.model_destruction()) else {
         return Ok(false);
     };
@@ -62,23 +69,23 @@ pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         if !held {
             remove(draft, model);
         }
-        // what it leaves behind is cleared next
+        // the cleanup of a removed model is the next task of the janitor
         return Ok(!held);
     }
     let force = doc.forced_ms.map(|now_ms| Force { no_wait: doc.no_wait, now_ms });
     let at_machines = doc.after.starts_with(&machines);
-    let (prefix, at_once) =
-        if at_machines { (&machines, MACHINES_AT_ONCE) } else { (&applications, APPLICATIONS_AT_ONCE) };
-    let page = draft.page_keys(prefix, &doc.after, at_once);
+    let (prefix, per_batch) =
+        if at_machines { (&machines, MACHINES_PER_BATCH) } else { (&applications, APPLICATIONS_PER_BATCH) };
+    let page = draft.page_keys(prefix, &doc.after, per_batch);
     for id in page.iter().filter_map(|key| last_id(key)) {
         if at_machines {
-            end_machine(draft, model, id, force)?
+            destroy_machine(draft, model, id, force)?
         } else {
-            end_application(draft, model, id, force)?
+            destroy_application(draft, model, id, force)?
         }
     }
     let after = match page.last() {
-        Some(last) if page.len() == at_once => last.clone(),
+        Some(last) if page.len() == per_batch => last.clone(),
         _ if at_machines => DONE.to_owned(),
         _ => machines,
     };
@@ -86,15 +93,15 @@ pub fn bite(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-fn end_application(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) -> Result<(), Refusal> {
+fn destroy_application(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) -> Result<(), Refusal> {
     match force {
         Some(force) => force::application(draft, model, id, force).map(drop),
         None => application::destroy(draft, model, id).map(drop),
     }
 }
 
-/// Its units are Dying with their applications, so that none of them keeps it.
-fn end_machine(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) -> Result<(), Refusal> {
+/// Destroys a machine. Its units are Dying with their applications, so none of them blocks it.
+fn destroy_machine(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) -> Result<(), Refusal> {
     match force {
         Some(force) => force::machine(draft, model, id, force),
         None => {
@@ -104,7 +111,7 @@ fn end_machine(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) 
     }
 }
 
-/// Nothing is left in it.
+/// Removes a model without applications and machines.
 fn remove(draft: &mut Draft, model: Model) {
     let doc = draft.get(&model.model()).expect("what is being destroyed is there");
     draft.remove(&model.model());

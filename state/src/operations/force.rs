@@ -1,16 +1,17 @@
-//! Removal by force: at its time the controller does what an absent agent owes, through the transitions that agent
-//! would use, so that everybody else sees an ordinary departure (design 6; spec E.8#9, #10, #21; I24, I27).
+//! Removal by force: after a grace period the controller acts for an absent agent, through the transitions that
+//! the agent would use, so that all other agents observe an ordinary departure (design 6; spec E.8#9, #10, #21;
+//! I24, I27).
 //!
-//! `forced/{entity}` says from when on; the janitor calls [`bite`] for each of these documents until it is gone. A bite
-//! does one small thing and leaves what is next to be read from the documents, so that a crash between any two loses
-//! nothing:
+//! The document `forced/{entity}` stores when the grace period ends; the janitor calls [`force_batch`] for each
+//! of these documents until it is deleted. A batch makes one small change, and the next one is derived from the
+//! documents, so a crash between two batches loses nothing:
 //!
-//! | entity | bites |
+//! | entity | batches |
 //! |---|---|
-//! | unit | its subordinates are forced too; its epoch is raised, so that its agent can write nothing more; it leaves its scopes, a few at a time; when its subordinates are gone it is Dead; its machine agent has another wait to recall it, then the record goes |
-//! | relation | those left in its scope leave, a few at a time |
-//! | application | its units and relations are forced too, a few at a time |
-//! | machine | its units are forced too; without units it is Dead, and its provider releases it; one that a person brought goes after another wait |
+//! | unit | its subordinates are forced, too; its epoch is raised, so that its agent cannot write any more; it leaves its scopes, a few at a time; when its subordinates are removed it is Dead; its machine agent has another grace period to recall it, then the unit is removed |
+//! | relation | the units left in its scope leave, a few at a time |
+//! | application | its units and relations are forced, too, a few at a time |
+//! | machine | its units are forced, too; without units it is Dead, and its provider releases it; a manually provisioned machine is removed after another grace period |
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
@@ -21,41 +22,48 @@ use crate::lifecycle::{application, machine, model, relation, unit};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
-/// An agent that is asked to go has this long before the controller acts in its place (spec E.6), and a machine agent
-/// as long again to recall a unit that is Dead.
-pub const WAIT_MS: i64 = 60_000;
-/// Scopes one unit leaves in a bite: each may remove its relation and the application at the other end, 21 writes and
-/// some 15 reads.
-const SCOPES_AT_ONCE: usize = 3;
-/// Units that leave one relation in a bite: 2 writes and 4 reads each, and at most 30 writes for the last one out.
-const MEMBERS_AT_ONCE: usize = 10;
-/// Units or relations that are forced with what they belong to in a bite: 3 reads and a write each, beside the page.
-const CHILDREN_AT_ONCE: usize = 20;
+/// The grace period: the time an agent has to finish before the controller acts for it (spec E.6), and the time
+/// a machine agent then has to recall a Dead unit.
+pub const GRACE_MS: i64 = 60_000;
+/// Scopes that one unit leaves in a batch: each may remove its relation and the application at the other end,
+/// 21 writes and some 15 reads.
+const SCOPES_PER_BATCH: usize = 3;
+/// Units that leave one relation in a batch: 2 writes and 4 reads each, and at most 30 writes for the last one
+/// out.
+const MEMBERS_PER_BATCH: usize = 10;
+/// Units or relations that are forced in a batch with the entity they belong to: 3 reads and a write each,
+/// beside the page.
+const CHILDREN_PER_BATCH: usize = 20;
 
-/// How much of a wait may be lost with a process without being written down; of longer waits than some minute an
-/// eighth. Less than the 10 s between two looks of the janitor: where the controller dies again and again, each process
-/// that lives for two of them brings a minute's wait on.
-const NOTED_EVERY_MS: i64 = 8_000;
-const NOTES_OF_A_WAIT: i64 = 8;
-/// Waits that are written down together: a read and a write of a transaction's hundred each.
+/// The shortest interval between two checkpoints of a timer, which is also the time of a grace period that a
+/// crash may lose. It is less than the 10 s between two runs of the janitor: if the controller crashes again
+/// and again, each process that lives for two runs still advances a grace period of a minute.
+const CHECKPOINT_INTERVAL_MS: i64 = 8_000;
+/// The number of checkpoints of a timer that is longer than about a minute.
+const CHECKPOINTS_PER_WAIT: i64 = 8;
+/// The maximum number of timers that one transaction stores: a read and a write of a transaction's hundred
+/// each.
 pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
-/// When force begins.
+/// A request to remove an entity by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Force {
+    /// Whether the controller acts immediately, without a grace period (`--no-wait`).
     pub no_wait: bool,
+    /// The current time.
     pub now_ms: i64,
 }
 
 impl Force {
-    fn asked(self, kind: ForcedKind) -> ForcedDoc {
-        let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(WAIT_MS) };
+    fn forced_doc(self, kind: ForcedKind) -> ForcedDoc {
+        let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(GRACE_MS) };
         let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Operator);
         ForcedDoc { kind, since_ms, due_ms, no_wait, by, after: String::new(), waited_ms: 0 }
     }
 }
 
-/// The user's remove-unit --force. A subordinate that is Alive is refused as ever; one that hangs in its way out is not.
+/// The user's `remove-unit --force`. A subordinate that is Alive is refused, as without force; one that is
+/// Dying is not.
 pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<Destroyed, Refusal> {
     let doc = draft.get(&model.unit(id));
     let subordinate = doc.filter(|doc| doc.principal.is_some());
@@ -64,40 +72,41 @@ pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<D
     if !dying && unit::destroy(draft, model, id)? == Destroyed::Removed {
         return Ok(Destroyed::Removed);
     }
-    mark(draft, model, id, force.asked(ForcedKind::Unit));
+    mark_forced(draft, model, id, force.forced_doc(ForcedKind::Unit));
     Ok(Destroyed::Dying)
 }
 
-/// The user's remove-application --force.
+/// The user's `remove-application --force`.
 pub fn application(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<Destroyed, Refusal> {
     let destroyed = application::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
-        mark(draft, model, id, force.asked(ForcedKind::Application));
+        mark_forced(draft, model, id, force.forced_doc(ForcedKind::Application));
     }
     Ok(destroyed)
 }
 
-/// The user's remove-relation --force.
+/// The user's `remove-relation --force`.
 pub fn relation(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<Destroyed, Refusal> {
     let destroyed = relation::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
-        mark(draft, model, id, force.asked(ForcedKind::Relation));
+        mark_forced(draft, model, id, force.forced_doc(ForcedKind::Relation));
     }
     Ok(destroyed)
 }
 
-/// The user's remove-machine --force: whatever is assigned to it goes with it (spec E.5 last row).
+/// The user's `remove-machine --force`: its units are removed with it (spec E.5 last row).
 pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<(), Refusal> {
     if draft.get(&model.machine_life(id)) == Some(Life::Alive) {
         draft.put(&model.machine_life(id), &Life::Dying);
     } else if draft.get(&model.machine(id)).is_none() {
         return machine::destroy(draft, model, id);
     }
-    mark(draft, model, id, force.asked(ForcedKind::Machine));
+    mark_forced(draft, model, id, force.forced_doc(ForcedKind::Machine));
     Ok(())
 }
 
-/// The model's teardown budget: a unit found Dying is forced once it was so for `budget_ms`.
+/// Starts the timer of the model's teardown budget for a unit that is Dying: it is forced after `budget_ms`.
+/// Changes nothing if a timer exists already.
 pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_ms: i64) {
     let dying = effective_life::unit_life(draft, model, id) == Some(Life::Dying);
     if dying && draft.get(&model.forced(id)).is_none() {
@@ -105,81 +114,89 @@ pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: 
     }
 }
 
-/// The wait of a unit that is found Dying now.
+/// The timer of a unit that is found Dying at `now_ms`.
 pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedDoc {
     let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
     let (by, after) = (ForcedBy::Budget, String::new());
     ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, after, waited_ms: 0 }
 }
 
-/// Asked again, it is never put off, but for what a wait by budget has passed since it was last written down; true if
-/// it changed anything. What is left is compared, not when it is due: the clock may have been set meanwhile. A Dead
-/// machine's agent has its wait, whoever asks again.
-fn mark(draft: &mut Draft, model: Model, id: Uuid, asked: ForcedDoc) -> bool {
+/// Marks an entity for forced removal; returns whether this changed anything.
+///
+/// A repeated request never extends the remaining time, except by the time of a budget timer that passed since
+/// its last checkpoint. Remaining times are compared, not due times: the clock may have been set meanwhile. The
+/// grace period of a Dead machine's agent is never changed.
+fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedDoc) -> bool {
     let key = model.forced(id);
     let left =
         |forced: &ForcedDoc| (forced.due_ms - timer_started_ms(forced)).saturating_sub(forced.waited_ms);
     let forced = match draft.get(&key) {
         Some(known)
             if known.after == DEAD
-                || (left(&known) <= left(&asked)
-                    && (known.no_wait || !asked.no_wait)
-                    && (known.by == ForcedBy::Operator || asked.by == ForcedBy::Budget)) =>
+                || (left(&known) <= left(&requested)
+                    && (known.no_wait || !requested.no_wait)
+                    && (known.by == ForcedBy::Operator || requested.by == ForcedBy::Budget)) =>
         {
             return false;
         }
         Some(known) => {
-            let left_ms = left(&known).min(left(&asked)).clamp(0, WAIT_MS);
-            let now_ms = timer_started_ms(&asked).saturating_add(asked.waited_ms);
+            let left_ms = left(&known).min(left(&requested)).clamp(0, GRACE_MS);
+            let now_ms = timer_started_ms(&requested).saturating_add(requested.waited_ms);
             ForcedDoc {
-                since_ms: known.since_ms.min(asked.since_ms),
+                since_ms: known.since_ms.min(requested.since_ms),
                 due_ms: now_ms.saturating_add(left_ms),
-                waited_ms: WAIT_MS - left_ms,
-                no_wait: known.no_wait || asked.no_wait,
-                ..asked
+                waited_ms: GRACE_MS - left_ms,
+                no_wait: known.no_wait || requested.no_wait,
+                ..requested
             }
         }
-        None => asked,
+        None => requested,
     };
     draft.put(&key, &forced);
     true
 }
 
-/// Force has begun: no agent of the unit writes anything more, and none attaches. Only force leaves no nonce.
+/// Whether a forced removal has fenced the unit: its agent can write nothing more, and no agent can attach.
+/// Only a forced removal stores a session with an epoch and without a nonce.
 pub(crate) fn is_fenced(session: &SessionDoc) -> bool {
     session.epoch > 0 && session.nonce == Uuid(0)
 }
 
-/// The wait before force is over, at a time that counts what was waited for since it began ([`timer_started_ms`]).
+/// Whether the grace period is over at `now_ms`, which must be the start of the timer ([`timer_started_ms`])
+/// plus the time that has passed since.
 pub fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms
 }
 
-/// When the wait that ends at `due_ms` began: another beginning is another wait, another end of the same is not.
+/// When the timer that ends at `due_ms` was started. A timer with another start is another timer; the same
+/// timer may get another end.
 pub fn timer_started_ms(forced: &ForcedDoc) -> i64 {
     match forced.by {
-        ForcedBy::Operator => forced.due_ms.saturating_sub(WAIT_MS),
+        ForcedBy::Operator => forced.due_ms.saturating_sub(GRACE_MS),
         ForcedBy::Budget => forced.since_ms,
     }
 }
 
-/// After how much more of a wait it is to be written down what has passed of it: so much may be lost with a process.
+/// The interval between two checkpoints of a timer: a crash may lose as much of it.
 pub fn checkpoint_interval_ms(forced: &ForcedDoc) -> i64 {
     let length_ms = forced.due_ms.saturating_sub(timer_started_ms(forced));
-    (length_ms / NOTES_OF_A_WAIT).max(NOTED_EVERY_MS)
+    (length_ms / CHECKPOINTS_PER_WAIT).max(CHECKPOINT_INTERVAL_MS)
 }
 
-/// How much of a wait has passed.
+/// The time that has passed of one timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForceTimer {
+    /// The entity that is marked for forced removal.
     pub id: Uuid,
-    /// Which wait of it: see [`timer_started_ms`].
+    /// Identifies the timer among those of the entity: see [`timer_started_ms`].
     pub timer_started_ms: i64,
+    /// The time that has passed since the timer was started.
     pub waited_ms: i64,
 }
 
-/// Writes down what has passed of at most [`CHECKPOINTS_PER_TRANSACTION`] waits, for the controller's next process to go on from.
-pub fn waited(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
+/// Stores the elapsed time of at most [`CHECKPOINTS_PER_TRANSACTION`] timers, so that the next controller
+/// process can continue them. A timer that was replaced meanwhile is ignored.
+pub fn store_timers(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
     for wait in waits {
         let known = draft
             .get(&model.forced(wait.id))
@@ -190,9 +207,9 @@ pub fn waited(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
     }
 }
 
-/// One bite of what is forced; true = there is more to do now. What is gone, or needs no force any more, loses its
-/// document.
-pub fn bite(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<bool, Refusal> {
+/// Executes the next batch of one forced removal. Returns whether there is more to do now. Deletes the `forced`
+/// document of an entity that is removed or needs no force any more.
+pub fn force_batch(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<bool, Refusal> {
     let Some(forced) = draft.get(&model.forced(id)) else {
         return Ok(false);
     };
@@ -207,18 +224,18 @@ pub fn bite(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<bo
         return Ok(false);
     }
     match forced.kind {
-        ForcedKind::Unit => of_unit(draft, model, id, &forced, now_ms),
+        ForcedKind::Unit => unit_batch(draft, model, id, &forced, now_ms),
         ForcedKind::Application => {
             let indexes =
                 [(model.units_of(id), ForcedKind::Unit), (model.relations_of(id), ForcedKind::Relation)];
-            Ok(pass_on(draft, model, id, &forced, &indexes))
+            Ok(propagate_batch(draft, model, id, &forced, &indexes))
         }
-        ForcedKind::Relation => Ok(is_due(&forced, now_ms) && of_relation(draft, model, id)),
-        ForcedKind::Machine => of_machine(draft, model, id, &forced, now_ms),
+        ForcedKind::Relation => Ok(is_due(&forced, now_ms) && relation_batch(draft, model, id)),
+        ForcedKind::Machine => machine_batch(draft, model, id, &forced, now_ms),
     }
 }
 
-fn of_unit(
+fn unit_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -228,24 +245,26 @@ fn of_unit(
     let session = draft.get(&model.session(id)).unwrap_or_default();
     let waits = forced.by == ForcedBy::Budget && !is_fenced(&session);
     if waits && is_budget_changed(draft, model, id, forced) {
-        // `now_ms` was told for the time that was written down: it is asked for again
+        // `now_ms` was computed for the due time that was stored before: the caller computes it again
         return Ok(true);
     }
-    let subordinates = draft.ids(&model.subordinates(id), CHILDREN_AT_ONCE);
-    let mut passed_on = false;
+    let subordinates = draft.ids(&model.subordinates(id), CHILDREN_PER_BATCH);
+    let mut propagated = false;
     for subordinate in &subordinates {
-        // one that is Dead already has its own wait
+        // a subordinate that is Dead already has its own timer
         let known = draft.get(&model.forced(*subordinate));
         if known.is_none_or(|known| forced.no_wait && !known.no_wait) {
-            passed_on |= mark(draft, model, *subordinate, forced.clone());
+            propagated |= mark_forced(draft, model, *subordinate, forced.clone());
         }
     }
-    if passed_on || !is_due(forced, now_ms) {
-        return Ok(passed_on);
+    if propagated || !is_due(forced, now_ms) {
+        return Ok(propagated);
     }
     if !is_fenced(&session) {
-        // 1. the unit's agent is cut off with records unsent; 2. the controller leaves scopes in its place;
-        // 3. the agent is back. From here on its records are refused, so nothing of it follows its departure.
+        // 1. The unit's agent is disconnected and has unsent records.
+        // 2. The controller leaves scopes for it.
+        // 3. The agent reconnects. From the raised epoch on its records are refused, so none of them follows
+        //    its departure.
         let epoch = session.epoch.saturating_add(1);
         draft.put(&model.session(id), &SessionDoc { epoch, nonce: Uuid(0), ..session });
         return Ok(true);
@@ -253,10 +272,10 @@ fn of_unit(
     if draft.get(&model.unit_life(id)) == Some(Life::Dead) {
         unit::remove(draft, model, id)?;
         draft.remove(&model.forced(id));
-        // its principal may have waited for it
+        // its principal may be waiting for this removal
         return Ok(true);
     }
-    let scopes = draft.ids(&model.scopes_of(id), SCOPES_AT_ONCE);
+    let scopes = draft.ids(&model.scopes_of(id), SCOPES_PER_BATCH);
     for scope in &scopes {
         relation::leave_scope(draft, model, id, *scope);
     }
@@ -268,14 +287,15 @@ fn of_unit(
     }
     unit::set_dead(draft, model, id)?;
     if !forced.no_wait {
-        let due_ms = now_ms.saturating_add(WAIT_MS);
+        let due_ms = now_ms.saturating_add(GRACE_MS);
         let waits = ForcedDoc { since_ms: now_ms, due_ms, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced(id), &waits);
     }
     Ok(forced.no_wait)
 }
 
-/// The budget was changed meanwhile, or taken back: the unit waits for another time, or for none.
+/// Whether the budget was changed or turned off since the timer was started; updates or deletes the timer
+/// accordingly.
 fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedDoc) -> bool {
     let config = draft.get(&model.model_config()).unwrap_or_default();
     let Some(budget_ms) = model::teardown_budget_ms(&config) else {
@@ -289,15 +309,15 @@ fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedD
     due_ms != forced.due_ms
 }
 
-fn of_relation(draft: &mut Draft, model: Model, id: Uuid) -> bool {
-    let members = draft.ids(&model.scopes(id), MEMBERS_AT_ONCE);
+fn relation_batch(draft: &mut Draft, model: Model, id: Uuid) -> bool {
+    let members = draft.ids(&model.scopes(id), MEMBERS_PER_BATCH);
     for member in &members {
         relation::leave_scope(draft, model, *member, id);
     }
     !members.is_empty()
 }
 
-fn of_machine(
+fn machine_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -305,9 +325,9 @@ fn of_machine(
     now_ms: i64,
 ) -> Result<bool, Refusal> {
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
-        return dead_machine(draft, model, id, forced, now_ms);
+        return dead_machine_batch(draft, model, id, forced, now_ms);
     }
-    if pass_on(draft, model, id, forced, &[(model.machine_units(id), ForcedKind::Unit)]) {
+    if propagate_batch(draft, model, id, forced, &[(model.machine_units(id), ForcedKind::Unit)]) {
         return Ok(true);
     }
     let dying = draft.get(&model.machine_life(id)) == Some(Life::Dying);
@@ -318,10 +338,13 @@ fn of_machine(
     Ok(ends)
 }
 
-/// A provider releases its machine, however long that takes. One that a person brought, or keeps, has nobody but its own
-/// agent, which has another wait to take itself away, `no_wait` or not; then the record goes, of one that is kept once
-/// its provider has handed it over, and an agent that comes back learns of it by its token.
-fn dead_machine(
+/// The next batch of a forced removal of a Dead machine.
+///
+/// A provider releases its machine however long that takes. For a manually provisioned machine, or one whose
+/// instance is kept, only the machine's own agent can finish: it gets another grace period to uninstall itself,
+/// even with `no_wait`. Then a manual machine is removed; a kept instance is left to its provider, which
+/// releases it and removes the machine. An agent that returns later receives the removal because of its token.
+fn dead_machine_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -332,8 +355,8 @@ fn dead_machine(
         return Ok(false);
     };
     if forced.after != DEAD {
-        // this one is waited for by the time that passes, whatever was asked
-        let (due_ms, after, no_wait) = (now_ms.saturating_add(WAIT_MS), DEAD.to_owned(), false);
+        // this grace period is never skipped, because only the agent can clean up its host
+        let (due_ms, after, no_wait) = (now_ms.saturating_add(GRACE_MS), DEAD.to_owned(), false);
         let waits = ForcedDoc { since_ms: now_ms, due_ms, after, no_wait, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced(id), &waits);
         return Ok(false);
@@ -346,13 +369,13 @@ fn dead_machine(
         false => machine::remove_without_agent(draft, model, id, machine.name),
     }
     draft.remove(&model.forced(id));
-    // the model may have waited for it
+    // the model may be waiting for this removal
     Ok(true)
 }
 
-/// The next few of what belongs to an entity are forced as it is, from where the last bite ended; false = all are.
-/// Nothing is added to what is going away, so one pass finds all.
-fn pass_on(
+/// Marks the next batch of units and relations that belong to a forced entity, from where the last batch ended;
+/// returns false once all are marked. Nothing is added to an entity that is not Alive, so one pass finds all.
+fn propagate_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -363,16 +386,16 @@ fn pass_on(
     let Some((prefix, kind)) = indexes.get(at).filter(|_| forced.after != DONE) else {
         return false;
     };
-    let page = draft.page_keys(prefix, &forced.after, CHILDREN_AT_ONCE);
+    let page = draft.page_keys(prefix, &forced.after, CHILDREN_PER_BATCH);
     for child in page.iter().filter_map(|key| last_id(key)) {
         let peer = *kind == ForcedKind::Relation
             && draft.get(&model.relation(child)).is_none_or(|relation| relation.is_peer());
         if !peer {
-            mark(draft, model, child, ForcedDoc { kind: *kind, after: String::new(), ..forced.clone() });
+            mark_forced(draft, model, child, ForcedDoc { kind: *kind, after: String::new(), ..forced.clone() });
         }
     }
     let after = match (page.last(), indexes.get(at + 1)) {
-        (Some(last), _) if page.len() == CHILDREN_AT_ONCE => last.clone(),
+        (Some(last), _) if page.len() == CHILDREN_PER_BATCH => last.clone(),
         (_, Some((next, _))) => next.clone(),
         (_, None) => DONE.to_owned(),
     };
@@ -380,7 +403,7 @@ fn pass_on(
     true
 }
 
-/// Of a machine that a person brought: it is Dead, and its agent has its wait.
+/// The cursor of a Dead machine whose agent has its grace period.
 const DEAD: &str = "dead";
-/// All that belongs to the entity was forced with it.
+/// The cursor after all that belongs to the entity was marked.
 const DONE: &str = "done";

@@ -1,5 +1,8 @@
-//! The instance behind a machine: what its provider said of it (spec F.3), and how a machine that a person brings is
-//! let in (spec/security.md S19).
+//! The instance of a machine: what its provider reports about it (spec F.3), and the enrolment of a manually
+//! provisioned machine (spec/security.md S19).
+//!
+//! At most one instance is started for a machine: its nonce is stored before the start. An enrolment token is
+//! used at most once. Called by the provisioner's, the operator's and the machine agent's handlers.
 
 use crate::documents::draft::Draft;
 use crate::documents::keys::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
@@ -9,14 +12,15 @@ use crate::machine::provision::retry_after_ms;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
-/// How long an enrolment token is good for (S19).
+/// The validity of an enrolment token: 15 minutes (S19).
 pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
-/// Of what a provider says about a failure: enough for a sentence and a tool's own words.
+/// The maximum length of a provisioning error in characters: enough for a sentence and the output of a tool.
 const MESSAGE_MAX: usize = 1000;
 
-/// The nonce of the instance that is about to be started: `nonce`, unless one is recorded. For a machine that goes
-/// nothing is started any more (scenario 184), unless units have yet to end on it.
-pub fn intend(
+/// Reserves the nonce of the instance that is about to be started: `nonce`, unless one is stored already;
+/// returns the stored one. Refused for a machine that is not Alive (scenario 184), unless units must still
+/// finish on it.
+pub fn reserve_nonce(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -36,8 +40,9 @@ pub fn intend(
     Ok(nonce)
 }
 
-/// The instance is there, by this name and address. What had failed before is forgotten.
-pub fn started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &str) -> Result<(), Refusal> {
+/// Records a started instance with its name and address, and deletes the provisioning error. Refused unless its
+/// nonce was reserved ([`reserve_nonce`]).
+pub fn record_started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &str) -> Result<(), Refusal> {
     let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     let known = draft.get(&model.machine_instance(id));
     let known = known.ok_or_else(|| Refusal::new(Code::Invalid, "its start was not recorded first"))?;
@@ -53,34 +58,34 @@ pub fn started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &
     Ok(())
 }
 
-/// Something failed: said to people with the time of the first of such failures in a row, and tried again later and
-/// later.
-pub fn failed(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
+/// Records a provisioning error, with the time of the first error of an uninterrupted series, and schedules a
+/// retry with a growing delay.
+pub fn record_failure(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
     draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     let before = draft.get(&model.machine_provisioning_error(id));
     let (failures, since_ms) =
-        before.map_or((1, now_ms), |trouble| (trouble.failures.saturating_add(1), trouble.since_ms));
+        before.map_or((1, now_ms), |error| (error.failures.saturating_add(1), error.since_ms));
     let message = message.chars().take(MESSAGE_MAX).collect();
     let retry_ms = now_ms + retry_after_ms(failures);
-    let trouble = ProvisioningErrorDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
-    draft.put(&model.machine_provisioning_error(id), &trouble);
+    let error = ProvisioningErrorDoc { message, failures, since_ms, last_ms: now_ms, retry_ms };
+    draft.put(&model.machine_provisioning_error(id), &error);
     Ok(())
 }
 
-/// The user's retry-provisioning: tried again now.
-pub fn retry(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+/// The user's `retry-provisioning`: schedules the retry for now.
+pub fn retry_now(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
-    let Some(trouble) = draft.get(&model.machine_provisioning_error(id)) else {
+    let Some(error) = draft.get(&model.machine_provisioning_error(id)) else {
         let message = format!("machine {} has no provisioning error", machine.name);
         return Err(Refusal::new(Code::Invalid, message));
     };
-    draft.put(&model.machine_provisioning_error(id), &ProvisioningErrorDoc { retry_ms: 0, ..trouble });
+    draft.put(&model.machine_provisioning_error(id), &ProvisioningErrorDoc { retry_ms: 0, ..error });
     Ok(())
 }
 
-/// Who carries `sha256`'s token may introduce the machine, once, until `expires_ms`. An earlier one is void. The
-/// machine must be one that a person brings, and not be here yet.
-pub fn invite(
+/// Issues the enrolment token with the hash `sha256` for a manually provisioned machine that has not enrolled
+/// yet. It is valid once, until `expires_ms`; an earlier token is revoked.
+pub fn issue_enrolment_token(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
@@ -102,23 +107,26 @@ pub fn invite(
     Ok(())
 }
 
-/// The machine introduces itself, under the token it made; the one it was invited with, `invitation` by its hash, is
-/// used up (S19). Whoever calls was let in by an earlier look at that token, so it is looked at again:
+/// Enrols a manually provisioned machine under the token it generated, and revokes the enrolment token, given
+/// as its hash `enrolment_token` (S19).
 ///
-/// 1. two requests with one invitation are let in, and one of them holds its body back;
-/// 2. the other one enrols, or a new invitation is given;
-/// 3. the body comes. It must not take the token from the machine that is here, nor use a void invitation.
+/// The caller was authorised by an earlier read of the enrolment token, so the token is checked again:
+///
+/// 1. Two requests with one enrolment token are authorised, and one of them delays its body.
+/// 2. The other one enrols, or a new enrolment token is issued.
+/// 3. The delayed body arrives. It must not replace the token of the enrolled machine, nor use a revoked
+///    enrolment token.
 pub fn enrol(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    invitation: &str,
+    enrolment_token: &str,
     (sha256, address): (&str, &str),
 ) -> Result<(), Refusal> {
-    let is_newest = draft.get(&GLOBAL.token_of(id)).as_deref() == Some(invitation);
+    let is_newest = draft.get(&GLOBAL.token_of(id)).as_deref() == Some(enrolment_token);
     let invites = matches!(
-        draft.get(&GLOBAL.token(invitation)),
-        Some(TokenHolder::EnrollingMachine { model: of, machine, .. }) if (of, machine) == (model, id)
+        draft.get(&GLOBAL.token(enrolment_token)),
+        Some(TokenHolder::EnrollingMachine { model: token_model, machine, .. }) if (token_model, machine) == (model, id)
     );
     if !is_newest || !invites || draft.get(&model.machine_instance(id)).is_some() {
         return Err(Refusal::new(Code::Forbidden, "not authorised: this invitation is void or used up"));
@@ -139,9 +147,9 @@ pub fn enrol(
     Ok(())
 }
 
-/// The agent of a Dead machine has taken itself away: nothing of the machine is left, if a person brought it. Another is
-/// its provider's to remove, and to hand over first if its instance is kept.
-pub fn gone(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+/// Records that the agent of a Dead machine has uninstalled itself. A manually provisioned machine is removed;
+/// any other is left to its provider, which releases a kept instance first.
+pub fn record_agent_uninstalled(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else { return Ok(()) };
     if machine.manual {
         return machine::remove(draft, model, id);

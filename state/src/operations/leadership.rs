@@ -1,5 +1,8 @@
-//! Leadership is a grant without times in it: who holds it, and which grant this is (design 13). When a grant may
-//! pass on is counted elsewhere and comes in as an argument.
+//! Leadership: which unit holds the grant of its application, and the generation of that grant (design 13).
+//!
+//! A grant contains no times. The caller counts the lease and passes as an argument whether the grant may be
+//! taken over. At most one unit of an application holds the grant. Called by the unit agent's handlers and when
+//! a unit is Dead or removed.
 
 use crate::documents::draft::Draft;
 use crate::documents::keys::{GrantDoc, Model, UnitDoc};
@@ -8,36 +11,41 @@ use crate::documents::sequence;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
-/// The answer to a claim.
+/// The outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
-    SessionOrigin(GrantDoc),
-    Held(GrantDoc),
+pub enum ClaimOutcome {
+    /// The unit holds this grant.
+    Granted(GrantDoc),
+    /// Another unit holds this grant.
+    HeldByOther(GrantDoc),
 }
 
-/// A unit asks to lead its application, or to go on leading it. Nobody holds the grant: granted at once. Another unit
-/// holds it: passed on only if the caller, who counts the lease, says that its term is over. A new holder is a new
-/// generation. The caller has checked the epoch ([`crate::operations::session::check_epoch`]) in the same draft.
-pub fn claim(draft: &mut Draft, model: Model, unit: Uuid, may_take_over: bool) -> Result<Claim, Refusal> {
+/// Claims the leadership of its application for a unit, or renews its claim.
+///
+/// A free grant is granted immediately. A grant of another unit is taken over only if `may_take_over`: the
+/// caller, which counts the lease, has found it expired. A new holder gets a new generation. The caller must
+/// have checked the epoch ([`crate::operations::session::check_epoch`]) in the same draft. Refused if the unit
+/// is Dead.
+pub fn claim(draft: &mut Draft, model: Model, unit: Uuid, may_take_over: bool) -> Result<ClaimOutcome, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     if draft.get(&model.unit_life(unit)) == Some(Life::Dead) {
         return Err(Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)));
     }
     let key = model.leader(doc.application);
     match draft.get(&key) {
-        Some(held) if held.holder == unit => Ok(Claim::SessionOrigin(held)),
-        Some(held) if !may_take_over => Ok(Claim::Held(held)),
+        Some(held) if held.holder == unit => Ok(ClaimOutcome::Granted(held)),
+        Some(held) if !may_take_over => Ok(ClaimOutcome::HeldByOther(held)),
         Some(_) | None => {
-            let generation = sequence::take(draft, model, &generations(doc.application)) + 1;
+            let generation = sequence::take(draft, model, &generation_sequence(doc.application)) + 1;
             let grant = GrantDoc { holder: unit, holder_name: doc.name, generation };
             draft.put(&key, &grant);
-            Ok(Claim::SessionOrigin(grant))
+            Ok(ClaimOutcome::Granted(grant))
         }
     }
 }
 
-/// The unit leads no longer: its agent gives the grant back, it is Dead or it is removed. The next claim is granted
-/// at once.
+/// Releases the leadership of a unit, because its agent returned the grant or because it is Dead or removed.
+/// The next claim is granted immediately.
 pub fn release(draft: &mut Draft, model: Model, unit: Uuid) {
     let Some(doc) = draft.get(&model.unit(unit)) else {
         return;
@@ -48,9 +56,9 @@ pub fn release(draft: &mut Draft, model: Model, unit: Uuid) {
     }
 }
 
-/// Whether the unit holds its application's grant, as of this transaction; `generation`: the one it wrote under, since
-/// it may have lost and regained it meanwhile (design 13). None = whichever it is.
-pub(crate) fn leads(
+/// Whether the unit holds the grant of its application in this transaction. If `generation` is given, it must
+/// be that of the grant: the unit may have lost and regained the leadership meanwhile (design 13).
+pub(crate) fn is_leader(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
@@ -61,7 +69,7 @@ pub(crate) fn leads(
     grant.is_some_and(|grant| generation.is_none_or(|generation| generation == grant.generation))
 }
 
-/// The sequence a grant's generation is taken from: it outlives the grant.
-pub(crate) fn generations(application: Uuid) -> String {
+/// The sequence that numbers the grants of an application; it outlives each grant.
+pub(crate) fn generation_sequence(application: Uuid) -> String {
     format!("leader/{application}")
 }

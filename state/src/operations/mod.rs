@@ -1,8 +1,8 @@
-//! What is done with entities beside their lifecycles: agent sessions and records, actions, leadership, instances,
-//! removal by force and its dry run.
+//! Operations on entities beside their lifecycles: agent sessions and records, actions, leadership, instances,
+//! the destruction of models, removal by force and its dry run.
 //!
-//! Each function is a transition over a [`Draft`](crate::documents::draft::Draft), called by one handler of the
-//! controller or by its janitor.
+//! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft), called by one handler
+//! of the controller or by its janitor.
 
 pub mod action;
 pub mod destruction;

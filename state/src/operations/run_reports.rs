@@ -1,5 +1,8 @@
-//! What a unit says at once, and what its records say about it: statuses, log lines, workload version (design 4,
-//! spec C.4). Numbered (run, call): the highest stands, a line sent twice is stored once.
+//! The reports of a run (statuses, log lines, workload version) and the statuses that are derived from records
+//! (design 4, spec C.4).
+//!
+//! Every report is numbered by (run, call). The status with the highest number is stored, and a log line that
+//! is sent twice is stored once. Called by the commit of records and of early reports.
 
 use crate::documents::draft::Draft;
 use crate::documents::keys::{LogDoc, Model, StatusDoc, UnitDoc};
@@ -9,21 +12,23 @@ use crate::unit::hook::{Level, ReportContent};
 use crate::unit::hook_name::HookName;
 use crate::unit::local::{Episode, FollowUp, Local};
 use crate::unit::operation::{Hook, Operation};
-use crate::unit::record::{Outcome, Record, Said};
+use crate::unit::record::{Outcome, Record, RunReport};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The number of a status the agent sets when a run has ended: after everything the run itself said.
+/// The call number of a status that the agent sets when a run has finished: higher than all calls of the run.
 const AFTER_RUN: u32 = u32::MAX;
 
-pub(crate) fn take(
+/// Stores reports of a run. An application status of a unit that is not the leader is dropped, with the reason
+/// added to `dropped`.
+pub(crate) fn apply(
     draft: &mut Draft,
     model: Model,
     (unit, doc): (Uuid, &UnitDoc),
-    (run, said): (u64, &[Said]),
+    (run, reports): (u64, &[RunReport]),
     dropped: &mut Vec<String>,
 ) {
-    for Said { call, at_ms, what } in said {
+    for RunReport { call, at_ms, what } in reports {
         let mut log = |module: String, level: &Level, text: &str| {
             let (entity, level) = (doc.name.tag(), level.to_string());
             let line = LogDoc { at_ms: *at_ms, level, module, entity, text: text.to_owned() };
@@ -41,7 +46,7 @@ pub(crate) fn take(
             ReportContent::ApplicationStatus { status, message } => {
                 let grant = draft.get(&model.leader(doc.application));
                 match grant.filter(|grant| grant.holder == unit) {
-                    // Runs of different leaders are not comparable; their generations are.
+                    // Run numbers of different leaders are not comparable; the generations of their grants are.
                     Some(grant) => {
                         let number = ((grant.generation << 40) + run, *call);
                         let status = status_doc(status, message, *at_ms, number);
@@ -63,9 +68,9 @@ fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
     }
 }
 
-/// A restored store shows what was said before: the unit's last word stands (cargo sim 53003374: a unit that had said
-/// that it was active was shown as waiting for its machine).
-pub(crate) fn restate(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, memory: &Local) {
+/// Stores the last status and workload version of a unit that resynchronises (cargo sim 53003374: a unit that
+/// had reported active was shown as waiting for its machine).
+pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, memory: &Local) {
     if let Some((status, message)) = &memory.status {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);
@@ -85,26 +90,30 @@ fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) ->
     }
 }
 
-/// 1. A folder is copied while its agent attaches. 2. The copy's run 8 says something, and has no record: the copy is
-///    fenced. 3. The record of the other's run 8 says something else by the same number, and that stands (cargo sim
-///    66130146).
+/// Stores a status unless a newer or an equal one is stored. A status with the same number and another content
+/// replaces the stored one:
+///
+/// 1. A folder is copied while its agent attaches.
+/// 2. Run 8 of the copy reports a status and has no record: the copy is fenced.
+/// 3. The record of the original's run 8 reports another status with the same number, which is the valid one
+///    (cargo sim 66130146).
 fn put_newer(draft: &mut Draft, key: &crate::documents::draft::Key<StatusDoc>, status: &StatusDoc) {
-    let says = |status: &StatusDoc| (status.number, status.status.clone(), status.message.clone());
-    let late =
-        draft.get(key).is_some_and(|stored| stored.number > status.number || says(&stored) == says(status));
-    if !late {
+    let content = |status: &StatusDoc| (status.number, status.status.clone(), status.message.clone());
+    let is_outdated =
+        draft.get(key).is_some_and(|stored| stored.number > status.number || content(&stored) == content(status));
+    if !is_outdated {
         draft.put(key, status);
     }
 }
 
-/// A hook's calls are counted from 1.
-fn is_the_charms(status: &StatusDoc) -> bool {
+/// Whether the charm itself set the status: the calls of a hook are numbered from 1.
+fn is_set_by_charm(status: &StatusDoc) -> bool {
     !matches!(status.number.1, 0 | AFTER_RUN)
 }
 
-/// What is said of the workload before `hook` runs, whatever becomes of it; what the hook itself says stands over it
-/// (spec C.4).
-fn ahead_of(hook: &HookName) -> Option<(&'static str, &'static str)> {
+/// The workload status that the agent sets before `hook` runs, even if the hook then fails; a status that the
+/// hook sets has a higher number (spec C.4).
+fn status_before(hook: &HookName) -> Option<(&'static str, &'static str)> {
     match hook {
         HookName::Stop => Some(("maintenance", "stopping charm software")),
         HookName::Remove => Some(("maintenance", "cleaning up prior to charm deletion")),
@@ -118,8 +127,8 @@ fn ahead_of(hook: &HookName) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// A run has begun.
-pub(crate) fn begun(
+/// Stores the workload status of a run that has started.
+pub(crate) fn set_executing(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
@@ -127,14 +136,15 @@ pub(crate) fn begun(
     at_ms: i64,
 ) {
     if let Activity::Hook { name, .. } = activity
-        && let Some((status, message)) = ahead_of(name)
+        && let Some((status, message)) = status_before(name)
     {
         put_newer(draft, &model.unit_status(unit), &status_doc(status, message, at_ms, (run, 0)));
     }
 }
 
-/// `record` is a sequence and its run. The next record that is applied says how the agent is from then on.
-pub(crate) fn refused(
+/// Stores an agent status of error for a record that can never be applied; `record` is its sequence number and
+/// its run. The next record that is applied replaces the status.
+pub(crate) fn set_rejected(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
@@ -148,9 +158,10 @@ pub(crate) fn refused(
     }
 }
 
-/// What an applied record says of the unit by itself: the agent's status, and the workload statuses that the agent
-/// sets around install, start, stop and remove (spec C.4). `local` is the unit's memory after the record.
-pub(crate) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, local: &Local) {
+/// Stores the statuses that follow from an applied record: the status of the agent, and the workload statuses
+/// that the agent sets around install, start, stop and remove (spec C.4). `local` is the state of the unit
+/// after the record.
+pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, local: &Local) {
     let (status, message, data) = agent_status(record, local);
     let key = model.agent_status(unit);
     let before = draft.get(&key).unwrap_or_default();
@@ -159,16 +170,18 @@ pub(crate) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Recor
         draft.put(&key, &StatusDoc { status, message, data, since_ms: record.at_ms, number });
     }
     if let (Outcome::Failed { .. }, Operation::Hook(hook)) = (&record.outcome, &record.operation)
-        && let Some((status, message)) = ahead_of(&hook.name())
+        && let Some((status, message)) = status_before(&hook.name())
     {
         let status = status_doc(status, message, record.at_ms, (record.run, 0));
         put_newer(draft, &model.unit_status(unit), &status);
     }
-    // 1. a hook says "blocked", and calls juju-reboot --now: told, and in no record; 2. it runs again, and says nothing.
-    // The replica knows of no status then, but the status itself is the charm's
-    let said =
-        local.status_set || draft.get(&model.unit_status(unit)).is_some_and(|status| is_the_charms(&status));
-    if let Some((status, message)) = workload_status(record, local, said) {
+    // 1. A hook sets the status blocked and calls juju-reboot --now: the status is reported early and is in no
+    //    record.
+    // 2. The hook runs again and sets no status. The replica then contains no status, but the stored status was
+    //    set by the charm.
+    let set_by_charm =
+        local.status_set || draft.get(&model.unit_status(unit)).is_some_and(|status| is_set_by_charm(&status));
+    if let Some((status, message)) = workload_status(record, local, set_by_charm) {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);
     }
@@ -176,7 +189,7 @@ pub(crate) fn derive(draft: &mut Draft, model: Model, unit: Uuid, record: &Recor
 
 fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<String, Value>) {
     if let Some(episode) = local.episode() {
-        let (message, data) = failure(episode, local);
+        let (message, data) = failure_status(episode, local);
         return ("error".to_owned(), message, data);
     }
     if local.reboot.is_some() {
@@ -194,18 +207,20 @@ fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<Str
     };
     match next {
         Some(hook) => ("executing".to_owned(), Activity::hook(hook).to_string(), BTreeMap::new()),
-        None => ("idle".to_owned(), skipped(local), BTreeMap::new()),
+        None => ("idle".to_owned(), skipped_hooks_text(local), BTreeMap::new()),
     }
 }
 
-/// `upgrade-charm skipped`, until it next succeeds (spec A.8, scenario 50).
-fn skipped(local: &Local) -> String {
+/// The message that lists the skipped hooks, for example `upgrade-charm skipped`; a hook is listed until it
+/// next succeeds (spec A.8, scenario 50).
+fn skipped_hooks_text(local: &Local) -> String {
     let hooks: Vec<&str> = local.skipped.iter().map(String::as_str).collect();
     if hooks.is_empty() { String::new() } else { format!("{} skipped", hooks.join(", ")) }
 }
 
-/// `hook failed: "db-relation-joined"`, with the data that say which (spec A.8).
-pub(crate) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<String, Value>) {
+/// The message of a failed operation, for example `hook failed: "db-relation-joined"`, with data that identify
+/// the relation and the remote unit (spec A.8).
+pub(crate) fn failure_status(episode: &Episode, local: &Local) -> (String, BTreeMap<String, Value>) {
     let Operation::Hook(hook) = &episode.operation else {
         return (format!("{} failed: {}", episode.operation, episode.reason), BTreeMap::new());
     };
@@ -224,15 +239,16 @@ pub(crate) fn failure(episode: &Episode, local: &Local) -> (String, BTreeMap<Str
     (format!("hook failed: \"{}\"", hook.name()), data)
 }
 
-/// The status an agent sets for the workload; each stands for what comes next, since a record is sent when its
-/// operation has ended. A skipped operation sets none (spec A.8). `said`: the charm has set one itself.
-fn workload_status(record: &Record, local: &Local, said: bool) -> Option<(&'static str, &'static str)> {
+/// The workload status that the agent sets after an operation, if any. It describes the next operation, because
+/// a record is sent when its operation has finished. A skipped operation sets none (spec A.8). `set_by_charm`:
+/// the charm has set a status itself.
+fn workload_status(record: &Record, local: &Local, set_by_charm: bool) -> Option<(&'static str, &'static str)> {
     match (&record.outcome, &record.operation) {
         (Outcome::Failed { .. } | Outcome::Skipped, _) => None,
-        (_, Operation::InstallCharm(_)) if !local.installed && !said => {
+        (_, Operation::InstallCharm(_)) if !local.installed && !set_by_charm => {
             Some(("maintenance", "installing charm software"))
         }
-        (_, Operation::Hook(Hook::Start { .. })) if !said => Some(("unknown", "")),
+        (_, Operation::Hook(Hook::Start { .. })) if !set_by_charm => Some(("unknown", "")),
         (_, Operation::Hook(Hook::Stop)) => Some(("maintenance", "cleaning up prior to charm deletion")),
         (_, Operation::Hook(Hook::Remove)) => Some(("terminated", "")),
         _ => None,

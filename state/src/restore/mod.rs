@@ -1,5 +1,8 @@
-//! What follows the restore of a store from a backup (design 4, 6): the unit agent compares its state with the
-//! controller's (`reconciliation`), and a unit that is ahead sends everything that it has published (`resync`).
+//! What follows the restore of a store from a backup (design 4, 6).
+//!
+//! When a unit agent attaches, it compares its own state with the controller's ([`reconciliation`]). If the
+//! unit is ahead of a restored store, it sends everything that it has published ([`resync`]). Nothing that an
+//! agent has published is lost, and records of two copies of one folder never mix.
 
 pub mod reconciliation;
 pub mod resync;

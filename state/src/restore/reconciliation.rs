@@ -1,4 +1,8 @@
-//! Disk and replica are compared when an agent attaches, before any hook (design 4).
+//! Compares the state on the agent's disk with the controller's replica when an agent attaches, before any hook
+//! runs (design 4).
+//!
+//! The result is the events to journal so that both agree, or that two folders have written for one unit.
+//! Called by the unit agent.
 
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::settings::Bag;
@@ -7,40 +11,47 @@ use crate::unit::operation::Operation;
 use crate::unit::record::Outcome;
 use std::collections::BTreeMap;
 
-/// What the controller says at an attach.
+/// The answer of the controller to an attach.
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
+    /// The store generation of the controller.
     pub store_generation: Uuid,
+    /// The epoch that was granted.
     pub epoch: u64,
-    /// Of the last record applied; 0 = none.
+    /// The sequence number of the last record that was applied; 0 = none.
     pub sequence: u64,
+    /// The digest of that record.
     pub digest: &'a str,
+    /// The replica of the unit's state; none before the first record.
     pub replica: Option<&'a Local>,
 }
 
-/// What to write down so that disk and controller agree; or why they cannot.
+/// The result of the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reconciliation {
+    /// The agent continues after it has journaled these events.
     Consistent(Vec<Event>),
-    /// The same sequence with other content: this folder, or the controller's record of it, is a copy that went its
-    /// own way.
+    /// The same sequence number has another content: this folder, or the one that the controller has the record
+    /// of, is a copy whose agent continued separately.
     Forked {
+        /// The sequence number of the last record that the controller applied.
         sequence: u64,
     },
 }
 
-/// Empty or behind, the disk takes the replica; ahead, it resends what it has, or restates everything.
+/// Compares the state on disk with a session. If the disk is empty or behind, it takes the replica; if it is
+/// ahead, the agent sends its unsent records again, or resynchronises if the controller has lost others.
 pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
-    let attached = |found| Event::Attached {
+    let attached = |recovered_bags| Event::Attached {
         store_generation: session.store_generation,
         epoch: session.epoch,
         sequence: session.sequence,
-        found,
+        recovered_bags,
     };
     if session.sequence > local.sequence {
         let replica = session.replica.expect("a controller that has records has the replica");
-        let restored = Event::ReplicaTaken { replica: Box::new(replica.clone()) };
-        return Reconciliation::Consistent(vec![restored, attached(BTreeMap::new())]);
+        let replica_taken = Event::ReplicaTaken { replica: Box::new(replica.clone()) };
+        return Reconciliation::Consistent(vec![replica_taken, attached(BTreeMap::new())]);
     }
     let attached = attached(found(local, session.replica));
     if session.sequence == local.sequence {
@@ -50,26 +61,26 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
         return Reconciliation::Consistent(vec![attached]);
     }
     let next = local.outbox.iter().find(|record| record.sequence == session.sequence + 1);
-    if next.is_some_and(|record| !record.follows(session.digest)) {
+    if next.is_some_and(|record| !record.is_successor_of(session.digest)) {
         return Reconciliation::Forked { sequence: session.sequence };
     }
     let resend = local.outbox.first().is_some_and(|first| first.sequence <= session.sequence + 1);
     if resend {
         return Reconciliation::Consistent(vec![attached]);
     }
-    // the controller lost records this disk no longer has: it was restored from an older copy
+    // the controller lost records that this disk no longer has: it was restored from a backup
     let last_action = local.newest_action();
-    let mut agreed = local.clone();
-    agreed.apply(&attached);
-    // what is still to be told is none of what was published
-    let mut memory = Local { outbox: Vec::new(), unheard: Vec::new(), last_action, ..agreed.clone() };
+    let mut reconciled = local.clone();
+    reconciled.apply(&attached);
+    // unsent reports are not part of what was published
+    let mut memory = Local { outbox: Vec::new(), unrecorded_reports: Vec::new(), last_action, ..reconciled.clone() };
     memory.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
-    let mut restated = agreed.record(Operation::Resync, Outcome::Ok, at_ms);
-    restated.memory = Some(Box::new(memory));
-    Reconciliation::Consistent(vec![attached, Event::Finished(restated)])
+    let mut resync = reconciled.record(Operation::Resync, Outcome::Ok, at_ms);
+    resync.memory = Some(Box::new(memory));
+    Reconciliation::Consistent(vec![attached, Event::Finished(resync)])
 }
 
-/// Own bags that this memory lost, and that the store has again.
+/// The bags of the unit that the disk has lost and that the store still has.
 fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag> {
     let stored = |relation: &RelationLocal| {
         let replica = replica?.relations.values().find(|known| known.uuid == relation.uuid)?;
@@ -84,7 +95,7 @@ mod tests {
     use crate::restore::reconciliation::*;
     use crate::unit::operation::Hook;
 
-    /// A unit that has run so many hooks, the last `unsent` of which nobody has answered.
+    /// A unit that has run `hooks` hooks, the last `unsent` of which were not acknowledged.
     fn after(hooks: u64, unsent: u64) -> Local {
         let mut local = Local::new(Uuid(1), "web/0".parse().expect("a name"));
         for sequence in 1..=hooks {
@@ -97,7 +108,7 @@ mod tests {
         local
     }
 
-    fn agreed(local: &Local, sequence: u64, digest: &str) -> Reconciliation {
+    fn reconciled(local: &Local, sequence: u64, digest: &str) -> Reconciliation {
         let replica = after(sequence, 0);
         let session =
             Session { store_generation: Uuid(2), epoch: 3, sequence, digest, replica: Some(&replica) };
@@ -105,23 +116,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unsent_is_sent_where_it_follows_the_last_record_that_was_applied() {
+    fn unsent_records_are_sent_if_they_follow_the_last_applied_record() {
         let attached =
-            Event::Attached { store_generation: Uuid(2), epoch: 3, sequence: 4, found: BTreeMap::new() };
-        assert_eq!(agreed(&after(6, 2), 4, &after(4, 0).digest), Reconciliation::Consistent(vec![attached]));
+            Event::Attached { store_generation: Uuid(2), epoch: 3, sequence: 4, recovered_bags: BTreeMap::new() };
+        assert_eq!(reconciled(&after(6, 2), 4, &after(4, 0).digest), Reconciliation::Consistent(vec![attached]));
     }
 
-    /// A folder is copied; both go on. The store is restored from an older copy. The copy attaches, says all again and
-    /// goes on, to record 4. The other has records 5 and 6 unsent, and its own record 4 was answered.
+    /// A folder is copied, and both agents continue. The store is restored from a backup. The agent of the copy
+    /// attaches, resynchronises and continues to record 4. The other has records 5 and 6 unsent, and its own
+    /// record 4 was acknowledged.
     #[test]
     fn records_of_two_folders_of_one_unit_never_mix() {
-        assert_eq!(agreed(&after(6, 2), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
-        assert_eq!(agreed(&after(6, 3), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
+        assert_eq!(reconciled(&after(6, 2), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
+        assert_eq!(reconciled(&after(6, 3), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
     }
 
     #[test]
-    fn a_disk_that_is_ahead_of_a_restored_store_says_all_again() {
-        let Reconciliation::Consistent(events) = agreed(&after(6, 1), 3, &after(3, 0).digest) else {
+    fn a_disk_that_is_ahead_of_a_restored_store_resynchronises() {
+        let Reconciliation::Consistent(events) = reconciled(&after(6, 1), 3, &after(3, 0).digest) else {
             panic!("its own")
         };
         assert!(matches!(&events[..], [_, Event::Finished(record)] if record.operation == Operation::Resync));

@@ -1,7 +1,14 @@
-//! The store was restored from an older copy: the unit says again all it has published (design 4), in bites, since a
-//! unit may be in more relations than one transaction holds. The last bite goes with the record itself
-//! ([`commit`](crate::operations::hook_commit::commit)), and is the only one of most units: until it is applied the agent sends all of it again, and what was done
-//! before changes nothing.
+//! Resynchronises one unit with a store that was restored from a backup (design 4).
+//!
+//! After a restore the controller may lack records that the unit has already published. The agent then sends
+//! its whole published state as one resync record. A unit can be in more relations than one transaction may
+//! touch, so the resync is applied in batches; the last batch is part of the transaction that stores the record
+//! ([`commit`](crate::operations::hook_commit::commit)), and is the only one for most units. Batches are
+//! idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
+//! change nothing.
+//!
+//! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
+//! (I21).
 
 use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, last_id};
@@ -16,23 +23,30 @@ use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// Scopes looked at in one bite. Each that is left (2 writes) may remove a relation (9 writes) and both its applications
-/// (10 writes each): 3 × 31 are 93 of a transaction's 100.
-const LEFT_AT_ONCE: usize = 3;
-/// Relations entered at once: 6 reads each (relation, life, suspension, the other application's life, scope, bag) and 3
-/// writes; of those that bring a subordinate 5 reads (which there is, its application, the sequence, room) and 9 writes
-/// more. The machine's room is 25 reads in all. The last of them go with the record, whose other reads are 40 of 20 lost
-/// actions and some 17 of its own: 40 + 17 + 25 + 11 leave 7 of 100. Nearly every unit that restates is in scope
-/// already, so that each relation costs it a bite of little.
-const ENTERED_AT_ONCE: usize = 1;
+/// Scopes that are examined in one batch. Each that is left (2 writes) may remove a relation (9 writes) and
+/// both its applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
+const LEFT_PER_BATCH: usize = 3;
+/// Relations that are entered in one batch: 6 reads each (relation, life, suspension, the other application's
+/// life, scope, bag) and 3 writes; if a subordinate is created 5 reads (the existing one, its application, the
+/// sequence, machine capacity) and 9 writes more. The capacity of the machine takes 25 reads in all. The last
+/// relations are entered with the record, whose other reads are 40 of 20 lost actions and some 17 of its own:
+/// 40 + 17 + 25 + 11 leave 7 of 100. Nearly every unit that resynchronises is in scope already, so most batches
+/// are small.
+const ENTERED_PER_BATCH: usize = 1;
 
-/// How far a restatement is.
+/// The position of the next batch of a resync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResyncProgress {
-    /// Scopes up to this key were looked at.
-    Leave { after: String },
-    /// Relations up to this number were entered; none = not one yet.
-    Enter { after: Option<RelationNumber> },
+    /// The next scopes to examine are those after this key.
+    Leave {
+        /// The key of the last scope that was examined; empty at the start.
+        after: String,
+    },
+    /// The next relations to enter are those after this number; none = the first.
+    Enter {
+        /// The last relation that was entered.
+        after: Option<RelationNumber>,
+    },
 }
 
 impl Default for ResyncProgress {
@@ -41,13 +55,14 @@ impl Default for ResyncProgress {
     }
 }
 
-/// Does one bite of `record`, which restates: the next one, and what was dropped. None = the rest is the record's.
-pub fn bite(
+/// Applies the batch at `position` of the resync `record`; returns the position of the next batch and what was
+/// dropped. No position means that the rest is applied with the record, or that the record was applied before.
+pub fn apply_batch(
     draft: &mut Draft,
     model: Model,
     (id, epoch): (Uuid, u64),
     record: &Record,
-    bite: &ResyncProgress,
+    position: &ResyncProgress,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Option<ResyncProgress>, Vec<String>), Refusal> {
     session::check_epoch(draft, model, id, epoch)?;
@@ -56,69 +71,71 @@ pub fn bite(
     }
     let Some(memory) = &record.memory else { return Ok((None, Vec::new())) };
     if memory.is_tearing_down() {
-        // before it would enter anything (I21)
+        // set Dying first, so that the unit enters no relation (I21)
         unit::resume_teardown(draft, model, id);
     }
-    Ok(match bite {
+    Ok(match position {
         ResyncProgress::Leave { after } => {
             if after.is_empty() {
-                // whom it could not be let into by its last word
-                session::pending_reentry(draft, model, id, BTreeSet::clear);
+                // re-entries that are pending since the previous resync
+                session::set_pending_reentry(draft, model, id, BTreeSet::clear);
             }
-            (Some(leave(draft, model, id, memory, after)), Vec::new())
+            (Some(leave_batch(draft, model, id, memory, after)), Vec::new())
         }
-        ResyncProgress::Enter { after } => match portion(memory, *after) {
+        ResyncProgress::Enter { after } => match next_relations(memory, *after) {
             (_, true) => (None, Vec::new()),
-            (portion, false) => {
-                let after = portion.last().map(|(number, _)| *number);
+            (batch, false) => {
+                let after = batch.last().map(|(number, _)| *number);
                 (
                     Some(ResyncProgress::Enter { after }),
-                    enter(draft, model, id, &portion, (record.at_ms, ids)),
+                    enter_relations(draft, model, id, &batch, (record.at_ms, ids)),
                 )
             }
         },
     })
 }
 
-/// What the unit had left when the store was lost it leaves again: nobody else would, and it could never be Dead.
-fn leave(draft: &mut Draft, model: Model, unit: Uuid, memory: &Local, after: &str) -> ResyncProgress {
+/// Leaves the scopes that the unit had left before the store was restored: no other agent would, and the unit
+/// could never be Dead.
+fn leave_batch(draft: &mut Draft, model: Model, unit: Uuid, memory: &Local, after: &str) -> ResyncProgress {
     let known = |id: &Uuid| memory.relations.values().any(|relation| relation.uuid == *id);
-    let scopes = draft.page::<()>(&model.scopes_of(unit), after, LEFT_AT_ONCE);
+    let scopes = draft.page::<()>(&model.scopes_of(unit), after, LEFT_PER_BATCH);
     for left in scopes.iter().filter_map(|(key, ())| last_id(key)).filter(|id| !known(id)) {
         relation::leave_scope(draft, model, unit, left);
     }
     match scopes.last() {
-        Some((last, ())) if scopes.len() == LEFT_AT_ONCE => ResyncProgress::Leave { after: last.clone() },
+        Some((last, ())) if scopes.len() == LEFT_PER_BATCH => ResyncProgress::Leave { after: last.clone() },
         Some(_) | None => ResyncProgress::Enter { after: None },
     }
 }
 
-/// The relations that are entered at once after `after`; true = the last ones.
-fn portion(memory: &Local, after: Option<RelationNumber>) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
+/// The relations of the batch after `after`, and whether they are the last ones.
+fn next_relations(memory: &Local, after: Option<RelationNumber>) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let (mut portion, mut bytes) = (Vec::new(), 0);
-    for (number, mine) in memory.relations.range((from, Bound::Unbounded)) {
-        bytes += mine.bag.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-        if portion.len() == ENTERED_AT_ONCE || (!portion.is_empty() && bytes > HOOK_WRITES_BYTES_MAX) {
-            return (portion, false);
+    let (mut batch, mut bytes) = (Vec::new(), 0);
+    for (number, local) in memory.relations.range((from, Bound::Unbounded)) {
+        bytes += local.bag.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        if batch.len() == ENTERED_PER_BATCH || (!batch.is_empty() && bytes > HOOK_WRITES_BYTES_MAX) {
+            return (batch, false);
         }
-        portion.push((*number, mine));
+        batch.push((*number, local));
     }
-    (portion, true)
+    (batch, true)
 }
 
-/// What it was part of and the store does not know is dropped; the unit sees it missing and departs from it.
-fn enter(
+/// Enters relations. A relation that the store does not have is dropped; the unit observes that it is missing
+/// and runs its departure.
+fn enter_relations(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    portion: &[(RelationNumber, &RelationLocal)],
+    batch: &[(RelationNumber, &RelationLocal)],
     (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
 ) -> Vec<String> {
     let mut dropped = Vec::new();
-    for (number, mine) in portion {
+    for (number, local) in batch {
         let entered =
-            relation::reenter_scope(draft, model, unit, mine.uuid, &mine.bag, (now_ms, &mut || ids()));
+            relation::reenter_scope(draft, model, unit, local.uuid, &local.bag, (now_ms, &mut || ids()));
         if let Err(refusal) = entered {
             dropped.push(format!("relation {number}: {}", refusal.message));
         }
@@ -126,7 +143,8 @@ fn enter(
     dropped
 }
 
-/// The last relations: all of them, of most units. They go with the record.
+/// Enters the relations of the last batch, which for most units are all; part of the transaction that stores
+/// the record.
 pub(crate) fn enter_last(
     draft: &mut Draft,
     model: Model,
@@ -136,8 +154,8 @@ pub(crate) fn enter_last(
 ) -> Vec<String> {
     let mut after = None;
     loop {
-        match portion(memory, after) {
-            (last, true) => return enter(draft, model, unit, &last, given),
+        match next_relations(memory, after) {
+            (last, true) => return enter_relations(draft, model, unit, &last, given),
             (earlier, false) => after = earlier.last().map(|(number, _)| *number),
         }
     }

@@ -1,4 +1,4 @@
-//! Actions: checked at the door, run at most once, cancelled with their unit.
+//! Tests of actions: validated when they are queued, run at most once, cancelled with their unit.
 
 use crate::documents::keys::{ActionDoc, StatusDoc};
 use crate::lifecycle::unit;
@@ -8,7 +8,7 @@ use crate::terms::status::ActionStatus;
 use crate::tests::*;
 use crate::unit::activity::Activity;
 use crate::unit::hook::ReportContent;
-use crate::unit::record::Said;
+use crate::unit::record::RunReport;
 use crate::unit::writes::{HOOK_WRITES_BYTES_MAX, Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX};
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ fn doc(world: &World, id: u64) -> ActionDoc {
 }
 
 #[test]
-fn an_action_on_a_dead_unit_is_refused_with_what_that_waits_for() {
+fn an_action_on_a_dead_unit_is_refused_with_its_blockers() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -54,22 +54,22 @@ fn an_action_is_checked_queued_and_finished_once() {
     );
     world
         .run(|draft, _| {
-            action::begin(draft, MODEL, unit, id, 60);
+            action::start(draft, MODEL, unit, id, 60);
             Ok(())
         })
         .expect("no refusal");
     assert_eq!((doc(&world, id).status, doc(&world, id).started_ms), (ActionStatus::Running, Some(60)));
-    let line = |call: u32| Said {
+    let line = |call: u32| RunReport {
         call,
         at_ms: 70 + i64::from(call),
         what: ReportContent::ActionLog(format!("line {call}")),
     };
     let run = agent.local.run + 1;
-    world.run(|draft, _| hook_commit::report(draft, MODEL, unit, 1, run, &[line(1)])).expect("its session");
+    world.run(|draft, _| hook_commit::apply_report(draft, MODEL, unit, 1, run, &[line(1)])).expect("its session");
     assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results = json!({"size": 3}).as_object().expect("a map").clone();
-    record.said = vec![line(1), line(2)];
+    record.reports = vec![line(1), line(2)];
     agent.commit(&mut world, record);
     let done = doc(&world, id);
     assert_eq!(
@@ -86,7 +86,7 @@ fn an_action_is_checked_queued_and_finished_once() {
 }
 
 #[test]
-fn a_failed_action_is_no_failure_of_its_unit() {
+fn a_failed_action_does_not_put_its_unit_into_error() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -108,14 +108,14 @@ fn a_failed_action_is_no_failure_of_its_unit() {
 
 /// Scenarios 141 and 144: an action says how it ended itself, and nothing of its unit.
 #[test]
-fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
+fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
     let mut hook = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     let what = ReportContent::UnitStatus { status: "active".into(), message: "serves".into() };
-    hook.said = vec![Said { call: 1, at_ms: 5, what }];
+    hook.reports = vec![RunReport { call: 1, at_ms: 5, what }];
     agent.commit(&mut world, hook);
     let shown = |world: &World| -> [StatusDoc; 2] {
         [MODEL.unit_status(agent.unit), MODEL.agent_status(agent.unit)]
@@ -128,7 +128,7 @@ fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
         let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
         let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::begun(draft, MODEL, agent.unit, (run, &activity), 9);
+            hook_commit::note_started(draft, MODEL, agent.unit, (run, &activity), 9);
             Ok(())
         };
         world.run(begin).expect("nothing refuses it");
@@ -140,7 +140,7 @@ fn a_unit_shows_the_same_before_and_after_its_actions_however_they_end() {
 }
 
 #[test]
-fn a_removed_unit_takes_its_waiting_actions_along() {
+fn the_pending_actions_of_a_removed_unit_fail() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
@@ -161,7 +161,7 @@ fn a_removed_unit_takes_its_waiting_actions_along() {
 }
 
 #[test]
-fn an_action_whose_writes_are_refused_has_failed_and_is_over() {
+fn an_action_whose_writes_are_refused_fails() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -188,7 +188,7 @@ fn an_action_whose_writes_are_refused_has_failed_and_is_over() {
 
 /// 1. `run` makes action 5, the unit does it. 2. The store is restored from before it. 3. The record comes in order.
 #[test]
-fn an_action_of_a_forgotten_number_is_never_given_that_number_again() {
+fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -200,7 +200,7 @@ fn an_action_of_a_forgotten_number_is_never_given_that_number_again() {
 /// 1. The unit does action 3. 2. The store is restored from before it, and `run` makes another action 1 and 2. 3. The
 ///    record of action 3 comes in order. The unit believes that it has done 1 and 2.
 #[test]
-fn an_action_by_a_number_that_the_unit_has_passed_does_not_wait_for_ever() {
+fn an_action_with_a_number_below_that_of_a_finished_action_does_not_wait_for_ever() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -221,7 +221,7 @@ fn an_action_by_a_number_that_the_unit_has_passed_does_not_wait_for_ever() {
 
 /// Simulator, 64204005: what is said of a run that is over begins nothing.
 #[test]
-fn an_action_is_not_begun_by_late_word_of_another() {
+fn a_late_report_of_another_action_does_not_start_an_action() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -230,7 +230,7 @@ fn an_action_is_not_begun_by_late_word_of_another() {
     let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
     let says = |world: &mut World| {
         let begun = |draft: &mut Draft| {
-            hook_commit::begun(
+            hook_commit::note_started(
                 draft,
                 MODEL,
                 unit,
@@ -249,7 +249,7 @@ fn an_action_is_not_begun_by_late_word_of_another() {
 }
 
 #[test]
-fn the_largest_action_is_heard() {
+fn the_largest_action_is_stored() {
     let text = || "x".repeat(TEXT_BYTES_MAX);
     let mut world = World::new();
     world.deploy("web", "web", 1);
@@ -258,11 +258,11 @@ fn the_largest_action_is_heard() {
     let id = enqueue(&mut world, agent.unit, "backup", large).expect("it fits");
     for hook in 0..20 {
         let line =
-            |call| Said { call, at_ms: i64::from(hook * 100 + call), what: ReportContent::ActionLog(text()) };
-        let said: Vec<Said> = (1..60).map(line).collect();
+            |call| RunReport { call, at_ms: i64::from(hook * 100 + call), what: ReportContent::ActionLog(text()) };
+        let reports: Vec<RunReport> = (1..60).map(line).collect();
         let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
         world
-            .run(|draft, _| crate::operations::hook_commit::report(draft, MODEL, unit, epoch, run, &said))
+            .run(|draft, _| crate::operations::hook_commit::apply_report(draft, MODEL, unit, epoch, run, &reports))
             .expect("it always fits");
     }
     let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
@@ -270,8 +270,8 @@ fn the_largest_action_is_heard() {
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results.insert("large".into(), "x".repeat(HOOK_WRITES_BYTES_MAX - 12).into());
     let line =
-        |call| Said { call, at_ms: 3000, what: ReportContent::Log { level: Level::Info, text: text() } };
-    record.said = (1..=60).map(line).collect();
+        |call| RunReport { call, at_ms: 3000, what: ReportContent::Log { level: Level::Info, text: text() } };
+    record.reports = (1..=60).map(line).collect();
     agent.commit(&mut world, record);
     let ended = doc(&world, id);
     assert_eq!(ended.status, ActionStatus::Completed);

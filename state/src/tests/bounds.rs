@@ -1,4 +1,4 @@
-//! What a removal costs does not depend on how much hangs on what is removed (design 5).
+//! Tests that the cost of a removal does not depend on how many entities depend on the removed one (design 5).
 
 use crate::documents::draft::Txn;
 use crate::documents::keys::ScopeDoc;
@@ -50,7 +50,7 @@ pub(crate) fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
 }
 
 #[test]
-fn destroying_what_100_000_units_hang_on_costs_what_it_costs_with_ten() {
+fn destroying_an_application_of_100_000_units_costs_as_much_as_one_of_ten() {
     let (few, web, relation) = with_units(10);
     let (many, same, _) = with_units(100_000);
     assert_eq!(web, same, "ids are given in order");

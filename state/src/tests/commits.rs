@@ -1,4 +1,4 @@
-//! Records: applied exactly once, in order, by the table of writes.
+//! Tests of records: applied exactly once, in order, according to the table of writes.
 
 use crate::documents::keys::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
@@ -10,34 +10,34 @@ use crate::unit::activity::Activity;
 use crate::unit::hook::{BagWrites, Level, PortWrites, ReportContent};
 use crate::unit::hook_name::HookName;
 use crate::unit::local::Run;
-use crate::unit::record::{SAID_MAX, Said};
+use crate::unit::record::{REPORTS_MAX, RunReport};
 
 fn change(key: &str, value: &str) -> BagChange {
     BagChange::from([(key.to_owned(), value.to_owned())])
 }
 
-fn said(call: u32, what: ReportContent) -> Said {
-    Said { call, at_ms: 2000 + i64::from(call), what }
+fn run_report(call: u32, what: ReportContent) -> RunReport {
+    RunReport { call, at_ms: 2000 + i64::from(call), what }
 }
 
-fn status(call: u32, message: &str) -> Said {
-    said(call, ReportContent::UnitStatus { status: "active".into(), message: message.into() })
+fn status(call: u32, message: &str) -> RunReport {
+    run_report(call, ReportContent::UnitStatus { status: "active".into(), message: message.into() })
 }
 
-fn log(call: u32, text: &str) -> Said {
-    said(call, ReportContent::Log { level: Level::Info, text: text.into() })
+fn log(call: u32, text: &str) -> RunReport {
+    run_report(call, ReportContent::Log { level: Level::Info, text: text.into() })
 }
 
 fn hook(agent: &Agent) -> Record {
     agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok)
 }
 
-fn report(world: &mut World, agent: &Agent, run: u64, said: &[Said]) -> Result<Vec<String>, Refusal> {
-    world.run(|draft, _| hook_commit::report(draft, MODEL, agent.unit, agent.epoch, run, said))
+fn report(world: &mut World, agent: &Agent, run: u64, reports: &[RunReport]) -> Result<Vec<String>, Refusal> {
+    world.run(|draft, _| hook_commit::apply_report(draft, MODEL, agent.unit, agent.epoch, run, reports))
 }
 
 #[test]
-fn exactly_once() {
+fn a_record_is_applied_exactly_once() {
     let mut world = World::new();
     let (id, mut web, _db) = pair(&mut world);
     let number = world.number(id);
@@ -48,12 +48,12 @@ fn exactly_once() {
     let hole = Record { sequence: record.sequence + 1, ..record.clone() };
     let expected = Code::Gap { expected: record.sequence };
     assert_eq!(refused(web.send(&mut world, &hole)).0, expected);
-    assert_eq!(web.send(&mut world, &record), Ok(Committed::default()));
+    assert_eq!(web.send(&mut world, &record), Ok(CommitOutcome::default()));
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     let before = world.documents.map.clone();
     assert_eq!(
         web.send(&mut world, &record),
-        Ok(Committed::default()),
+        Ok(CommitOutcome::default()),
         "same sequence and digest: same answer"
     );
     assert_eq!(world.documents.map, before, "and nothing is changed");
@@ -68,14 +68,14 @@ fn exactly_once() {
 }
 
 #[test]
-fn a_refused_record_is_answered_the_same_when_sent_again() {
+fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
     let mut world = World::new();
     let (id, web, _db) = pair(&mut world);
     let number = world.number(id);
     let mut record = hook(&web);
     let writes = BagWrites { unit: change("a", "1"), application: change("b", "2") };
     record.writes.bags.insert(number, writes);
-    record.said = vec![status(1, "trying")];
+    record.reports = vec![status(1, "trying")];
     let committed = web.send(&mut world, &record).expect("a refusal is an answer");
     let text = "cannot write application settings: web/0 is not the leader (nobody is)";
     assert_eq!(committed.refusal.as_deref(), Some(text));
@@ -99,7 +99,7 @@ fn only_the_leader_writes_the_applications_bag() {
     world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
     let mut record = hook(&web);
     record.writes.bags.insert(number, BagWrites { application: change("b", "2"), ..BagWrites::default() });
-    assert_eq!(web.commit(&mut world, record), Committed::default());
+    assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, app)).expect("its bag");
     assert_eq!((bag.counter, bag.values["b"].as_str(), bag.owner.as_str()), (1, "2", "web"));
@@ -107,7 +107,7 @@ fn only_the_leader_writes_the_applications_bag() {
 }
 
 #[test]
-fn a_change_that_changes_nothing_bumps_no_counter_and_wakes_nobody() {
+fn a_write_without_effect_increments_no_counter_and_sends_no_change() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let number = world.number(id);
@@ -129,7 +129,7 @@ fn a_change_that_changes_nothing_bumps_no_counter_and_wakes_nobody() {
 }
 
 #[test]
-fn writes_to_a_relation_that_is_gone_are_dropped_with_a_reason() {
+fn writes_to_a_removed_relation_are_dropped_with_a_reason() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     let number = world.number(id);
@@ -259,13 +259,13 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
 /// 2. the copy's agent attaches, and is granted epoch 2 as well, or once more 3;
 /// 3. the first one is back. It may be ahead of the store in all it knows: its records are another unit's life now.
 #[test]
-fn after_a_restore_the_first_folder_to_come_goes_on() {
+fn after_a_restore_the_first_folder_that_attaches_continues() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let first = Agent::attach(&mut world, "web/0");
     let (before, restored) = (held(2).0.store_generation, Uuid(8));
     let attach = |world: &mut World, nonce, epoch, store_generation| {
-        let held = (Held { epoch, store_generation }, restored);
+        let held = (PreviousSession { epoch, store_generation }, restored);
         world.run(|draft, _| session::attach(draft, MODEL, first.unit, Uuid(nonce), held))
     };
     let copy = attach(&mut world, 20, 1, before).expect("the first that comes");
@@ -281,7 +281,7 @@ fn after_a_restore_the_first_folder_to_come_goes_on() {
 /// 1. a folder is copied while its attach is on the way: both have its nonce;
 /// 2. one attaches, and is heard; 3. the other sends the nonce again.
 #[test]
-fn a_nonce_is_good_until_its_first_record() {
+fn a_nonce_is_valid_until_its_first_record() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -303,7 +303,7 @@ fn the_replica_is_the_fold_of_the_records() {
 }
 
 #[test]
-fn large_bags_do_not_outgrow_the_replica() {
+fn large_bags_are_not_part_of_the_replica() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
@@ -316,14 +316,14 @@ fn large_bags_do_not_outgrow_the_replica() {
         let mut record = hook(&web);
         let unit = change("large", &"x".repeat(700_000));
         record.writes.bags.insert(number, BagWrites { unit, ..BagWrites::default() });
-        assert_eq!(web.commit(&mut world, record), Committed::default());
+        assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
     }
     let restored = Agent::attach(&mut world, "web/0");
     assert_eq!(restored.local, web.local);
 }
 
 #[test]
-fn statuses_and_lines_stand_once_and_in_order() {
+fn statuses_and_log_lines_are_stored_once_and_in_order() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -341,7 +341,7 @@ fn statuses_and_lines_stand_once_and_in_order() {
     report(&mut world, &agent, run, &[status(2, "early")]).expect("its session");
     assert_eq!(message(&world), "late", "the highest number stands");
     let mut record = hook(&agent);
-    record.said = vec![log(1, "one"), status(2, "early"), status(3, "late"), log(4, "two")];
+    record.reports = vec![log(1, "one"), status(2, "early"), status(3, "late"), log(4, "two")];
     let mut after = agent.clone();
     after.commit(&mut world, record);
     assert_eq!(lines(&world), ["one", "two"]);
@@ -357,7 +357,7 @@ fn statuses_and_lines_stand_once_and_in_order() {
 
 /// Scenarios 149 and 151.
 #[test]
-fn a_failed_hook_publishes_what_it_said_and_nothing_else() {
+fn a_failed_hook_publishes_its_reports_and_no_writes() {
     let mut world = World::new();
     let (id, mut web, _db) = pair(&mut world);
     let number = world.number(id);
@@ -368,7 +368,7 @@ fn a_failed_hook_publishes_what_it_said_and_nothing_else() {
     record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
     record.writes.state.insert("k".into(), Some("v".into()));
     record.writes.ports.open = BTreeMap::from([("*".to_owned(), ["80/tcp".to_owned()].into())]);
-    record.said = vec![status(1, "half way")];
+    record.reports = vec![status(1, "half way")];
     web.commit(&mut world, record);
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert_eq!(bag.values.get("a"), None, "I8");
@@ -380,15 +380,15 @@ fn a_failed_hook_publishes_what_it_said_and_nothing_else() {
 }
 
 #[test]
-fn only_the_leader_says_what_the_application_is() {
+fn only_the_leader_sets_the_application_status() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
     let words = ReportContent::ApplicationStatus { status: "active".into(), message: "all".into() };
-    let dropped = report(&mut world, &agent, 1, &[said(1, words.clone())]).expect("its session");
+    let dropped = report(&mut world, &agent, 1, &[run_report(1, words.clone())]).expect("its session");
     assert_eq!(dropped, ["application status: web/0 is not the leader"]);
     world.run(|draft, _| leadership::claim(draft, MODEL, agent.unit, false)).expect("nobody leads");
-    assert_eq!(report(&mut world, &agent, 1, &[said(2, words)]), Ok(vec![]));
+    assert_eq!(report(&mut world, &agent, 1, &[run_report(2, words)]), Ok(vec![]));
     let status: StatusDoc = read(world.reader(), &MODEL.application_status(app)).expect("said");
     assert_eq!(status.status, "active");
 }
@@ -396,7 +396,7 @@ fn only_the_leader_says_what_the_application_is() {
 /// 1. install says that it is blocked, and calls `juju-reboot --now`: told, and in no record. 2. It runs again, and
 ///    says nothing.
 #[test]
-fn what_a_run_without_a_record_said_of_the_workload_is_the_charms_word() {
+fn a_workload_status_of_a_run_without_a_record_counts_as_set_by_the_charm() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -408,7 +408,7 @@ fn what_a_run_without_a_record_said_of_the_workload_is_the_charms_word() {
 }
 
 #[test]
-fn the_agent_speaks_for_the_workload_until_the_charm_does() {
+fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let words = |world: &World, unit| {
@@ -437,7 +437,7 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     let begun = |world: &mut World, run: u64, hook: HookName| {
         let activity = Activity::hook(hook);
         let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::begun(draft, MODEL, unit, (run, &activity), 9);
+            hook_commit::note_started(draft, MODEL, unit, (run, &activity), 9);
             Ok(())
         };
         world.run(begin).expect("nothing refuses it");
@@ -459,7 +459,7 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     // of its own words, the charm's last ones stand
     let mut loud = Agent::attach(&mut world, "web/1");
     let mut install = loud.record(Operation::Hook(Hook::Install), Outcome::Ok);
-    install.said = vec![status(1, "here")];
+    install.reports = vec![status(1, "here")];
     loud.commit(&mut world, install);
     loud.start(&mut world);
     assert_eq!(words(&world, loud.unit), "active here; idle ", "kept through start");
@@ -469,13 +469,13 @@ fn the_agent_speaks_for_the_workload_until_the_charm_does() {
     let error = "error hook failed: \"stop\"";
     assert_eq!(words(&world, loud.unit), format!("maintenance stopping charm software; {error}"));
     let mut stop = loud.record(Operation::Hook(Hook::Stop), failed());
-    stop.said = vec![status(1, "leaving")];
+    stop.reports = vec![status(1, "leaving")];
     loud.commit(&mut world, stop);
     assert_eq!(words(&world, loud.unit), format!("active leaving; {error}"));
 }
 
 #[test]
-fn resolved_marks_one_failure_only_and_goes_with_it() {
+fn a_resolved_request_belongs_to_one_failure_and_is_deleted_with_it() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -501,21 +501,21 @@ fn resolved_marks_one_failure_only_and_goes_with_it() {
 
 /// A unit that lost the leadership and has it again overwrites nothing of who led in between (design 13).
 #[test]
-fn a_leaders_write_is_of_its_own_generation_only() {
+fn a_leaders_write_is_applied_in_its_own_generation_only() {
     let mut world = World::new();
     let (id, web, _db) = pair(&mut world);
     let number = world.number(id);
     let claim = |world: &mut World| {
         world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("it is free")
     };
-    let leadership::Claim::SessionOrigin(first) = claim(&mut world) else { panic!("nobody else leads") };
+    let leadership::ClaimOutcome::Granted(first) = claim(&mut world) else { panic!("nobody else leads") };
     world
         .run(|draft, _| {
             leadership::release(draft, MODEL, web.unit);
             Ok(())
         })
         .expect("no refusal");
-    let leadership::Claim::SessionOrigin(second) = claim(&mut world) else { panic!("nobody else leads") };
+    let leadership::ClaimOutcome::Granted(second) = claim(&mut world) else { panic!("nobody else leads") };
     let mut record = hook(&web);
     let writes = BagWrites { application: change("k", "old"), ..BagWrites::default() };
     record.writes.bags.insert(number, writes);
@@ -527,7 +527,7 @@ fn a_leaders_write_is_of_its_own_generation_only() {
 }
 
 #[test]
-fn scenario_50_a_skipped_hook_is_told_until_it_succeeds() {
+fn scenario_50_a_skipped_hook_is_shown_until_it_succeeds() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -542,13 +542,13 @@ fn scenario_50_a_skipped_hook_is_told_until_it_succeeds() {
     assert_eq!(ends(&mut agent, &mut world, failed), "hook failed: \"update-status\"");
     assert_eq!(ends(&mut agent, &mut world, Outcome::Skipped), "update-status skipped");
     agent.done(&mut world, Operation::Hook(Hook::Start { boot: "c".into() }));
-    let said = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said");
-    assert_eq!(said.message, "update-status skipped", "another hook's success says nothing of it");
+    let reports = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said");
+    assert_eq!(reports.message, "update-status skipped", "another hook's success says nothing of it");
     assert_eq!(ends(&mut agent, &mut world, Outcome::Ok), "");
 }
 
 #[test]
-fn malformed_records_are_refused_and_break_nothing() {
+fn malformed_records_are_refused_and_change_nothing() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
@@ -561,7 +561,7 @@ fn malformed_records_are_refused_and_break_nothing() {
     endless.run = u64::MAX;
     assert_eq!(refused(agent.send(&mut world, &endless)).0, Code::Invalid);
     let mut record = hook(&agent);
-    record.said = (0..=SAID_MAX as u32).map(|call| log(call, "x")).collect();
+    record.reports = (0..=REPORTS_MAX as u32).map(|call| log(call, "x")).collect();
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
     let alive = agent.record(Operation::SetDead, Outcome::Ok);
     let committed = agent.send(&mut world, &alive).expect("an answer");
@@ -586,14 +586,14 @@ fn the_largest_record_fits_one_transaction() {
     for number in numbers {
         record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
     }
-    record.said = (0..SAID_MAX as u32).map(|call| log(call, "x")).collect();
-    assert_eq!(web.commit(&mut world, record), Committed::default());
+    record.reports = (0..REPORTS_MAX as u32).map(|call| log(call, "x")).collect();
+    assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("one document");
 }
 
 #[test]
-fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
+fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
@@ -616,7 +616,7 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     let written = BagWrites { unit: change("a", "1"), ..BagWrites::default() };
     record.writes.bags.insert(world.number(entered[30]), written);
-    record.said = vec![status(1, "ready"), said(2, ReportContent::WorkloadVersion("1.2".into()))];
+    record.reports = vec![status(1, "ready"), run_report(2, ReportContent::WorkloadVersion("1.2".into()))];
     web.commit(&mut world, record);
 
     let again = Agent::attach(&mut older, "web/0");
@@ -624,7 +624,7 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     older.run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1)).expect("it may be");
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
-    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
+    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
     for id in &ids {
         let (scope, bag) = (MODEL.scope(*id, Uuid(0), web.unit), MODEL.bag(*id, web.unit));
         let values = |world: &World| read(world.reader(), &bag).map(|bag: BagDoc| bag.values);
@@ -635,13 +635,13 @@ fn a_restatement_of_any_number_of_relations_fits_its_transactions() {
     assert_eq!(shown, Some(("active".into(), "ready".into())), "its last word");
     assert_eq!(read(older.reader(), &MODEL.workload_version(web.unit)).as_deref(), Some("1.2"));
     let before = older.documents.clone();
-    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()), "the answer was lost");
+    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()), "the answer was lost");
     assert_eq!(older.documents.map, before.map);
 }
 
 /// Simulator, 61500700: the hook is interrupted after that, so that no record says it.
 #[test]
-fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
+fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
@@ -649,13 +649,13 @@ fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
     web.start(&mut world);
     let run = web.local.run + 1;
     let operation = Operation::Hook(Hook::UpdateStatus);
-    let (attempt, cause, position, leads, episode) = (1, String::new(), None, None, None);
-    let begun = Run { number: run, operation, attempt, cause, position, leads, episode };
+    let (attempt, cause, position, leader_generation, episode) = (1, String::new(), None, None, None);
+    let begun = Run { number: run, operation, attempt, cause, position, leader_generation, episode };
     web.local.apply(&Event::Started(begun));
     let again = Agent::attach(&mut older, "web/0");
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
-    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
+    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
     assert_eq!(report(&mut older, &again, run, &[status(1, "restarting")]), Ok(vec![]));
     let shown = |world: &World| read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
     assert_eq!(shown(&older).as_deref(), Some("restarting"));
@@ -666,7 +666,7 @@ fn what_a_run_says_that_went_on_over_a_restatement_is_told() {
 /// 1. A failed hook is run again, and over that the unit restates. 2. That run is given up: its relation is gone. 3. What
 ///    runs instead ends well. (sim 66111392)
 #[test]
-fn a_failure_whose_retry_was_given_up_over_a_restatement_is_no_more() {
+fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
@@ -677,8 +677,8 @@ fn a_failure_whose_retry_was_given_up_over_a_restatement_is_no_more() {
     let record = web.record(operation.clone(), failed);
     web.commit(&mut world, record);
     let begins = |web: &mut Agent, operation, episode| {
-        let (number, attempt, cause, position, leads) = (web.local.run + 1, 1, String::new(), None, None);
-        web.local.apply(&Event::Started(Run { number, operation, attempt, cause, position, leads, episode }));
+        let (number, attempt, cause, position, leader_generation) = (web.local.run + 1, 1, String::new(), None, None);
+        web.local.apply(&Event::Started(Run { number, operation, attempt, cause, position, leader_generation, episode }));
     };
     let episode = web.local.episode().cloned();
     begins(&mut web, operation, episode);
@@ -698,14 +698,14 @@ fn a_failure_whose_retry_was_given_up_over_a_restatement_is_no_more() {
 
 /// (sim 66130146)
 #[test]
-fn what_a_record_says_stands_over_what_a_copy_of_its_folder_said_by_the_same_number() {
+fn a_status_of_a_record_replaces_one_that_a_copy_of_the_folder_reported_with_the_same_number() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut web = Agent::attach(&mut world, "web/0");
     web.start(&mut world);
     let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(report(&mut world, &web, record.run, &[status(3, "of the copy")]), Ok(vec![]));
-    record.said = vec![status(3, "of the unit")];
+    record.reports = vec![status(3, "of the unit")];
     web.commit(&mut world, record);
     let shown = read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
     assert_eq!(shown.as_deref(), Some("of the unit"));
@@ -713,7 +713,7 @@ fn what_a_record_says_stands_over_what_a_copy_of_its_folder_said_by_the_same_num
 
 /// 1. A run says how its unit is. 2. Before its record is sent, the folder is lost. 3. The next agent runs it anew.
 #[test]
-fn what_a_unit_without_its_folder_says_is_newer_than_what_it_had_said() {
+fn reports_of_a_unit_that_lost_its_folder_are_newer_than_its_earlier_reports() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut lost = Agent::attach(&mut world, "web/0");
@@ -728,7 +728,7 @@ fn what_a_unit_without_its_folder_says_is_newer_than_what_it_had_said() {
 }
 
 #[test]
-fn a_nonce_that_says_nothing_is_refused_and_fences_nobody() {
+fn an_empty_nonce_is_refused_and_fences_no_agent() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");

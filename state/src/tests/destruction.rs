@@ -1,4 +1,4 @@
-//! destroy-model (spec/clients.md 3.2): Dying at once, emptied in bites, gone when nothing is left.
+//! Tests of destroy-model (spec/clients.md 3.2): Dying immediately, emptied in batches, removed when it is empty.
 
 use crate::documents::draft::Txn;
 use crate::documents::keys::{ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
@@ -14,9 +14,9 @@ fn destroy(world: &mut World, force: Option<Force>) {
 }
 
 /// What the janitor does of it at once; how many bites that were.
-fn bite_all(world: &mut World) -> usize {
+fn run_all_batches(world: &mut World) -> usize {
     let mut bites = 1;
-    while world.run(|draft, _| destruction::bite(draft, MODEL)).expect("it is never refused") {
+    while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is never refused") {
         bites += 1;
         assert!(bites < 10_000, "it ends");
     }
@@ -58,7 +58,7 @@ fn lives(world: &World, kind: Kind) -> Vec<Life> {
 }
 
 #[test]
-fn a_model_that_is_being_removed_takes_nothing_new_and_says_why() {
+fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
     let (mut world, ..) = full();
     destroy(&mut world, None);
     // no bite yet: all that is in it is Alive still
@@ -83,36 +83,36 @@ fn a_model_that_is_being_removed_takes_nothing_new_and_says_why() {
 }
 
 #[test]
-fn agents_take_down_what_is_theirs_and_the_model_goes_last() {
+fn agents_remove_their_units_and_the_model_is_removed_last() {
     let (mut world, mut web, mut db) = full();
     destroy(&mut world, None);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Dying; 2], "plain had nothing and is gone");
     assert_eq!(lives(&world, Kind::MachineLife), [Life::Dying; 3]);
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     web.finish(&mut world);
-    assert_eq!(bite_all(&mut world), 1, "it waits for db/0");
+    assert_eq!(run_all_batches(&mut world), 1, "it waits for db/0");
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_some());
     db.finish(&mut world);
     assert_eq!(lives(&world, Kind::ApplicationLife), []);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_some(), "its machines are not released yet");
     release(&mut world);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
     let again = world.run(|draft, _| destruction::destroy(draft, MODEL, None, NOW));
     assert_eq!(refused(again).0, Code::NotFound);
 }
 
 #[test]
-fn its_name_is_free_and_nothing_of_it_stays_but_a_tombstone() {
+fn a_removed_model_frees_its_name_and_leaves_only_a_tombstone() {
     let (mut world, mut web, mut db) = full();
     destroy(&mut world, None);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     web.finish(&mut world);
     db.finish(&mut world);
     release(&mut world);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     let other = Uuid(8);
     world.run(|draft, _| model::create(draft, other, "dev", 2)).expect("its name is free");
     assert!(world.documents.map.keys().any(|key| key.starts_with(&format!("{}/", MODEL.0))), "leftovers");
@@ -126,28 +126,28 @@ fn its_name_is_free_and_nothing_of_it_stays_but_a_tombstone() {
 }
 
 #[test]
-fn an_empty_model_goes_by_bites_alone() {
+fn an_empty_model_is_removed_by_batches_alone() {
     let mut world = World::new();
     destroy(&mut world, None);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
     assert_eq!(read::<Uuid>(world.reader(), &GLOBAL.model_name("dev")), None);
 }
 
 #[test]
-fn by_force_what_agents_owe_is_done_for_them() {
+fn force_does_the_pending_work_of_agents() {
     let (mut world, ..) = full();
     destroy(&mut world, None);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     let forced = |world: &World| read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced));
     assert_eq!(forced(&world), [], "nobody asked for force");
     destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW }));
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     // of web and db, and the three machines; they pass it on
     let due: Vec<i64> = forced(&world).into_iter().map(|(_, doc)| doc.due_ms).collect();
     assert_eq!(due, [NOW + 60_000; 5]);
     destroy(&mut world, Some(Force { no_wait: true, now_ms: NOW + 1 }));
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     assert!(forced(&world).iter().all(|(_, doc)| doc.no_wait));
     // what asks for less takes nothing back
     let before = world.documents.map.clone();
@@ -159,7 +159,7 @@ fn by_force_what_agents_owe_is_done_for_them() {
         let mut more = false;
         for (key, _) in forced(&world) {
             let id = last_id(&key).expect("an id");
-            more |= world.run(|draft, _| force::bite(draft, MODEL, id, NOW + 2)).expect("it is due");
+            more |= world.run(|draft, _| force::force_batch(draft, MODEL, id, NOW + 2)).expect("it is due");
         }
         if !more {
             break;
@@ -169,7 +169,7 @@ fn by_force_what_agents_owe_is_done_for_them() {
     assert_eq!(lives(&world, Kind::UnitLife), []);
     assert_eq!(lives(&world, Kind::MachineLife), [Life::Dead; 3]);
     release(&mut world);
-    bite_all(&mut world);
+    run_all_batches(&mut world);
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
 }
 
@@ -195,7 +195,7 @@ fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft) -> Result<(),
 }
 
 #[test]
-fn a_bite_costs_the_same_however_much_is_in_the_model() {
+fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
     let (mut few, mut many) = (wide(2), wide(26));
     let asked = |world: &World| {
         cost(&world.documents, |draft| {
@@ -208,17 +208,17 @@ fn a_bite_costs_the_same_however_much_is_in_the_model() {
         destroy(world, Some(Force { no_wait: true, now_ms: NOW }));
     }
     let bite = |world: &World| {
-        cost(&world.documents, |draft| destruction::bite(draft, MODEL).map(|more| assert!(more)))
+        cost(&world.documents, |draft| destruction::destroy_batch(draft, MODEL).map(|more| assert!(more)))
     };
     assert_eq!(bite(&few), bite(&many));
     // one bite each of 26 applications and the one that finds no more; 20 machines, 6, and whether they are gone
-    assert_eq!(bite_all(&mut many), 26 + 1 + 2 + 1);
+    assert_eq!(run_all_batches(&mut many), 26 + 1 + 2 + 1);
     assert_eq!(lives(&many, Kind::MachineLife), [Life::Dying; 26]);
     // forced after they became Dying: the most that a bite of machines reads
     let mut late = wide(26);
     destroy(&mut late, None);
-    bite_all(&mut late);
+    run_all_batches(&mut late);
     destroy(&mut late, Some(Force { no_wait: true, now_ms: NOW }));
-    bite_all(&mut late);
+    run_all_batches(&mut late);
     assert_eq!(read_all::<ForcedDoc>(late.reader(), &MODEL.all(Kind::Forced)).len(), 26);
 }

@@ -1,10 +1,11 @@
-//! Removal by force (spec H.6 81, 83, 87; E.8#9, #21; I24, I27), and the teardown budget. No agent acts here unless a
-//! test makes it.
+//! Tests of removal by force (spec H.6 81, 83, 87; E.8#9, #21; I24, I27) and of the teardown budget.
+//!
+//! No agent acts unless a test makes it.
 
 use crate::documents::keys::{BagDoc, ForcedDoc, Kind, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, model, unit};
-use crate::operations::force::{self, Force, ForceTimer, WAIT_MS};
+use crate::operations::force::{self, Force, ForceTimer, GRACE_MS};
 use crate::operations::instance;
 use crate::restore::reconciliation::{Reconciliation, Session, agree};
 use crate::tests::*;
@@ -30,7 +31,7 @@ fn sweep(world: &mut World, now_ms: i64) -> usize {
         let mut more = false;
         for id in due {
             more |=
-                world.run(|draft, _| force::bite(draft, MODEL, id, now_ms)).expect("force is never refused");
+                world.run(|draft, _| force::force_batch(draft, MODEL, id, now_ms)).expect("force is never refused");
             bites += 1;
         }
         if !more {
@@ -73,27 +74,27 @@ fn force_unit(world: &mut World, id: Uuid, force: Force) -> Destroyed {
 }
 
 #[test]
-fn scenario_87_a_unit_whose_agent_is_gone_leaves_by_proxy_and_goes() {
+fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() {
     let mut world = World::new();
     let (id, web, db) = qr(&mut world);
     assert_eq!(force_unit(&mut world, web.unit, wait(NOW)), Destroyed::Dying);
-    sweep(&mut world, NOW + WAIT_MS - 1);
+    sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dying), "its agent has its time");
     assert_eq!(members(&world, id).len(), 2);
-    sweep(&mut world, NOW + WAIT_MS);
+    sweep(&mut world, NOW + GRACE_MS);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
     assert_eq!(members(&world, id), ["db/0"], "the relation goes on");
     assert_eq!(world.life(id), Some(Life::Alive));
     // its machine agent may still recall it, and has the time to
-    sweep(&mut world, NOW + 2 * WAIT_MS - 1);
+    sweep(&mut world, NOW + 2 * GRACE_MS - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
-    sweep(&mut world, NOW + 2 * WAIT_MS);
+    sweep(&mut world, NOW + 2 * GRACE_MS);
     assert!(world.gone(web.unit));
     assert_eq!((forced(&world), world.life(db.unit)), (0, Some(Life::Alive)));
 }
 
 #[test]
-fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
+fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let mut world = World::new();
     let (_, mut web, _) = qr(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
@@ -103,7 +104,7 @@ fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
     let on = read(world.reader(), &MODEL.unit(web.unit)).expect("it is there").machine;
     assert!(machine::has_attached_unit(world.reader(), MODEL, on), "an agent is to end it");
     // fenced before anything else: the first bite that is due does only that
-    world.run(|draft, _| force::bite(draft, MODEL, web.unit, NOW + WAIT_MS)).expect("it is due");
+    world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
     assert!(!machine::has_attached_unit(world.reader(), MODEL, on), "no agent is waited for");
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
@@ -112,10 +113,10 @@ fn scenarios_81_and_83_an_agent_that_comes_back_is_told_and_writes_nothing() {
         let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(epoch)));
         assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {epoch}");
     }
-    sweep(&mut world, NOW + WAIT_MS);
-    let shown = view::full(world.reader(), MODEL, web.unit).expect("its record is there").shown();
+    sweep(&mut world, NOW + GRACE_MS);
+    let shown = view::full_view(world.reader(), MODEL, web.unit).expect("its record is there").shown();
     assert_eq!(shown.unit.life, Life::Dead, "an agent that sees this runs no hooks and ends");
-    sweep(&mut world, NOW + 2 * WAIT_MS);
+    sweep(&mut world, NOW + 2 * GRACE_MS);
     let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(web.epoch)));
     assert_eq!(answer.expect_err("a tombstone").code, Code::Removed);
 }
@@ -154,14 +155,14 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     force_unit(&mut by_force, web.unit, AT_ONCE);
     seen.extend(news(&by_force, db.unit));
     while !by_force.gone(web.unit) {
-        by_force.run(|draft, _| force::bite(draft, MODEL, web.unit, NOW)).expect("it is due");
+        by_force.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW)).expect("it is due");
         seen.extend(news(&by_force, db.unit));
     }
     assert_eq!(seen, shown);
 }
 
 #[test]
-fn i27_a_whole_application_goes_without_any_agent_in_bounded_bites() {
+fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 0);
     // more than are forced in one bite; some have lived
@@ -178,15 +179,15 @@ fn i27_a_whole_application_goes_without_any_agent_in_bounded_bites() {
     }
     let destroyed = world.run(|draft, _| force::application(draft, MODEL, app, wait(NOW)));
     assert_eq!(destroyed.expect("it may be forced"), Destroyed::Dying);
-    sweep(&mut world, NOW + WAIT_MS);
-    sweep(&mut world, NOW + 2 * WAIT_MS);
-    sweep(&mut world, NOW + 2 * WAIT_MS);
+    sweep(&mut world, NOW + GRACE_MS);
+    sweep(&mut world, NOW + 2 * GRACE_MS);
+    sweep(&mut world, NOW + 2 * GRACE_MS);
     assert!(world.gone(app) && world.gone(id));
     assert_eq!((world.life(db.unit), forced(&world)), (Some(Life::Alive), 0));
 }
 
 #[test]
-fn a_unit_in_many_relations_that_all_end_with_it_leaves_them_in_bounded_bites() {
+fn a_unit_whose_many_relations_are_removed_with_it_leaves_them_in_bounded_batches() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     let mut others = Vec::new();
@@ -210,7 +211,7 @@ fn a_unit_in_many_relations_that_all_end_with_it_leaves_them_in_bounded_bites() 
 }
 
 #[test]
-fn a_principal_that_is_forced_goes_after_its_subordinates() {
+fn a_forced_principal_is_removed_after_its_subordinates() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
@@ -222,34 +223,34 @@ fn a_principal_that_is_forced_goes_after_its_subordinates() {
     let answer = world.run(|draft, _| force::unit(draft, MODEL, logging.unit, AT_ONCE));
     assert_eq!(refused(answer).0, Code::Forbidden, "scenario 123 holds by force too");
     force_unit(&mut world, web.unit, wait(NOW));
-    sweep(&mut world, NOW + WAIT_MS);
+    sweep(&mut world, NOW + GRACE_MS);
     assert_eq!((world.life(logging.unit), world.life(web.unit)), (Some(Life::Dead), Some(Life::Dying)));
-    sweep(&mut world, NOW + 2 * WAIT_MS);
+    sweep(&mut world, NOW + 2 * GRACE_MS);
     assert!(world.gone(logging.unit));
-    sweep(&mut world, NOW + 3 * WAIT_MS);
+    sweep(&mut world, NOW + 3 * GRACE_MS);
     assert!(world.gone(web.unit));
     assert_eq!(forced(&world), 0);
 }
 
 #[test]
-fn a_relation_that_is_forced_is_left_on_behalf_of_its_members() {
+fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     let mut world = World::new();
     let (id, web, db) = qr(&mut world);
     world.run(|draft, _| force::relation(draft, MODEL, id, wait(NOW))).expect("it may be forced");
-    sweep(&mut world, NOW + WAIT_MS - 1);
+    sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(members(&world, id).len(), 2);
-    sweep(&mut world, NOW + WAIT_MS);
+    sweep(&mut world, NOW + GRACE_MS);
     assert!(world.gone(id));
     assert_eq!((world.life(web.unit), world.life(db.unit)), (Some(Life::Alive), Some(Life::Alive)));
     assert_eq!(forced(&world), 0);
     // its agents were there all along: what they say of it changes nothing
     let mut web = web;
     let number = *web.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it knows it").0;
-    assert_eq!(web.broken(&mut world, number), Committed::default());
+    assert_eq!(web.broken(&mut world, number), CommitOutcome::default());
 }
 
 #[test]
-fn a_machine_that_is_forced_takes_its_units_along() {
+fn the_units_of_a_forced_machine_are_forced_too() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let first = started(&mut world, "web/0");
@@ -268,7 +269,7 @@ fn a_machine_that_is_forced_takes_its_units_along() {
 }
 
 #[test]
-fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_by_force() {
+fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
     let mut world = World::new();
     let mut bring = |wait: Force| {
         let id = world.run(|draft, ids| {
@@ -278,7 +279,7 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_by_force() {
         let id = id.expect("it is a person's");
         world.run(|draft, _| force::machine(draft, MODEL, id, wait)).expect("it may be forced");
         let mut gone = Vec::new();
-        for at in [NOW, NOW + WAIT_MS, NOW + 2 * WAIT_MS] {
+        for at in [NOW, NOW + GRACE_MS, NOW + 2 * GRACE_MS] {
             sweep(&mut world, at);
             gone.push(world.gone(id));
         }
@@ -293,7 +294,7 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_by_force() {
 }
 
 #[test]
-fn a_kept_instance_whose_agent_never_comes_back_is_left_by_force_to_be_handed_over() {
+fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     let mut world = World::new();
     let id = world
         .run(|draft, ids| {
@@ -301,28 +302,28 @@ fn a_kept_instance_whose_agent_never_comes_back_is_left_by_force_to_be_handed_ov
             machine::add(draft, MODEL, id, 1).map(|_| id)
         })
         .expect("the model is alive");
-    world.run(|draft, _| instance::intend(draft, MODEL, id, "local", Uuid(5))).expect("it is alive");
-    world.run(|draft, _| instance::started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
+    world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is alive");
+    world.run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
     world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
     let left = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.left);
     sweep(&mut world, NOW);
     assert_eq!((world.life(id), left(&world)), (Some(Life::Dead), Some(false)), "its agent has its time");
-    sweep(&mut world, NOW + WAIT_MS);
+    sweep(&mut world, NOW + GRACE_MS);
     assert_eq!((left(&world), forced(&world)), (Some(true), 0));
 }
 
 #[test]
-fn no_wait_given_later_moves_force_forward_and_force_again_never_puts_it_off() {
+fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
     let due = |world: &World| {
         read(world.reader(), &MODEL.forced(web.unit)).map(|doc: ForcedDoc| (doc.due_ms, doc.no_wait))
     };
     force_unit(&mut world, web.unit, wait(NOW));
-    assert_eq!(due(&world), Some((NOW + WAIT_MS, false)));
+    assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
     force_unit(&mut world, web.unit, wait(NOW + 30_000));
-    assert_eq!(due(&world), Some((NOW + WAIT_MS, false)));
+    assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
     force_unit(&mut world, web.unit, Force { no_wait: true, now_ms: NOW + 31_000 });
     assert_eq!(due(&world), Some((NOW + 31_000, true)));
     sweep(&mut world, NOW + 31_000);
@@ -330,7 +331,7 @@ fn no_wait_given_later_moves_force_forward_and_force_again_never_puts_it_off() {
 }
 
 #[test]
-fn a_teardown_budget_forces_what_was_dying_for_so_long_and_can_be_taken_back() {
+fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     let mut world = World::new();
     let (_, web, db) = qr(&mut world);
     let set = |world: &mut World, value: &str| {
@@ -364,7 +365,7 @@ fn a_teardown_budget_forces_what_was_dying_for_so_long_and_can_be_taken_back() {
     look(&mut world, NOW);
     sweep(&mut world, NOW + budget);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
-    sweep(&mut world, NOW + budget + WAIT_MS);
+    sweep(&mut world, NOW + budget + GRACE_MS);
     assert!(world.gone(web.unit));
 }
 
@@ -373,7 +374,7 @@ fn a_teardown_budget_forces_what_was_dying_for_so_long_and_can_be_taken_back() {
 /// 3. For the janitor the ten minutes have passed, so it tells the bite what the wall clock shows (simulator, seed 452
 ///    of its day). The hour is asked for anew: it has not passed.
 #[test]
-fn a_budget_that_was_raised_is_waited_for_by_its_own_time() {
+fn a_raised_budget_counts_its_whole_length() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
     let mark = |draft: &mut Draft| {
@@ -385,7 +386,7 @@ fn a_budget_that_was_raised_is_waited_for_by_its_own_time() {
     let hour = BTreeMap::from([("teardown-budget".to_owned(), "1h".to_owned())]);
     world.run(|draft, _| model::configure(draft, MODEL, &hour, &[])).expect("a duration");
     let ten_years_on = NOW + 10 * 365 * 24 * 3_600_000;
-    let more = world.run(|draft, _| force::bite(draft, MODEL, web.unit, ten_years_on));
+    let more = world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, ten_years_on));
     assert_eq!((more, world.life(web.unit)), (Ok(true), Some(Life::Dying)));
     sweep(&mut world, NOW + 3_599_999);
     assert_eq!(world.life(web.unit), Some(Life::Dying));
@@ -394,7 +395,7 @@ fn a_budget_that_was_raised_is_waited_for_by_its_own_time() {
 }
 
 #[test]
-fn a_person_who_forces_what_a_budget_would_does_not_lose_it_with_the_budget() {
+fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
@@ -405,19 +406,19 @@ fn a_person_who_forces_what_a_budget_would_does_not_lose_it_with_the_budget() {
         })
         .expect("no refusal");
     force_unit(&mut world, web.unit, wait(NOW));
-    sweep(&mut world, NOW + WAIT_MS);
+    sweep(&mut world, NOW + GRACE_MS);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
 }
 
 /// The budget is an hour, and ten seconds of it are left. No clock matters: another one was set meanwhile.
 #[test]
-fn a_person_who_forces_what_a_budget_would_soon_does_not_put_it_off() {
+fn force_requested_by_a_person_does_not_delay_the_budget() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     let waited = |draft: &mut Draft| {
         force::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
-        force::waited(
+        force::store_timers(
             draft,
             MODEL,
             &[ForceTimer { id: web.unit, timer_started_ms: NOW, waited_ms: 3_590_000 }],
@@ -437,7 +438,7 @@ fn a_person_who_forces_what_a_budget_would_soon_does_not_put_it_off() {
 }
 
 #[test]
-fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_after_another_wait() {
+fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_wait() {
     let mut world = World::new();
     let add = |draft: &mut Draft, ids: &mut dyn FnMut() -> Uuid| {
         let id = ids();
@@ -450,14 +451,14 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_after_another_
     // one agent is quick: it has ended before force begins, and takes itself away
     world.run(|draft, _| machine::set_dead(draft, MODEL, at_work)).expect("no unit is on it");
     sweep(&mut world, NOW);
-    sweep(&mut world, NOW + WAIT_MS - 1);
+    sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!([lost, at_work].map(|id| world.life(id)), [Some(Life::Dead); 2], "both have their time");
     // asked again, it is not put off
-    let again = Force { no_wait: true, now_ms: NOW + WAIT_MS - 1 };
+    let again = Force { no_wait: true, now_ms: NOW + GRACE_MS - 1 };
     world.run(|draft, _| force::machine(draft, MODEL, lost, again)).expect("it may be forced");
-    sweep(&mut world, NOW + WAIT_MS - 1);
+    sweep(&mut world, NOW + GRACE_MS - 1);
     world.run(|draft, _| machine::remove(draft, MODEL, at_work)).expect("its agent says that it is gone");
-    sweep(&mut world, NOW + WAIT_MS);
+    sweep(&mut world, NOW + GRACE_MS);
     assert!(world.gone(lost) && world.gone(at_work));
     assert_eq!(forced(&world), 0);
 }
@@ -466,7 +467,7 @@ fn a_machine_that_a_person_brought_and_that_never_comes_back_goes_after_another_
 // takes its replica, which has no bag for that relation. 3. The store is restored from before: the relation is there
 // again, and the only copy of the bag. (sim 54023740)
 #[test]
-fn a_bag_lost_with_its_folder_and_its_relation_is_found_in_a_restored_store() {
+fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_restored_store() {
     for unsent in [false, true] {
         let mut world = World::new();
         let (id, mut web, _) = qr(&mut world);

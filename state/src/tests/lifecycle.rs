@@ -1,4 +1,4 @@
-//! Scenarios of spec H.13, by number; every commit in between is checked against the invariants.
+//! Tests of the lifecycles: the scenarios of spec H.13, by number. Every commit is checked against the invariants.
 
 use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::documents::keys::UnitDoc;
@@ -33,7 +33,7 @@ fn destroy_unit(world: &mut World, id: Uuid) -> Destroyed {
 }
 
 #[test]
-fn a_deploy_makes_units_machines_and_peers_in_one_transaction() {
+fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
     let mut world = World::new();
     let before = world.documents.revision;
     world.deploy("web", "web", 2);
@@ -47,7 +47,7 @@ fn a_deploy_makes_units_machines_and_peers_in_one_transaction() {
 }
 
 #[test]
-fn more_units_than_one_transaction_holds_are_left_to_the_caller() {
+fn units_beyond_one_transaction_are_left_to_the_caller() {
     let mut world = World::new();
     let wish = Deploy { name: "web".into(), sha256: "web".into(), units: 50, now_ms: 1, ..Deploy::default() };
     let deployed = world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("it deploys");
@@ -56,7 +56,7 @@ fn more_units_than_one_transaction_holds_are_left_to_the_caller() {
 }
 
 #[test]
-fn unit_and_charm_numbers_are_never_used_again() {
+fn unit_and_charm_numbers_are_never_reused() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let first = world.unit("web/0");
@@ -70,7 +70,7 @@ fn unit_and_charm_numbers_are_never_used_again() {
 }
 
 #[test]
-fn scenario_164_an_application_takes_its_units_along() {
+fn scenario_164_the_units_of_a_destroyed_application_are_dying() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 3);
     let mut agents: Vec<Agent> =
@@ -97,7 +97,7 @@ fn scenario_164_an_application_takes_its_units_along() {
 }
 
 #[test]
-fn scenarios_165_and_166_a_unit_whose_agent_never_attached_goes_at_once() {
+fn scenarios_165_and_166_a_unit_whose_agent_never_attached_is_removed_immediately() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
@@ -114,7 +114,7 @@ fn scenarios_165_and_166_a_unit_whose_agent_never_attached_goes_at_once() {
 }
 
 #[test]
-fn an_agent_that_attaches_late_learns_of_the_removal_from_the_tombstone() {
+fn a_late_attach_is_refused_with_the_tombstone() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let id = world.unit("web/0");
@@ -126,7 +126,7 @@ fn an_agent_that_attaches_late_learns_of_the_removal_from_the_tombstone() {
 }
 
 #[test]
-fn scenario_168_a_unit_with_subordinates_is_not_dead() {
+fn scenario_168_a_unit_with_subordinates_cannot_be_dead() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
@@ -143,7 +143,7 @@ fn scenario_168_a_unit_with_subordinates_is_not_dead() {
 }
 
 #[test]
-fn scenario_169_a_machine_with_an_alive_unit_stays() {
+fn scenario_169_a_machine_with_an_alive_unit_is_not_removed() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let id = machine_of(&world, world.unit("web/0"));
@@ -153,7 +153,7 @@ fn scenario_169_a_machine_with_an_alive_unit_stays() {
 }
 
 #[test]
-fn scenarios_170_and_171_a_machine_follows_its_last_unit() {
+fn scenarios_170_and_171_a_dying_machine_is_dead_after_its_last_unit() {
     let (mut world, mut agent, id) = dying_machine();
     assert_eq!(world.life(id), Some(Life::Dying));
     let answer = world.run(|draft, _| machine::set_dead(draft, MODEL, id));
@@ -172,7 +172,7 @@ fn scenarios_170_and_171_a_machine_follows_its_last_unit() {
 }
 
 #[test]
-fn an_instance_is_kept_if_there_is_one_and_its_record_stays_until_it_is_handed_over() {
+fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
@@ -183,15 +183,15 @@ fn an_instance_is_kept_if_there_is_one_and_its_record_stays_until_it_is_handed_o
     };
     let text = "cannot keep the instance of machine 0: it has none yet";
     assert_eq!(refused(world.run(|draft, _| keep(draft))), (Code::Invalid, text.into()));
-    world.run(|draft, _| instance::intend(draft, MODEL, id, "local", Uuid(5))).expect("it is Alive");
-    world.run(|draft, _| instance::started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
+    world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is Alive");
+    world.run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
     let kept = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.kept);
     assert_eq!(refused(world.run(|draft, _| keep(draft))).0, Code::Busy, "a unit on it is alive");
     assert_eq!(kept(&world), Some(false), "nothing of a removal that is refused");
     destroy_unit(&mut world, unit);
     world.run(|draft, _| keep(draft)).expect("its only unit is gone");
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
-    world.run(|draft, _| instance::gone(draft, MODEL, id)).expect("its agent has taken itself away");
+    world.run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id)).expect("its agent has taken itself away");
     assert!(read(world.reader(), &MODEL.machine(id)).expect("it is to be handed over").left);
     world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
@@ -202,7 +202,7 @@ fn an_instance_is_kept_if_there_is_one_and_its_record_stays_until_it_is_handed_o
     let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
     destroy_unit(&mut world, unit);
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
-    world.run(|draft, _| instance::gone(draft, MODEL, id)).expect("its agent has taken itself away");
+    world.run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id)).expect("its agent has taken itself away");
     assert_eq!(world.life(id), Some(Life::Dead));
     let late = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
     let text = "cannot keep the instance of machine 1: it is being taken away";
@@ -210,10 +210,10 @@ fn an_instance_is_kept_if_there_is_one_and_its_record_stays_until_it_is_handed_o
 }
 
 #[test]
-fn a_dying_machine_whose_start_is_not_recorded_is_served_until_its_units_end() {
+fn a_dying_machine_whose_start_is_not_recorded_is_served_until_its_units_are_removed() {
     let (mut world, mut agent, id) = dying_machine();
     let intend =
-        |nonce| move |draft: &mut Draft<'_>| instance::intend(draft, MODEL, id, "local", Uuid(nonce));
+        |nonce| move |draft: &mut Draft<'_>| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(nonce));
     let mut elsewhere = world.copy();
     assert_eq!(elsewhere.run(|draft, _| intend(5)(draft)), Ok(Uuid(5)));
     agent.finish(&mut world);
@@ -221,7 +221,7 @@ fn a_dying_machine_whose_start_is_not_recorded_is_served_until_its_units_end() {
 }
 
 #[test]
-fn scenario_172_a_dying_machine_takes_no_unit() {
+fn scenario_172_no_unit_is_assigned_to_a_dying_machine() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids));
@@ -238,7 +238,7 @@ fn scenario_172_a_dying_machine_takes_no_unit() {
 }
 
 #[test]
-fn scenarios_173_and_177_a_dying_application_takes_nothing_new_and_keeps_its_name() {
+fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_name() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -300,7 +300,7 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
 }
 
 #[test]
-fn a_unit_that_leaves_several_relations_is_one_line_and_of_many_units_one_more_than_is_told_is_named() {
+fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -373,7 +373,7 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
 }
 
 #[test]
-fn leadership_is_granted_held_passed_on_and_released() {
+fn leadership_is_granted_renewed_transferred_and_released() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let mut agents = [Agent::attach(&mut world, "web/0"), Agent::attach(&mut world, "web/1")];
@@ -381,8 +381,8 @@ fn leadership_is_granted_held_passed_on_and_released() {
     let claim = |world: &mut World, unit, over| {
         let claimed = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
         match claimed {
-            leadership::Claim::SessionOrigin(grant) => (true, grant.holder_name.number, grant.generation),
-            leadership::Claim::Held(grant) => (false, grant.holder_name.number, grant.generation),
+            leadership::ClaimOutcome::Granted(grant) => (true, grant.holder_name.number, grant.generation),
+            leadership::ClaimOutcome::HeldByOther(grant) => (false, grant.holder_name.number, grant.generation),
         }
     };
     assert_eq!(claim(&mut world, first, false), (true, 0, 1), "never led before");
@@ -431,7 +431,7 @@ fn config_is_parsed_by_type_and_all_or_nothing() {
 }
 
 #[test]
-fn a_refresh_keeps_what_still_fits_and_breaks_no_relation() {
+fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -462,7 +462,7 @@ fn a_refresh_keeps_what_still_fits_and_breaks_no_relation() {
 }
 
 #[test]
-fn neither_a_deploy_nor_a_refresh_brings_more_peer_relations_than_a_unit_can_leave_at_once() {
+fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let with_peers = |count: usize| {
@@ -486,7 +486,7 @@ fn neither_a_deploy_nor_a_refresh_brings_more_peer_relations_than_a_unit_can_lea
 }
 
 #[test]
-fn names_and_archives_are_checked_at_the_door() {
+fn invalid_names_and_unknown_archives_are_refused() {
     let mut world = World::new();
     world.deploy("web", "web", 0);
     let mut deploy = |name: &str, sha256: &str, to: Option<&str>| {
@@ -514,7 +514,7 @@ fn names_and_archives_are_checked_at_the_door() {
 fn model_settings_have_defaults_and_types() {
     let mut world = World::new();
     let view = |world: &World| {
-        let view = model::view(&mut world.reader(), MODEL).expect("it is there");
+        let view = model::model_view(&mut world.reader(), MODEL).expect("it is there");
         (view.update_status_ms, view.hook_retries_max)
     };
     assert_eq!(view(&world), (300_000, Some(10)));
@@ -532,10 +532,10 @@ fn model_settings_have_defaults_and_types() {
 }
 
 #[test]
-fn a_models_proxies_are_shown_to_its_units_as_they_are_set_and_reset() {
+fn units_see_the_proxies_of_the_model_as_they_are_set_and_reset() {
     let mut world = World::new();
     world.deploy("plain", "plain", 1);
-    let proxies = |world: &World| model::view(&mut world.reader(), MODEL).expect("it is there").proxies;
+    let proxies = |world: &World| model::model_view(&mut world.reader(), MODEL).expect("it is there").proxies;
     assert_eq!(proxies(&world), Proxies::default());
     let names = Proxies::SETTINGS.into_iter();
     let set = names.map(|name| (name.to_owned(), format!("to-{name}"))).collect();

@@ -1,5 +1,6 @@
-//! A world of documents in a map: every transaction is checked against the invariants, and every unit's deltas
-//! against its full view.
+//! The fixtures of the transition tests: a world of documents in a map, and agents with the real `Local`.
+//!
+//! Every transaction is checked against the invariants, and the deltas of every unit against its full view.
 
 mod actions;
 mod bounds;
@@ -21,8 +22,8 @@ use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::{relation, unit};
-use crate::operations::hook_commit::{self, Committed};
-use crate::operations::session::{self, Held};
+use crate::operations::hook_commit::{self, CommitOutcome};
+use crate::operations::session::{self, PreviousSession};
 use crate::restore::resync;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -32,14 +33,14 @@ use crate::unit::local::{Event, Local};
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, LocalEndpoint, RelationEvent};
 use crate::unit::record::{Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
-use crate::views::inline_settings::BYTES_MAX;
-use crate::views::view::{self, Shown};
+use crate::views::inline_settings::INLINE_BYTES_MAX;
+use crate::views::view::{self, SentView};
 use std::collections::BTreeMap;
 
 pub const MODEL: Model = Model(Uuid(7));
 
 /// What of settings may come along: all, nothing, and as much as makes bags of a few words come and go.
-const BOUNDS: [usize; 3] = [BYTES_MAX, 0, 100];
+const BOUNDS: [usize; 3] = [INLINE_BYTES_MAX, 0, 100];
 
 /// What [`World::run`] answers to a stale draft whose reads no longer hold.
 pub const CONFLICT: &str = "conflict";
@@ -79,7 +80,7 @@ pub struct World {
     pub stale: Option<Documents>,
     next_id: u128,
     /// What each unit has been shown by deltas alone, by what may come along.
-    watched: BTreeMap<(Uuid, usize), (Snapshot, Shown)>,
+    watched: BTreeMap<(Uuid, usize), (Snapshot, SentView)>,
     /// Changes the last transaction sent, by unit.
     pub sent: BTreeMap<Uuid, Vec<crate::unit::snapshot::Change>>,
 }
@@ -178,7 +179,7 @@ impl World {
         for ((id, bound), (snapshot, shown)) in &mut self.watched {
             let touched = view::touched(shown, changed.iter().map(String::as_str));
             let changes = touched.map_or_else(Vec::new, |touched| view::delta(&at, shown, &touched));
-            shown.take(&changes);
+            shown.apply(&changes);
             for change in &changes {
                 let before = snapshot.clone();
                 snapshot.apply(Delta {
@@ -198,7 +199,7 @@ impl World {
                 }
                 None => assert!(snapshot.removed, "a removed unit is told so"),
             }
-            if *bound == BYTES_MAX {
+            if *bound == INLINE_BYTES_MAX {
                 self.sent.insert(*id, changes);
             }
         }
@@ -258,8 +259,8 @@ impl World {
 }
 
 /// A folder that held this epoch, at a store that was never restored.
-pub fn held(epoch: u64) -> (Held, Uuid) {
-    (Held { epoch, store_generation: Some(Uuid(7)) }, Uuid(7))
+pub fn held(epoch: u64) -> (PreviousSession, Uuid) {
+    (PreviousSession { epoch, store_generation: Some(Uuid(7)) }, Uuid(7))
 }
 
 /// The agent of one unit, with the real `Local`.
@@ -286,17 +287,17 @@ impl Agent {
         self.local.record(operation, outcome, 1000)
     }
 
-    pub fn send(&self, world: &mut World, record: &Record) -> Result<Committed, Refusal> {
+    pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
         let mut next = record.memory.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(bite) = next {
             let of = (self.unit, self.epoch);
-            next = world.run(|draft, ids| resync::bite(draft, MODEL, of, record, &bite, ids))?.0;
+            next = world.run(|draft, ids| resync::apply_batch(draft, MODEL, of, record, &bite, ids))?.0;
         }
         world.run(|draft, ids| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
     }
 
     /// Finishes, sends and takes the answer.
-    pub fn commit(&mut self, world: &mut World, record: Record) -> Committed {
+    pub fn commit(&mut self, world: &mut World, record: Record) -> CommitOutcome {
         let committed = self.send(world, &record).expect("its own session, in order");
         let refusal = committed.refusal.clone();
         let sequence = record.sequence;
@@ -305,7 +306,7 @@ impl Agent {
         committed
     }
 
-    pub fn done(&mut self, world: &mut World, operation: Operation) -> Committed {
+    pub fn done(&mut self, world: &mut World, operation: Operation) -> CommitOutcome {
         let record = self.record(operation, Outcome::Ok);
         self.commit(world, record)
     }
@@ -324,7 +325,7 @@ impl Agent {
         self.done(world, Operation::Hook(Hook::Start { boot: "b".into() }));
     }
 
-    pub fn enter(&mut self, world: &mut World, id: Uuid) -> Committed {
+    pub fn enter(&mut self, world: &mut World, id: Uuid) -> CommitOutcome {
         let doc = read(world.reader(), &MODEL.relation(id)).expect("the relation is there");
         let unit = read(world.reader(), &MODEL.unit(self.unit)).expect("the unit is there");
         let own = doc.end_of(unit.application).expect("a side").clone();
@@ -340,7 +341,7 @@ impl Agent {
     }
 
     /// What an implicit endpoint's scope is left by: no hook.
-    pub fn leave(&mut self, world: &mut World, id: Uuid) -> Committed {
+    pub fn leave(&mut self, world: &mut World, id: Uuid) -> CommitOutcome {
         let relation = self.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it is in");
         let relation = *relation.0;
         self.done(world, Operation::LeaveScope { relation, uuid: id })
@@ -356,7 +357,7 @@ impl Agent {
         Operation::Hook(Hook::Relation { relation, endpoint, event })
     }
 
-    pub fn broken(&mut self, world: &mut World, relation: RelationNumber) -> Committed {
+    pub fn broken(&mut self, world: &mut World, relation: RelationNumber) -> CommitOutcome {
         let operation = self.relation_hook(relation, RelationEvent::Broken);
         self.done(world, operation)
     }
@@ -370,7 +371,7 @@ impl Agent {
         }
         self.done(world, Operation::Hook(Hook::Stop));
         self.done(world, Operation::Hook(Hook::Remove));
-        assert_eq!(self.done(world, Operation::SetDead), Committed::default());
+        assert_eq!(self.done(world, Operation::SetDead), CommitOutcome::default());
         world.run(|draft, _| unit::remove(draft, MODEL, self.unit)).expect("it is dead");
     }
 }

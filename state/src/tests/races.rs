@@ -1,5 +1,5 @@
-//! Two transitions drafted on the same documents, both allowed alone, not in this order: the one that commits second
-//! finds that something it read has changed.
+//! Tests of races: two transitions that are drafted on the same documents and are allowed alone, but not in this
+//! order. The one that commits second finds that a document it read has changed.
 
 use crate::lifecycle::application::Deploy;
 use crate::lifecycle::{application, machine, unit};
@@ -26,7 +26,7 @@ fn excludes(base: &World, early: &Call, late: &Call, then: Option<Code>) {
 }
 
 #[test]
-fn entering_and_ending_exclude_each_other() {
+fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
@@ -53,7 +53,7 @@ fn entering_and_ending_exclude_each_other() {
 }
 
 #[test]
-fn of_the_last_two_out_one_removes_the_relation() {
+fn one_of_the_last_two_leaving_units_removes_the_relation() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
@@ -72,7 +72,7 @@ fn of_the_last_two_out_one_removes_the_relation() {
 }
 
 #[test]
-fn nothing_comes_into_what_is_being_removed() {
+fn no_entity_is_added_to_one_that_is_being_removed() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -101,7 +101,7 @@ fn nothing_comes_into_what_is_being_removed() {
 }
 
 #[test]
-fn one_name_one_leader_one_relation() {
+fn names_leaders_and_relations_are_unique_under_concurrency() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     world.deploy("db", "db", 1);

@@ -1,5 +1,7 @@
-//! Random histories of legal and illegal calls. What is checked after every transaction stands in [`crate::tests::World`]:
-//! the invariants, lives that only move forward, and deltas that add up.
+//! Tests with random histories of valid and invalid calls.
+//!
+//! [`crate::tests::World`] checks every transaction: the invariants, lives that only move forward, and deltas that add
+//! up to the full view.
 
 use crate::documents::keys::{Kind, SessionDoc, last_number};
 use crate::lifecycle::{application, cleanup, machine, unit};
@@ -143,8 +145,8 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
         22 if dice.roll(4) == 0 => force(world, dice)?,
         23.. => {
             let id = pick(world, dice, Kind::Forced)?;
-            let now_ms = 1 + dice.roll(3) as i64 * force::WAIT_MS;
-            world.run(|draft, _| force::bite(draft, MODEL, id, now_ms))?;
+            let now_ms = 1 + dice.roll(3) as i64 * force::GRACE_MS;
+            world.run(|draft, _| force::force_batch(draft, MODEL, id, now_ms))?;
         }
         _ => {
             let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
@@ -220,7 +222,7 @@ fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
 }
 
 #[test]
-fn no_history_breaks_a_promise() {
+fn no_random_history_violates_an_invariant() {
     let (mut taken, mut subordinates) = (0, 0);
     for seed in 1..=5 {
         let (mut world, mut dice, mut agents) = (World::new(), Dice(seed * 0x9E37_79B9), BTreeMap::new());
@@ -241,7 +243,7 @@ fn no_history_breaks_a_promise() {
 /// A transaction is drafted, others commit meanwhile, then it is committed (an engine with concurrent writers):
 /// what was read is all that makes the second one safe.
 #[test]
-fn what_a_transition_read_is_enough_of_a_precondition() {
+fn the_reads_of_a_transition_are_a_sufficient_precondition() {
     let (mut conflicts, mut both) = (0, 0);
     for seed in 1..=6 {
         let (mut world, mut dice) = (World::new(), Dice(seed * 0x85EB_CA6B));

@@ -1,4 +1,4 @@
-//! Relations: scenarios 160 to 163, 174 and 175 of spec H.13, entering and leaving.
+//! Tests of relations: scenarios 160 to 163, 174 and 175 of spec H.13, entering and leaving.
 
 use crate::documents::keys::{BagDoc, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;
@@ -18,14 +18,14 @@ pub fn pair(world: &mut World) -> (Uuid, Agent, Agent) {
     let mut agents = ["web/0", "db/0"].map(|name| Agent::attach(world, name));
     for agent in &mut agents {
         agent.start(world);
-        assert_eq!(agent.enter(world, id), Committed::default());
+        assert_eq!(agent.enter(world, id), CommitOutcome::default());
     }
     let [web, db] = agents;
     (id, web, db)
 }
 
 #[test]
-fn scenario_160_an_empty_relation_goes_at_once_and_comes_again_under_a_new_id() {
+fn scenario_160_an_empty_relation_is_removed_immediately_and_recreated_with_a_new_id() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -64,7 +64,7 @@ fn scenario_161_the_last_unit_out_removes_a_dying_relation() {
 }
 
 #[test]
-fn scenario_162_an_application_without_units_takes_an_empty_relation_along() {
+fn scenario_162_an_empty_relation_is_removed_with_an_application_without_units() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 0);
     let other = world.deploy("db", "db", 1);
@@ -76,7 +76,7 @@ fn scenario_162_an_application_without_units_takes_an_empty_relation_along() {
 }
 
 #[test]
-fn scenario_163_a_foreign_unit_removes_the_application_it_was_related_to() {
+fn scenario_163_the_last_unit_of_the_other_application_removes_a_dying_application() {
     let mut world = World::new();
     let (id, mut web, mut db) = pair(&mut world);
     let (app, number) =
@@ -92,7 +92,7 @@ fn scenario_163_a_foreign_unit_removes_the_application_it_was_related_to() {
 }
 
 #[test]
-fn scenario_174_nobody_enters_a_dying_relation() {
+fn scenario_174_no_unit_enters_a_dying_relation() {
     let mut world = World::new();
     let (id, ..) = pair(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
@@ -109,7 +109,7 @@ fn scenario_174_nobody_enters_a_dying_relation() {
 }
 
 #[test]
-fn scenario_175_a_peer_relation_goes_with_its_application_only() {
+fn scenario_175_a_peer_relation_is_removed_only_with_its_application() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
@@ -118,7 +118,7 @@ fn scenario_175_a_peer_relation_goes_with_its_application_only() {
 }
 
 #[test]
-fn a_unit_in_scope_is_not_dead_and_peers_end_with_it() {
+fn a_unit_in_scope_cannot_be_dead_and_leaves_peer_scopes_with_its_death() {
     let mut world = World::new();
     let (id, mut web, _db) = pair(&mut world);
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
@@ -129,13 +129,13 @@ fn a_unit_in_scope_is_not_dead_and_peers_end_with_it() {
     assert_eq!(committed.refusal.as_deref(), Some(text));
     let number = world.number(id);
     web.broken(&mut world, number);
-    assert_eq!(web.done(&mut world, Operation::SetDead), Committed::default());
+    assert_eq!(web.done(&mut world, Operation::SetDead), CommitOutcome::default());
     assert_eq!(read(world.reader(), &MODEL.scope_of(web.unit, ring)), None);
     assert_eq!(world.life(ring), Some(Life::Alive), "its application lives on");
 }
 
 #[test]
-fn each_entry_is_another_incarnation_with_its_settings() {
+fn each_entry_is_a_new_incarnation_with_its_settings() {
     let mut world = World::new();
     let (id, mut web, _db) = pair(&mut world);
     let scope = MODEL.scope(id, Uuid(0), web.unit);
@@ -168,7 +168,7 @@ fn each_entry_is_another_incarnation_with_its_settings() {
 }
 
 #[test]
-fn ends_are_inferred_or_refused_in_one_line() {
+fn endpoints_are_inferred_or_refused_in_one_line() {
     let mut world = World::new();
     world.deploy("web", "web", 0);
     world.deploy("db", "db", 0);
@@ -204,7 +204,7 @@ fn ends_are_inferred_or_refused_in_one_line() {
 
 /// A transaction reads a hundred documents at most: that is no bound of what is counted.
 #[test]
-fn places_are_counted_of_all_relations_of_an_application() {
+fn capacity_counts_all_relations_of_an_application() {
     let mut world = World::new();
     let mut one = web();
     one.endpoints.get_mut("db").expect("it has it").limit = Some(120);
@@ -221,7 +221,7 @@ fn places_are_counted_of_all_relations_of_an_application() {
 }
 
 #[test]
-fn who_holds_the_places_of_an_endpoint_is_named_with_what_frees_them() {
+fn relations_that_use_the_capacity_of_an_endpoint_are_named_with_what_frees_it() {
     let mut world = World::new();
     let mut one = web();
     one.endpoints.get_mut("db").expect("it has it").limit = Some(2);
@@ -273,7 +273,7 @@ fn a_relation_is_found_by_its_ends() {
 }
 
 #[test]
-fn bags_of_a_removed_relation_go_in_bites() {
+fn bags_of_a_removed_relation_are_deleted_in_batches() {
     let mut world = World::new();
     let (id, ..) = pair(&mut world);
     let plant = |draft: &mut Draft, from: u128| {
@@ -312,7 +312,7 @@ fn bags_of_a_removed_relation_go_in_bites() {
 }
 
 #[test]
-fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_reaped_in_bites() {
+fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_cleaned_up_in_batches() {
     let mut world = World::new();
     let app = world.deploy("db", "db", 0);
     let ids: Vec<Uuid> = (0..23)

@@ -1,4 +1,4 @@
-//! Removals foretold (issue 4, dry runs). What is foretold is what then happens: expected hooks are those of spec
+//! Tests of dry runs of removals (issue 4): the prediction is what then happens. The expected hooks are those of spec
 //! A.7, H.6 and H.7.
 
 use crate::documents::blockers::EntityId;
@@ -71,7 +71,7 @@ fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
 }
 
 #[test]
-fn scenario_86_is_foretold_and_nothing_is_changed() {
+fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let mut world = World::new();
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
@@ -96,7 +96,7 @@ fn scenario_86_is_foretold_and_nothing_is_changed() {
 }
 
 #[test]
-fn who_is_elected_when_the_leader_goes_is_foretold() {
+fn a_dry_run_predicts_the_next_leader() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let elected = |world: &World| -> Vec<String> {
@@ -121,7 +121,7 @@ fn who_is_elected_when_the_leader_goes_is_foretold() {
 }
 
 #[test]
-fn a_relation_that_ends_breaks_on_both_sides() {
+fn a_removed_relation_runs_broken_hooks_on_both_ends() {
     let mut world = World::new();
     let (id, _, _) = qr(&mut world);
     let number = world.number(id);
@@ -135,7 +135,7 @@ fn a_relation_that_ends_breaks_on_both_sides() {
 }
 
 #[test]
-fn what_no_agent_has_begun_goes_at_once() {
+fn entities_without_started_agents_are_removed_immediately() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
@@ -164,7 +164,7 @@ fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
 
 /// Spec A.12: a subordinate goes with the relation it came with, though nobody is in its scope and it goes at once.
 #[test]
-fn subordinates_of_a_relation_that_nobody_is_in_are_foretold_to_go() {
+fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
     let mut world = World::new();
     let (id, _, mut logging) = suspended(&mut world);
     let told = foretold(&world, EntityId::Relation(id));
@@ -186,7 +186,7 @@ fn subordinates_of_a_relation_that_nobody_is_in_are_foretold_to_go() {
 }
 
 #[test]
-fn what_would_hold_a_removal_up_is_named() {
+fn a_dry_run_names_what_would_block_the_removal() {
     let mut world = World::new();
     let (_, mut shop, _) = qr(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
@@ -204,7 +204,7 @@ fn what_would_hold_a_removal_up_is_named() {
 }
 
 #[test]
-fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
+fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let mut world = World::new();
     let (_, mut shop, mut db) = qr(&mut world);
     let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
@@ -247,7 +247,7 @@ fn a_removal_by_force_is_foretold_with_what_is_done_for_those_who_fail() {
 
 /// Design 6: survivors of a removal by force see an ordinary departure. Only what is removed runs nothing more.
 #[test]
-fn force_that_does_not_wait_leaves_out_the_hooks_of_what_it_removes_alone() {
+fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let mut world = World::new();
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
@@ -283,7 +283,7 @@ fn force_that_does_not_wait_leaves_out_the_hooks_of_what_it_removes_alone() {
 
 /// Another unit of the application is on its way out already: that is not what this removal comes to.
 #[test]
-fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
+fn a_dry_run_omits_removals_that_were_requested_before() {
     let mut world = World::new();
     let (id, shop, mut db) = qr(&mut world);
     let number = world.number(id);
@@ -330,7 +330,7 @@ fn what_is_under_way_already_is_not_foretold_as_if_it_came_of_this() {
 /// What the unit's agent decides to do next.
 fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
     loop {
-        let view = view::full(world.reader(), MODEL, agent.unit).expect("it is there");
+        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
         let view = Snapshot::from_full(view.delta).expect("complete");
         let now = Now { boot: "b".to_owned(), ..Now::hypothetical() };
         match next(&agent.local, Some(&view), &now).act {
@@ -345,7 +345,7 @@ fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
 /// Spec A.7, first rows, and A.11, first choice: what runs ends before its unit or relation does, and leaves something
 /// to do behind.
 #[test]
-fn what_runs_is_ended_before_anything_is_foretold() {
+fn a_dry_run_finishes_running_hooks_first() {
     let mut world = World::new();
     world.deploy("shop", "shop", 1);
     world.deploy("db", "db", 1);
@@ -393,7 +393,7 @@ fn what_runs_is_ended_before_anything_is_foretold() {
 /// Spec F.4: an agent that is silent holds up what waits for it. By force the controller does what is owed for it, and
 /// none of its hooks is foretold.
 #[test]
-fn silent_agents_are_named_with_what_they_hold_up() {
+fn a_dry_run_names_silent_agents_as_blockers() {
     let mut world = World::new();
     let (id, shop, db) = qr(&mut world);
     let [shop_on, db_on] = [shop.unit, db.unit]
@@ -432,7 +432,7 @@ fn silent_agents_are_named_with_what_they_hold_up() {
 
 /// Spec E.3 last row and E.5: a machine without units is Dying, its agent says that it is dead, its provider removes it.
 #[test]
-fn a_machine_without_units_is_foretold_to_go() {
+fn a_dry_run_predicts_the_removal_of_a_machine_without_units() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let told = foretold(&world, EntityId::Unit(shop.unit));
@@ -464,7 +464,7 @@ impl Reader for Counted<'_> {
 }
 
 #[test]
-fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
+fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
     let (many, web, relation) = bounds::with_units(5_000);
     for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
         let counted = Counted { under: &many, read: Cell::new(0) };
@@ -480,7 +480,7 @@ fn a_forecast_looks_at_a_bounded_part_of_a_large_model_and_says_so() {
 }
 
 #[test]
-fn a_play_ends_when_it_has_read_enough_and_says_so() {
+fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let whole = foretold(&world, EntityId::Unit(shop.unit));

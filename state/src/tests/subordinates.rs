@@ -1,4 +1,4 @@
-//! Subordinates and containers (spec A.12, H.8), and relations that are suspended (H.7).
+//! Tests of subordinates and containers (spec A.12, H.8), and of suspended relations (H.7).
 
 use crate::documents::blockers::{EntityId, blockers};
 use crate::documents::effective_life;
@@ -23,9 +23,9 @@ fn qs(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("logging", "logging", 0);
     let id = world.integrate("web", "logging").expect("they fit");
     let mut web = started(world, "web/0");
-    assert_eq!(web.enter(world, id), Committed::default());
+    assert_eq!(web.enter(world, id), CommitOutcome::default());
     let mut logging = started(world, "logging/0");
-    assert_eq!(logging.enter(world, id), Committed::default());
+    assert_eq!(logging.enter(world, id), CommitOutcome::default());
     (id, web, logging)
 }
 
@@ -34,7 +34,7 @@ fn destroy(world: &mut World, id: Uuid) -> Destroyed {
 }
 
 fn shown(world: &World, unit: Uuid) -> Snapshot {
-    let view = view::full(world.reader(), MODEL, unit).expect("it is there");
+    let view = view::full_view(world.reader(), MODEL, unit).expect("it is there");
     Snapshot::from_full(view.delta).expect("complete")
 }
 
@@ -52,7 +52,7 @@ fn suspend(world: &mut World, id: Uuid, message: &str) -> Result<(), Refusal> {
 }
 
 #[test]
-fn scenario_118_a_principal_that_enters_brings_its_subordinate() {
+fn scenario_118_a_principal_that_enters_creates_its_subordinate() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     let app = world.deploy("logging", "logging", 3);
@@ -80,7 +80,7 @@ fn scenario_118_a_principal_that_enters_brings_its_subordinate() {
 }
 
 #[test]
-fn a_principal_that_goes_is_named_beside_its_subordinate_until_it_waits_for_that_one_alone() {
+fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for_that() {
     let mut world = World::new();
     let (id, mut web, _logging) = qs(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
@@ -115,7 +115,7 @@ fn a_principal_that_goes_is_named_beside_its_subordinate_until_it_waits_for_that
 }
 
 #[test]
-fn scenario_119_each_container_is_by_itself() {
+fn scenario_119_containers_are_separate() {
     let mut world = World::new();
     world.deploy("shop", "shop", 2);
     world.deploy("logging", "logging", 0);
@@ -170,11 +170,11 @@ fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
     logging.finish(&mut world);
     assert!(world.gone(logging.unit));
     let mut again = Agent::attach(&mut world, "web/0");
-    assert_eq!(again.done(&mut world, Operation::SetDead), Committed::default());
+    assert_eq!(again.done(&mut world, Operation::SetDead), CommitOutcome::default());
 }
 
 #[test]
-fn a_subordinate_is_dying_with_all_that_is_above_it() {
+fn a_subordinate_is_dying_if_anything_above_it_is() {
     let beginning = || {
         let mut world = World::new();
         let (_, web, logging) = qs(&mut world);
@@ -195,7 +195,7 @@ fn a_subordinate_is_dying_with_all_that_is_above_it() {
 }
 
 #[test]
-fn scenario_121_the_last_container_relation_takes_the_subordinate_along() {
+fn scenario_121_the_subordinate_is_dying_once_the_last_container_relation_is_removed() {
     let mut world = World::new();
     let (id, mut web, mut logging) = qs(&mut world);
     assert_eq!(destroy(&mut world, id), Destroyed::Dying);
@@ -209,7 +209,7 @@ fn scenario_121_the_last_container_relation_takes_the_subordinate_along() {
 }
 
 #[test]
-fn scenario_122_a_subordinate_stays_as_long_as_one_relation_is_left() {
+fn scenario_122_a_subordinate_remains_alive_while_one_relation_exists() {
     let mut world = World::new();
     world.deploy("shop", "shop", 1);
     world.deploy("logging", "logging", 0);
@@ -244,7 +244,7 @@ fn scenario_123_a_subordinate_is_not_removed_by_itself() {
 }
 
 #[test]
-fn scenario_124_the_subordinate_application_goes_with_its_units() {
+fn scenario_124_a_subordinate_application_is_removed_after_its_units() {
     let mut world = World::new();
     let (id, mut web, mut logging) = qs(&mut world);
     let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
@@ -257,7 +257,7 @@ fn scenario_124_the_subordinate_application_goes_with_its_units() {
 }
 
 #[test]
-fn scenario_125_a_new_relation_does_not_bring_an_old_subordinate_back() {
+fn scenario_125_a_new_relation_does_not_revive_a_dying_subordinate() {
     let mut world = World::new();
     let (old, mut web, mut logging) = qs(&mut world);
     destroy(&mut world, old);
@@ -273,7 +273,7 @@ fn scenario_125_a_new_relation_does_not_bring_an_old_subordinate_back() {
     assert!(read(world.reader(), &MODEL.scope_of(web.unit, new)).is_none());
     logging.finish(&mut world);
     assert!(shown(&world, web.unit).unit.departing_subordinates.is_empty());
-    assert_eq!(web.enter(&mut world, new), Committed::default());
+    assert_eq!(web.enter(&mut world, new), CommitOutcome::default());
     assert_eq!(world.life(world.unit("logging/1")), Some(Life::Alive));
 }
 
@@ -297,7 +297,7 @@ fn a_subordinate_has_ordinary_relations_too() {
 }
 
 #[test]
-fn a_full_machine_takes_no_subordinate_and_the_principal_is_told() {
+fn no_subordinate_is_added_to_a_full_machine_and_the_principal_sees_why() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
@@ -312,7 +312,7 @@ fn a_full_machine_takes_no_subordinate_and_the_principal_is_told() {
     let last = world.unit("web/23");
     world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("it may go");
     assert!(!shown(&world, agent.unit).unit.machine_full);
-    assert_eq!(agent.enter(&mut world, id), Committed::default());
+    assert_eq!(agent.enter(&mut world, id), CommitOutcome::default());
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_full_machine_of_dying_units_is_destroyed_in_one_transaction() {
 }
 
 #[test]
-fn a_subordinate_that_never_began_goes_with_its_relation() {
+fn a_subordinate_that_never_started_is_removed_with_its_relation() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
@@ -351,7 +351,7 @@ fn a_subordinate_that_never_began_goes_with_its_relation() {
 }
 
 #[test]
-fn limits_hold_on_both_sides() {
+fn relation_limits_are_enforced_on_both_ends() {
     let mut world = World::new();
     let limited = |mut charm: Charm, name: &str, end: &str| {
         charm.endpoints.get_mut(end).expect("it has it").limit = Some(1);
@@ -386,7 +386,7 @@ fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed
     assert!(refusal.ends_with("the relation is suspended"), "{refusal}");
     world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it may be");
     assert!(!head(&world, web.unit, id).suspended);
-    assert_eq!(web.enter(&mut world, id), Committed::default());
+    assert_eq!(web.enter(&mut world, id), CommitOutcome::default());
     let entry: ScopeDoc = read(world.reader(), &MODEL.scope(id, Uuid(0), web.unit)).expect("in scope");
     assert_eq!(entry.incarnation, 2, "it is a new membership");
     // nothing is written for what is so already, and a removed relation leaves nothing behind
@@ -416,14 +416,14 @@ fn a_suspended_container_relation_keeps_its_subordinate() {
     logging.leave_by_broken(&mut world, id);
     assert_eq!(world.life(logging.unit), Some(Life::Alive));
     world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it may be");
-    assert_eq!(web.enter(&mut world, id), Committed::default());
+    assert_eq!(web.enter(&mut world, id), CommitOutcome::default());
     let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
     assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 1, "no second one");
 }
 
 /// A store restored from before the entry: the principal says again what it has published, and gets a subordinate.
 #[test]
-fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
+fn an_entry_of_a_resync_creates_a_subordinate_within_the_transaction_bounds() {
     let mut world = World::new();
     world.deploy("shop", "shop", 1);
     let mut shop = started(&mut world, "shop/0");
@@ -438,7 +438,7 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
     let again = Agent::attach(&mut older, "shop/0");
     let mut restated = shop.record(Operation::Resync, Outcome::Ok);
     restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..shop.local.clone() }));
-    assert_eq!(again.send(&mut older, &restated), Ok(Committed::default()));
+    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
     for n in 0..12 {
         let unit = older.unit(&format!("log{n}/0"));
         assert_eq!(effective_life::unit_life(&mut older.reader(), MODEL, unit), Some(Life::Alive));
@@ -449,7 +449,7 @@ fn a_restated_entry_brings_a_subordinate_within_the_bounds() {
 // web/0 enters, and brings another. 4. The store is restored from the copy, and web/0 restates that it is in, where
 // the first one still goes: no second one can come. (sim 66064694)
 #[test]
-fn a_unit_that_restates_and_cannot_bring_its_subordinate_yet_leaves_and_enters_when_it_can() {
+fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enters_it_later() {
     let mut world = World::new();
     let (before, mut web, mut logging) = qs(&mut world);
     destroy(&mut world, before);
@@ -462,7 +462,7 @@ fn a_unit_that_restates_and_cannot_bring_its_subordinate_yet_leaves_and_enters_w
         world.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
     };
     ends(&mut world);
-    assert_eq!(web.enter(&mut world, id), Committed::default());
+    assert_eq!(web.enter(&mut world, id), CommitOutcome::default());
 
     web.epoch = Agent::attach(&mut older, "web/0").epoch;
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
@@ -477,7 +477,7 @@ fn a_unit_that_restates_and_cannot_bring_its_subordinate_yet_leaves_and_enters_w
     let refusal = web.enter(&mut older, id).refusal.expect("it waits");
     assert!(refusal.ends_with("has a subordinate of this application that is dying"), "{refusal}");
     ends(&mut older);
-    assert_eq!(web.enter(&mut older, id), Committed::default());
+    assert_eq!(web.enter(&mut older, id), CommitOutcome::default());
     assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
 }
 
@@ -485,7 +485,7 @@ fn a_unit_that_restates_and_cannot_bring_its_subordinate_yet_leaves_and_enters_w
 // and its subordinate, which had finished, is there again. 3. The agent of web/0 begins nothing anew, and waits for
 // the subordinate; that one waits for its principal to be Dying. (sim 6002145, 6005423)
 #[test]
-fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_removal() {
+fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive() {
     let mut world = World::new();
     let (id, mut web, logging) = qs(&mut world);
     let (older, unsent) = (world.copy(), web.clone());
@@ -523,7 +523,7 @@ fn a_unit_that_had_run_stop_ends_though_the_store_was_restored_from_before_its_r
 // 1. The relation is removed, and the subordinate has run stop. 2. The store is restored from before. 3. The subordinate
 // ends, and nobody but its principal can bring another. (sim 67001406)
 #[test]
-fn a_subordinate_that_had_run_stop_when_the_store_was_restored_is_followed_by_another() {
+fn a_subordinate_that_had_run_stop_before_a_restore_is_replaced() {
     let mut world = World::new();
     let (id, mut web, mut logging) = qs(&mut world);
     let (mut older, mut before) = (world.copy(), web.clone());
@@ -547,12 +547,12 @@ fn a_subordinate_that_had_run_stop_when_the_store_was_restored_is_followed_by_an
     assert!(!head(&older, web.unit, id).suspended, "it may come in again");
     older.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
     older.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
-    assert_eq!(before.enter(&mut older, id), Committed::default());
+    assert_eq!(before.enter(&mut older, id), CommitOutcome::default());
     assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
 }
 
 #[test]
-fn a_subordinate_has_no_part_in_the_relations_of_other_principals() {
+fn a_subordinate_does_not_belong_to_relations_of_other_principals() {
     let mut world = World::new();
     let (_, _, logging) = qs(&mut world);
     world.deploy("shop", "shop", 1);

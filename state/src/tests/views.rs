@@ -1,5 +1,6 @@
-//! Views: what a unit sees, and that it is sent no more than that. (That deltas add up to the full view is checked
-//! after every transaction of every test.)
+//! Tests of views: what a unit observes, and that it is sent nothing more.
+//!
+//! That deltas add up to the full view is checked after every transaction of every test.
 
 use crate::documents::keys::{BagDoc, ResolvedDoc};
 use crate::lifecycle::{application, unit};
@@ -19,7 +20,7 @@ fn write(world: &mut World, agent: &mut Agent, number: RelationNumber, value: &s
 }
 
 #[test]
-fn one_settings_write_is_one_change_for_each_who_sees_it() {
+fn one_settings_write_sends_one_change_to_each_observing_unit() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
@@ -41,7 +42,7 @@ fn one_settings_write_is_one_change_for_each_who_sees_it() {
 }
 
 #[test]
-fn entering_shows_the_member_with_its_settings_at_once() {
+fn an_entry_shows_the_member_with_its_settings_immediately() {
     let mut world = World::new();
     let (id, _web, db) = pair(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
@@ -64,7 +65,7 @@ fn entering_shows_the_member_with_its_settings_at_once() {
 }
 
 #[test]
-fn a_new_relation_is_sent_whole_and_a_removed_one_in_one_change() {
+fn a_new_relation_is_sent_completely_and_a_removed_one_in_one_change() {
     let mut world = World::new();
     let (_, web, mut db) = pair(&mut world);
     world.deploy("shop", "web", 1);
@@ -89,7 +90,7 @@ fn a_new_relation_is_sent_whole_and_a_removed_one_in_one_change() {
 }
 
 #[test]
-fn lives_above_are_seen_below_at_once() {
+fn a_unit_sees_the_life_of_its_superiors_immediately() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
@@ -109,16 +110,16 @@ fn lives_above_are_seen_below_at_once() {
 
 /// Spec E.2, last row: its agent may be frozen, or its hooks fail for days.
 #[test]
-fn who_is_going_has_departed_for_all_others_before_its_own_agent_leaves() {
+fn a_dying_unit_has_departed_for_all_others_before_its_own_agent_leaves() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let number = world.number(id);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     let gone = Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
     assert_eq!(world.sent[&db.unit], std::slice::from_ref(&gone));
-    let seen = view::full(world.reader(), MODEL, db.unit).expect("it is there").shown();
+    let seen = view::full_view(world.reader(), MODEL, db.unit).expect("it is there").shown();
     assert_eq!(seen.members, BTreeMap::new());
-    let own = view::full(world.reader(), MODEL, web.unit).expect("it is there").shown();
+    let own = view::full_view(world.reader(), MODEL, web.unit).expect("it is there").shown();
     assert_eq!(own.members.len(), 1, "it departs from the other itself");
     web.leave(&mut world, id);
     assert_eq!(world.sent[&db.unit], [gone], "once more, for who was shown it until then");
@@ -149,7 +150,7 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
 }
 
 #[test]
-fn a_removed_unit_is_told_so_by_its_tombstone() {
+fn a_removed_unit_receives_its_tombstone() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
@@ -157,13 +158,13 @@ fn a_removed_unit_is_told_so_by_its_tombstone() {
     assert_eq!(world.sent[&first], [Change::Removed]);
     let gone = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
     assert_eq!(world.sent[&second], [gone]);
-    assert_eq!(view::full(world.reader(), MODEL, first), None);
+    assert_eq!(view::full_view(world.reader(), MODEL, first), None);
     assert_eq!(view::existence(world.reader(), MODEL, first), view::Existence::Tombstone);
     assert_eq!(view::existence(world.reader(), MODEL, Uuid(1)), view::Existence::Unknown);
 }
 
 #[test]
-fn a_peer_meets_the_others_and_never_itself() {
+fn a_peer_observes_the_other_units_and_never_itself() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
@@ -174,7 +175,7 @@ fn a_peer_meets_the_others_and_never_itself() {
         agent.enter(&mut world, ring);
     }
     for (unit, other) in [("web/0", "web/1"), ("web/1", "web/0")] {
-        let full = view::full(world.reader(), MODEL, world.unit(unit)).expect("it is there");
+        let full = view::full_view(world.reader(), MODEL, world.unit(unit)).expect("it is there");
         let snapshot = Snapshot::from_full(full.delta).expect("complete");
         let members: Vec<String> =
             snapshot.relations[&number].members.keys().map(UnitName::to_string).collect();
@@ -184,7 +185,7 @@ fn a_peer_meets_the_others_and_never_itself() {
 }
 
 #[test]
-fn a_machine_on_its_way_out_takes_its_units_along() {
+fn the_units_of_a_dying_machine_are_dying() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
@@ -215,7 +216,7 @@ fn withheld(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
 }
 
 #[test]
-fn of_settings_larger_than_the_bound_the_smallest_come_along() {
+fn if_settings_exceed_the_bound_the_smallest_are_inlined() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let number = world.number(id);
@@ -226,7 +227,7 @@ fn of_settings_larger_than_the_bound_the_smallest_come_along() {
 }
 
 #[test]
-fn one_bag_is_read_by_exactly_the_units_that_are_shown_it() {
+fn a_bag_can_be_fetched_only_by_units_that_observe_it() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     world.deploy("plain", "plain", 1);
@@ -249,7 +250,7 @@ fn one_bag_is_read_by_exactly_the_units_that_are_shown_it() {
 }
 
 #[test]
-fn the_bag_of_a_unit_that_was_removed_is_read_until_its_relation_is() {
+fn the_bag_of_a_removed_unit_can_be_fetched_until_its_relation_is_removed() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let owner = Owner::Unit("web/0".parse().expect("a name"));
@@ -262,7 +263,7 @@ fn the_bag_of_a_unit_that_was_removed_is_read_until_its_relation_is() {
 }
 
 #[test]
-fn a_unit_is_told_that_its_machine_is_full_whoever_fills_it() {
+fn a_unit_sees_that_its_machine_is_full_regardless_of_which_units_fill_it() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     let first = world.unit("web/0");

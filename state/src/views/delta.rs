@@ -1,5 +1,8 @@
-//! What of one unit's view changed at one revision, from the keys written at it: one change for each thing that is
-//! different now, nothing for a unit that is not concerned (design 9). The fold of deltas is the full view.
+//! The changes of one unit's view at one revision, computed from the keys that were written at it (design 9).
+//!
+//! There is one change for each part of the view that differs, and none for a unit that is not affected.
+//! Applying all deltas in order to a full view gives the full view at the last revision. Called by the watches
+//! of unit agents.
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::keys::{BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id};
@@ -7,11 +10,11 @@ use crate::lifecycle::relation;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::unit::snapshot::{Change, RelationHead};
-use crate::views::inline_settings::{self, Place};
-use crate::views::view::{Seen, Shown};
+use crate::views::inline_settings::{self, BagKey};
+use crate::views::view::{UnitViewReader, SentView};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What to look at again.
+/// The parts of a view that a revision may have changed.
 #[derive(Debug, Default, PartialEq)]
 pub struct AffectedParts {
     model: bool,
@@ -25,137 +28,137 @@ pub struct AffectedParts {
     actions: BTreeSet<u64>,
     relations: BTreeSet<Uuid>,
     applications: BTreeSet<Uuid>,
-    /// Relation and container and unit, as in the key.
+    /// Relation, container and unit, as in the key.
     scopes: BTreeSet<(Uuid, Uuid, Uuid)>,
-    /// Units and machines that may be going now, with whoever goes with them.
-    going: BTreeSet<Uuid>,
-    /// Keys of container relations: a line of them may have ended.
-    containers: BTreeSet<String>,
+    /// Units and machines whose life changed; they and their dependents may be departing.
+    departing: BTreeSet<Uuid>,
+    /// Keys of subordinate links: a sequence of them may have ended.
+    subordinate_links: BTreeSet<String>,
     bags: BTreeSet<(Uuid, Uuid)>,
     statuses: BTreeSet<Uuid>,
-    /// Names whose holder may be gone.
+    /// Unit names whose holder may have been removed.
     names: BTreeSet<UnitName>,
     ports: BTreeSet<Uuid>,
 }
 
-/// The changes of the view at the reader's revision. `at` shows the documents as of it, `shown` what the unit was
-/// shown up to the revision before; the caller then lets `shown` take the answer.
-pub fn delta(at: &dyn Reader, shown: &Shown, touched: &AffectedParts) -> Vec<Change> {
+/// The changes of a view at the revision of the reader `at`. `shown` is what was sent up to the revision
+/// before; `parts` are the affected parts, from [`touched`]. The caller then applies the result to `shown`.
+pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Change> {
     let model = Model(shown.model.uuid);
     let unit = shown.unit.uuid;
     let Some(doc) = read(at, &model.unit(unit)) else {
-        return if touched.removed { vec![Change::Removed] } else { Vec::new() };
+        return if parts.removed { vec![Change::Removed] } else { Vec::new() };
     };
-    let seen = Seen { reader: at, model, unit, doc: &doc };
+    let seen = UnitViewReader { reader: at, model, unit, doc: &doc };
     let mut changes = Vec::new();
-    if touched.model {
-        let view = crate::lifecycle::model::view(&mut { at }, model);
+    if parts.model {
+        let view = crate::lifecycle::model::model_view(&mut { at }, model);
         changes.extend(view.filter(|view| *view != shown.model).map(Change::Model));
     }
-    if touched.unit || !touched.applications.is_empty() {
+    if parts.unit || !parts.applications.is_empty() {
         changes.extend(seen.unit_view().filter(|view| *view != shown.unit).map(Change::Unit));
     }
-    if touched.charm {
+    if parts.charm {
         changes.extend(seen.charm().map(Change::Charm));
     }
-    if touched.config {
+    if parts.config {
         changes
             .push(Change::Config(read(at, &model.application_config(doc.application)).unwrap_or_default()));
     }
-    if touched.leader {
+    if parts.leader {
         changes.push(Change::Leader(seen.leader()));
     }
-    if touched.resolved {
+    if parts.resolved {
         changes.push(Change::Resolved(read(at, &model.resolved(unit))));
     }
-    if touched.application_status {
+    if parts.application_status {
         changes.push(Change::ApplicationStatus(read(at, &model.application_status(doc.application))));
     }
-    changes.extend(touched.actions.iter().map(|id| seen.action(*id)));
-    let heads = relations(&seen, shown, touched, &mut changes);
-    settings(&seen, shown, &heads, &mut changes);
-    statuses(&seen, shown, touched, &heads, &mut changes);
-    ports(&seen, shown, touched, &mut changes);
+    changes.extend(parts.actions.iter().map(|id| seen.action(*id)));
+    let heads = relation_changes(&seen, shown, parts, &mut changes);
+    inline_settings_changes(&seen, shown, &heads, &mut changes);
+    status_changes(&seen, shown, parts, &heads, &mut changes);
+    port_changes(&seen, shown, parts, &mut changes);
     changes
 }
 
-/// Sorts the keys by what of the view they can be about; none = nothing of it.
-pub fn touched<'k>(shown: &Shown, changed_keys: impl Iterator<Item = &'k str>) -> Option<AffectedParts> {
+/// The parts of a view that the written keys may have changed; none if they change nothing in it.
+pub fn touched<'k>(shown: &SentView, changed_keys: impl Iterator<Item = &'k str>) -> Option<AffectedParts> {
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
-    // what it is shown of itself depends on its principal, or on its subordinates
+    // the view of the unit itself depends on its principal, or on its subordinates
     let has_others = shown.unit.principal.is_some() || !shown.unit.subordinates.is_empty();
     let model = shown.model.uuid.to_string();
-    let mut touched = AffectedParts::default();
+    let mut affected = AffectedParts::default();
     for key in changed_keys {
-        let Some(parts) = Parts::of(key).filter(|parts| parts.model == model) else { continue };
-        let (kind, ids) = (parts.kind, parts.ids());
+        let Some(key_parts) = Parts::of(key).filter(|key_parts| key_parts.model == model) else { continue };
+        let (kind, ids) = (key_parts.kind, key_parts.ids());
         let own = ids.first() == Some(&unit);
         match (kind, &ids[..]) {
-            (Kind::UnitLife | Kind::MachineLife, [id]) => drop(touched.going.insert(*id)),
-            (Kind::Container, _) => drop(touched.containers.insert(key.to_owned())),
+            (Kind::UnitLife | Kind::MachineLife, [id]) => drop(affected.departing.insert(*id)),
+            (Kind::Container, _) => drop(affected.subordinate_links.insert(key.to_owned())),
             _ => {}
         }
         match (kind, &ids[..]) {
-            (Kind::Model | Kind::ModelConfig, _) => touched.model = true,
-            (Kind::Tombstone, _) if own => touched.removed = true,
-            (Kind::Unit | Kind::UnitLife, _) if own || has_others => touched.unit = true,
-            (Kind::Subordinate, _) if own => touched.unit = true,
+            (Kind::Model | Kind::ModelConfig, _) => affected.model = true,
+            (Kind::Tombstone, _) if own => affected.removed = true,
+            (Kind::Unit | Kind::UnitLife, _) if own || has_others => affected.unit = true,
+            (Kind::Subordinate, _) if own => affected.unit = true,
             (Kind::Container, [subordinate, principal])
                 if [subordinate, principal].contains(&&application) =>
             {
-                touched.unit = true;
+                affected.unit = true;
             }
-            // `unit-on`: whether there is room for a subordinate
-            (Kind::Machine | Kind::MachineLife | Kind::UnitOn, _) => touched.unit = true,
-            (Kind::Resolved, _) if own => touched.resolved = true,
+            // `unit-on`: whether the machine has capacity for a subordinate
+            (Kind::Machine | Kind::MachineLife | Kind::UnitOn, _) => affected.unit = true,
+            (Kind::Resolved, _) if own => affected.resolved = true,
             (Kind::ActionOf, _) if own => {
-                touched.actions.extend(parts.number());
+                affected.actions.extend(key_parts.number());
             }
-            (Kind::ApplicationCharm, [id]) if *id == application => touched.charm = true,
-            (Kind::ApplicationConfig, [id]) if *id == application => touched.config = true,
-            (Kind::ApplicationStatus, [id]) if *id == application => touched.application_status = true,
-            (Kind::ApplicationLife, [id]) => drop(touched.applications.insert(*id)),
-            (Kind::Leader, [id]) if *id == application => touched.leader = true,
+            (Kind::ApplicationCharm, [id]) if *id == application => affected.charm = true,
+            (Kind::ApplicationConfig, [id]) if *id == application => affected.config = true,
+            (Kind::ApplicationStatus, [id]) if *id == application => affected.application_status = true,
+            (Kind::ApplicationLife, [id]) => drop(affected.applications.insert(*id)),
+            (Kind::Leader, [id]) if *id == application => affected.leader = true,
             (Kind::RelationOf, [id, relation]) if *id == application => {
-                touched.relations.insert(*relation);
+                affected.relations.insert(*relation);
             }
             (Kind::RelationLife | Kind::RelationSuspended, [relation]) => {
-                touched.relations.insert(*relation);
+                affected.relations.insert(*relation);
             }
-            // which of these it is shut out of
+            // relations whose re-entry is pending
             (Kind::Session, _) if own => {
-                let bringing = shown.relations.values().filter(|head| head.brings);
-                touched.relations.extend(bringing.map(|head| head.uuid));
+                let bringing = shown.relations.values().filter(|head| head.creates_subordinate);
+                affected.relations.extend(bringing.map(|head| head.uuid));
             }
-            // what is new to the unit is sent whole
+            // a relation that is new to the unit is sent whole
             (Kind::Scope, [relation, container, member]) if shown.relation(*relation).is_some() => {
-                touched.scopes.insert((*relation, *container, *member));
+                affected.scopes.insert((*relation, *container, *member));
             }
             (Kind::Bag, [relation, owner]) if shown.relation(*relation).is_some() => {
-                touched.bags.insert((*relation, *owner));
+                affected.bags.insert((*relation, *owner));
             }
-            (Kind::UnitStatus, [id]) => drop(touched.statuses.insert(*id)),
-            (Kind::UnitName, _) => touched.names.extend(parts.rest.parse::<UnitName>().ok()),
-            (Kind::PortsOn, [_, id]) => drop(touched.ports.insert(*id)),
+            (Kind::UnitStatus, [id]) => drop(affected.statuses.insert(*id)),
+            (Kind::UnitName, _) => affected.names.extend(key_parts.rest.parse::<UnitName>().ok()),
+            (Kind::PortsOn, [_, id]) => drop(affected.ports.insert(*id)),
             _ => {}
         }
     }
-    (touched != AffectedParts::default()).then_some(touched)
+    (affected != AffectedParts::default()).then_some(affected)
 }
 
-/// Relations that came, went or changed; then members and bags of those that were there. Answers the heads as they
-/// are now.
-fn relations(
-    seen: &Seen,
-    shown: &Shown,
-    touched: &AffectedParts,
+/// Adds the changes of relations (added, removed or changed), then of the members and bags of relations that
+/// the unit has received before. Returns the current relation heads.
+fn relation_changes(
+    seen: &UnitViewReader,
+    shown: &SentView,
+    parts: &AffectedParts,
     changes: &mut Vec<Change>,
 ) -> BTreeMap<RelationNumber, RelationHead> {
     let (mut heads, own) = (shown.relations.clone(), seen.doc.application);
-    let mut again: BTreeSet<Uuid> = touched.relations.clone();
+    let mut again: BTreeSet<Uuid> = parts.relations.clone();
     for head in shown.relations.values() {
         let ends = [own, head.remote_application_uuid];
-        if ends.iter().any(|id| touched.applications.contains(id)) {
+        if ends.iter().any(|id| parts.applications.contains(id)) {
             again.insert(head.uuid);
         }
     }
@@ -189,36 +192,37 @@ fn relations(
         let there = |(_, head): &(&RelationNumber, &RelationHead)| head.uuid == *id && !whole.contains(id);
         heads.iter().find(there)
     };
-    let mut scopes = touched.scopes.clone();
+    let mut scopes = parts.scopes.clone();
     let ends = |id: &Uuid| read(seen.reader, &seen.model.application_life(*id)) != Some(Life::Alive);
     let unbound = |key: &String| seen.reader.get(key).is_none();
-    if touched.applications.iter().any(ends) || touched.containers.iter().any(unbound) {
-        heads.values().for_each(|head| scopes.extend(seen.going(head, None)));
+    if parts.applications.iter().any(ends) || parts.subordinate_links.iter().any(unbound) {
+        heads.values().for_each(|head| scopes.extend(seen.departing_members(head, None)));
     } else {
-        for unit in touched.going.iter().flat_map(|id| seen.with(*id)) {
-            heads.values().for_each(|head| scopes.extend(seen.going(head, Some(unit))));
+        for unit in parts.departing.iter().flat_map(|id| seen.with_dependents(*id)) {
+            heads.values().for_each(|head| scopes.extend(seen.departing_members(head, Some(unit))));
         }
     }
     for (id, container, member) in &scopes {
         let Some((number, head)) = known(id) else { continue };
-        if !seen.shows(head.scope, *container) {
+        if !seen.is_container_visible(head.scope, *container) {
             continue;
         }
         let entry = seen.member(*id, *container, *member);
-        // Who left is told by the bag, which stays until the relation is removed.
+        // The name of a departed member is in its bag, which stays until the relation is removed.
         let bag = read::<BagDoc>(seen.reader, &seen.model.bag(*id, *member));
         if let Some(unit) =
             bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| seen.observes(head, unit))
         {
             let incarnation = entry.map(|entry| entry.incarnation);
-            // who has left is told again: a controller before this one showed who was going until then
-            let left = touched.scopes.contains(&(*id, *container, *member));
+            // a departure is sent again: an earlier version of the controller showed departing members until
+            // then
+            let left = parts.scopes.contains(&(*id, *container, *member));
             if left || shown.members.get(&(*number, unit.clone())).copied() != incarnation {
                 changes.push(Change::Member { relation: *number, unit, incarnation });
             }
         }
     }
-    for (id, owner) in &touched.bags {
+    for (id, owner) in &parts.bags {
         let Some((number, head)) = known(id) else { continue };
         let bag = read(seen.reader, &seen.model.bag(*id, *owner));
         changes.extend(bag.and_then(|bag| seen.bag(*number, head, bag)));
@@ -226,10 +230,11 @@ fn relations(
     heads
 }
 
-/// Bags that stay behind lose their values; other bags may come along, or stay behind, because of these.
-fn settings(
-    seen: &Seen,
-    shown: &Shown,
+/// Removes the values of bags that are omitted now, and sends other bags whose settings have become inline or
+/// omitted because of these changes.
+fn inline_settings_changes(
+    seen: &UnitViewReader,
+    shown: &SentView,
     heads: &BTreeMap<RelationNumber, RelationHead>,
     changes: &mut Vec<Change>,
 ) {
@@ -238,36 +243,36 @@ fn settings(
         return;
     }
     let mut sizes = shown.sizes.clone();
-    sizes.take(changes);
-    let (before, now) = (shown.sizes.withheld(shown.bound), sizes.withheld(shown.bound));
-    let sent: BTreeSet<Place> = changes.iter().filter_map(inline_settings::place).collect();
-    for (number, owner) in before.symmetric_difference(&now).filter(|place| !sent.contains(*place)) {
-        let head = heads.get(number).filter(|_| sizes.has(*number, owner));
+    sizes.apply(changes);
+    let (before, now) = (shown.sizes.omitted(shown.inline_bytes_max), sizes.omitted(shown.inline_bytes_max));
+    let sent: BTreeSet<BagKey> = changes.iter().filter_map(inline_settings::bag_key).collect();
+    for (number, owner) in before.symmetric_difference(&now).filter(|key| !sent.contains(*key)) {
+        let head = heads.get(number).filter(|_| sizes.contains(*number, owner));
         changes.extend(head.and_then(|head| seen.bag_of(head.uuid, *number, head, owner)));
     }
     inline_settings::omit_values(changes, &now);
 }
 
-/// Statuses of the units of the own application and of related ones.
-fn statuses(
-    seen: &Seen,
-    shown: &Shown,
-    touched: &AffectedParts,
+/// Adds the statuses of the units of the own application and of related applications.
+fn status_changes(
+    seen: &UnitViewReader,
+    shown: &SentView,
+    parts: &AffectedParts,
     heads: &BTreeMap<RelationNumber, RelationHead>,
     changes: &mut Vec<Change>,
 ) {
     let own = (seen.doc.application, &seen.doc.name.application);
-    let of = |heads: &BTreeMap<RelationNumber, RelationHead>| -> BTreeMap<Uuid, String> {
+    let related = |heads: &BTreeMap<RelationNumber, RelationHead>| -> BTreeMap<Uuid, String> {
         let remote =
             heads.values().map(|head| (head.remote_application_uuid, head.remote_application.clone()));
         remote.chain([(own.0, own.1.clone())]).collect()
     };
-    let (before, after) = (of(&shown.relations), of(heads));
+    let (before, after) = (related(&shown.relations), related(heads));
     let units = |application: &Uuid| -> Vec<Uuid> {
         let index = read_all::<()>(seen.reader, &seen.model.units_of(*application));
         index.iter().filter_map(|(key, ())| last_id(key)).collect()
     };
-    let mut again = touched.statuses.clone();
+    let mut again = parts.statuses.clone();
     for application in after.keys().filter(|id| !before.contains_key(id)) {
         again.extend(units(application));
     }
@@ -277,21 +282,21 @@ fn statuses(
             changes.extend(seen.status(id));
         }
     }
-    let mut gone: BTreeSet<UnitName> = touched.names.clone();
-    gone.retain(|name| {
+    let mut removed_names: BTreeSet<UnitName> = parts.names.clone();
+    removed_names.retain(|name| {
         let was_shown = before.values().any(|application| *application == name.application);
         was_shown && read(seen.reader, &seen.model.unit_name(name)).is_none()
     });
     for application in before.keys().filter(|id| !after.contains_key(id)) {
         let docs = units(application).into_iter().filter_map(|id| read(seen.reader, &seen.model.unit(id)));
-        gone.extend(docs.map(|doc| doc.name));
+        removed_names.extend(docs.map(|doc| doc.name));
     }
-    changes.extend(gone.into_iter().map(|unit| Change::Status { unit, status: None }));
+    changes.extend(removed_names.into_iter().map(|unit| Change::Status { unit, status: None }));
 }
 
-/// What other units of the machine have open.
-fn ports(seen: &Seen, shown: &Shown, touched: &AffectedParts, changes: &mut Vec<Change>) {
-    for id in touched.ports.iter().filter(|id| **id != seen.unit) {
+/// Adds the ports that other units of the machine have open.
+fn port_changes(seen: &UnitViewReader, shown: &SentView, parts: &AffectedParts, changes: &mut Vec<Change>) {
+    for id in parts.ports.iter().filter(|id| **id != seen.unit) {
         let open = read::<OpenPortsDoc>(seen.reader, &seen.model.machine_port(seen.doc.machine, *id));
         let name = read(seen.reader, &seen.model.unit(*id)).map(|doc| doc.name);
         match (open, name) {
@@ -302,7 +307,7 @@ fn ports(seen: &Seen, shown: &Shown, touched: &AffectedParts, changes: &mut Vec<
             (None, _) => {}
         }
     }
-    for unit in touched.names.intersection(&shown.units_with_ports) {
+    for unit in parts.names.intersection(&shown.units_with_ports) {
         if read(seen.reader, &seen.model.unit_name(unit)).is_none() {
             changes.push(Change::MachinePorts { unit: unit.clone(), ports: BTreeMap::new() });
         }

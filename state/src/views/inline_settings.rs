@@ -1,27 +1,29 @@
-//! Which settings come along with a unit's view (design 9): the smallest bags, as many as fit; the others are withheld,
-//! all but their versions, and are fetched when a hook wants them.
+//! The selection of the settings that are inlined in a unit's view (design 9): the smallest bags, as many as
+//! fit. The settings of the other bags are omitted; the view contains only their versions, and they are fetched
+//! when a hook needs them.
 //!
-//! A function of the sizes alone, so that the fold of deltas is the full view. The smallest first, so that a large bag
-//! costs nobody but those who read it. Sizes count coarsely, so that a write that changes a few bytes moves no other
-//! bag; one that does costs what a full view costs.
+//! The selection is a function of the sizes alone, so that the deltas add up to the full view. The smallest
+//! bags come first, so that a large bag costs only the units that read it. Sizes are rounded, so that a write
+//! that changes a few bytes moves no other bag in or out; a write that does costs as much as a full view.
 
 use crate::terms::names::RelationNumber;
 use crate::terms::owner::Owner;
 use crate::unit::snapshot::{BagView, Change, RelationView, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bytes of settings, as JSON, that come along with a view.
-pub const BYTES_MAX: usize = 1 << 20;
+/// The maximum number of bytes of settings, as JSON, that are inlined in a view: 1 MiB.
+pub const INLINE_BYTES_MAX: usize = 1 << 20;
 
-/// Whose bag in which relation.
-pub type Place = (RelationNumber, Owner);
+/// Identifies a bag in a view: the relation and the owner.
+pub type BagKey = (RelationNumber, Owner);
 
-/// Bytes of every bag a unit is shown.
+/// The size in bytes of every bag that a unit sees, inlined or omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BagSizes(BTreeMap<Place, usize>);
+pub struct BagSizes(BTreeMap<BagKey, usize>);
 
 impl BagSizes {
-    pub fn of(snapshot: &Snapshot) -> BagSizes {
+    /// The sizes of the bags in a snapshot.
+    pub fn from_snapshot(snapshot: &Snapshot) -> BagSizes {
         let bags = |(number, view): (&RelationNumber, &RelationView)| {
             let size = |(owner, bag): &(Owner, BagView)| ((*number, owner.clone()), bag.bytes);
             view.bags.iter().map(size).collect::<Vec<_>>()
@@ -29,15 +31,15 @@ impl BagSizes {
         BagSizes(snapshot.relations.iter().flat_map(bags).collect())
     }
 
-    /// Takes what is sent.
-    pub fn take(&mut self, changes: &[Change]) {
+    /// Applies changes that are sent.
+    pub fn apply(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
                 Change::Bag { relation, owner, bag } => {
-                    let place = (*relation, owner.clone());
+                    let key = (*relation, owner.clone());
                     match bag {
-                        Some(bag) => drop(self.0.insert(place, bag.bytes)),
-                        None => drop(self.0.remove(&place)),
+                        Some(bag) => drop(self.0.insert(key, bag.bytes)),
+                        None => drop(self.0.remove(&key)),
                     }
                 }
                 Change::Relation { relation, head: None } => {
@@ -60,43 +62,44 @@ impl BagSizes {
         }
     }
 
-    pub fn has(&self, relation: RelationNumber, owner: &Owner) -> bool {
+    /// Whether the view contains this bag.
+    pub fn contains(&self, relation: RelationNumber, owner: &Owner) -> bool {
         self.0.contains_key(&(relation, owner.clone()))
     }
 
-    /// The bags that stay behind when `bound` bytes may come along.
-    pub fn withheld(&self, bound: usize) -> BTreeSet<Place> {
-        if self.0.values().map(|bytes| counted(*bytes)).sum::<usize>() <= bound {
+    /// The bags whose settings are omitted if at most `bytes_max` bytes are inlined.
+    pub fn omitted(&self, bytes_max: usize) -> BTreeSet<BagKey> {
+        if self.0.values().map(|bytes| rounded_bytes(*bytes)).sum::<usize>() <= bytes_max {
             return BTreeSet::new();
         }
-        let mut smallest: Vec<(usize, &Place)> =
-            self.0.iter().map(|(place, bytes)| (counted(*bytes), place)).collect();
+        let mut smallest: Vec<(usize, &BagKey)> =
+            self.0.iter().map(|(key, bytes)| (rounded_bytes(*bytes), key)).collect();
         smallest.sort();
         let mut sum = 0;
-        let mut fits = |(bytes, _): &(usize, &Place)| {
+        let mut fits = |(bytes, _): &(usize, &BagKey)| {
             sum += bytes;
-            sum <= bound
+            sum <= bytes_max
         };
-        let along = smallest.iter().take_while(|one| fits(one)).count();
-        smallest[along..].iter().map(|(_, place)| (*place).clone()).collect()
+        let inline = smallest.iter().take_while(|one| fits(one)).count();
+        smallest[inline..].iter().map(|(_, key)| (*key).clone()).collect()
     }
 }
 
-/// Rounded up by an eighth at most.
-fn counted(bytes: usize) -> usize {
+/// The size, rounded up by an eighth at most.
+fn rounded_bytes(bytes: usize) -> usize {
     let step = (bytes / 16).next_power_of_two();
     bytes.next_multiple_of(step)
 }
 
-/// The bag a change is about.
-pub(crate) fn place(change: &Change) -> Option<Place> {
+/// The bag that a change concerns, if any.
+pub(crate) fn bag_key(change: &Change) -> Option<BagKey> {
     if let Change::Bag { relation, owner, .. } = change { Some((*relation, owner.clone())) } else { None }
 }
 
-/// Takes their values off the bags that stay behind.
-pub(crate) fn omit_values(changes: &mut [Change], withheld: &BTreeSet<Place>) {
+/// Removes the values of omitted bags from the changes.
+pub(crate) fn omit_values(changes: &mut [Change], omitted: &BTreeSet<BagKey>) {
     for change in changes {
-        if place(change).is_some_and(|place| withheld.contains(&place))
+        if bag_key(change).is_some_and(|key| omitted.contains(&key))
             && let Change::Bag { bag: Some(bag), .. } = change
         {
             bag.values = None;
@@ -109,12 +112,12 @@ mod tests {
     use crate::views::inline_settings::*;
 
     fn sizes(bytes: &[usize]) -> BagSizes {
-        let place = |n: usize| (3, Owner::Unit(crate::terms::names::UnitName::new("db", n as u32)));
-        BagSizes(bytes.iter().enumerate().map(|(n, bytes)| (place(n), *bytes)).collect())
+        let key = |n: usize| (3, Owner::Unit(crate::terms::names::UnitName::new("db", n as u32)));
+        BagSizes(bytes.iter().enumerate().map(|(n, bytes)| (key(n), *bytes)).collect())
     }
 
-    fn withheld(bytes: &[usize], bound: usize) -> Vec<String> {
-        let places = sizes(bytes).withheld(bound).into_iter();
+    fn omitted(bytes: &[usize], bound: usize) -> Vec<String> {
+        let places = sizes(bytes).omitted(bound).into_iter();
         places
             .map(|(_, owner)| match owner {
                 Owner::Unit(unit) => unit.to_string(),
@@ -124,34 +127,34 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_comes_along_whole() {
-        assert_eq!(withheld(&[], 0), [""; 0]);
-        assert_eq!(withheld(&[512 << 10, 512 << 10], BYTES_MAX), [""; 0]);
+    fn all_bags_are_inlined_if_they_fit() {
+        assert_eq!(omitted(&[], 0), [""; 0]);
+        assert_eq!(omitted(&[512 << 10, 512 << 10], INLINE_BYTES_MAX), [""; 0]);
     }
 
     #[test]
-    fn the_largest_stay_behind_and_among_equals_the_last() {
-        assert_eq!(withheld(&[600 << 10, 100, 600 << 10], BYTES_MAX), ["db/2"]);
-        assert_eq!(withheld(&[2 << 20, 600 << 10, 100], BYTES_MAX), ["db/0"]);
-        assert_eq!(withheld(&[2, 2], 0), ["db/0", "db/1"]);
+    fn the_largest_bags_are_omitted_and_of_equal_ones_the_last() {
+        assert_eq!(omitted(&[600 << 10, 100, 600 << 10], INLINE_BYTES_MAX), ["db/2"]);
+        assert_eq!(omitted(&[2 << 20, 600 << 10, 100], INLINE_BYTES_MAX), ["db/0"]);
+        assert_eq!(omitted(&[2, 2], 0), ["db/0", "db/1"]);
     }
 
     #[test]
-    fn never_more_than_the_bound_comes_along() {
+    fn inlined_bytes_never_exceed_the_limit() {
         for bound in [0, 1, 100, 1_000, 10_000] {
             let all: Vec<usize> = (0..40).map(|n| n * n).collect();
             let sizes = sizes(&all);
-            let withheld = sizes.withheld(bound);
-            let along: usize =
-                sizes.0.iter().filter(|(place, _)| !withheld.contains(*place)).map(|(_, bytes)| bytes).sum();
-            assert!(along <= bound, "{along} of {bound}");
+            let omitted = sizes.omitted(bound);
+            let inline: usize =
+                sizes.0.iter().filter(|(key, _)| !omitted.contains(*key)).map(|(_, bytes)| bytes).sum();
+            assert!(inline <= bound, "{inline} of {bound}");
         }
     }
 
     #[test]
     fn a_write_of_a_few_bytes_moves_no_other_bag() {
         for bytes in 200_000..200_100 {
-            assert_eq!(withheld(&[bytes, 300_000, 500_000], 1_000_050), ["db/2"]);
+            assert_eq!(omitted(&[bytes, 300_000, 500_000], 1_000_050), ["db/2"]);
         }
     }
 }

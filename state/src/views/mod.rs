@@ -1,7 +1,8 @@
-//! What the controller shows its agents: the full view of a unit or a machine, and the delta of each revision (design 9).
+//! The views that the controller sends to its agents: the full view of a unit or a machine, and the delta of
+//! each revision (design 9).
 //!
-//! Views are read, never written: they are functions of the documents at one revision, so that the fold of all deltas
-//! is the full view.
+//! Views are only read: they are functions of the documents at one revision, and applying all deltas to a full
+//! view gives the full view at the last revision. Called by the watches.
 
 pub mod delta;
 pub mod inline_settings;

@@ -1,9 +1,10 @@
-//! What agents are shown: one unit's view, whole (design 9), and a machine's. What changed in a unit's view is
-//! [`crate::views::delta`].
+//! The full view of a unit (design 9), the assignments of a machine, and the existence of an entity. The
+//! changes of a unit's view are in [`crate::views::delta`].
 //!
-//! A unit sees the members of the other side of its relations (of a peer relation, the other members; of a container
-//! relation, those in its own container), its own and its application's bag, and the bags of the remote application
-//! and of those units, departed ones too; nothing else of anybody (I31).
+//! A unit sees the members of the other end of its relations (of a peer relation the other members, of a
+//! container relation those in its own container), its own and its application's bag, and the bags of the
+//! remote application and of those units, departed ones included. It must never see anything else of another
+//! unit (I31). Called by the watches and by the handlers of the unit agent.
 
 use crate::documents::draft::{Reader, Revision, read, read_all};
 use crate::documents::effective_life::{self, Documents};
@@ -12,7 +13,7 @@ use crate::documents::keys::{
     last_id, last_number,
 };
 use crate::lifecycle::{application, machine, relation};
-use crate::views::inline_settings::{self, BYTES_MAX, BagSizes};
+use crate::views::inline_settings::{self, INLINE_BYTES_MAX, BagSizes};
 
 use crate::charm::Scope;
 use crate::terms::life::Life;
@@ -26,59 +27,64 @@ use crate::unit::snapshot::{
 pub use crate::views::delta::{AffectedParts, delta, touched};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A whole view.
+/// The full view of one unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
-    /// The position's history is nil: a reader knows revisions only, the caller fills it in.
+    /// All parts of the view, as one delta. The store generation of the position is nil, because a reader
+    /// contains revisions only; the caller sets it.
     pub delta: Delta,
-    /// What comes along at most.
-    bound: usize,
+    /// The maximum number of bytes of inlined settings.
+    inline_bytes_max: usize,
 }
 
 impl View {
-    /// What deltas after it are compared with: for those who watch on.
-    pub fn shown(&self) -> Shown {
+    /// What was sent with this view; a watch compares later revisions with it.
+    pub fn shown(&self) -> SentView {
         let snapshot = Snapshot::from_full(self.delta.clone()).expect("model, unit and charm are in it");
-        Shown::of(&snapshot, self.bound)
+        SentView::from_snapshot(&snapshot, self.inline_bytes_max)
     }
 }
 
-/// Of what a unit was shown, as much as [`crate::views::delta::delta`] compares with.
+/// What a watch has sent to an agent so far, as far as [`crate::views::delta::delta`] compares with it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shown {
+pub struct SentView {
+    /// The model.
     pub model: ModelView,
+    /// The unit itself.
     pub unit: UnitView,
+    /// The relations of the unit.
     pub relations: BTreeMap<RelationNumber, RelationHead>,
-    /// Who is shown to be in them, by incarnation.
+    /// The members of the relations, with their incarnations.
     pub members: BTreeMap<(RelationNumber, UnitName), u64>,
     /// Other units of the machine that have open ports.
     pub units_with_ports: BTreeSet<UnitName>,
-    /// Of all bags, those that were withheld too.
+    /// The sizes of all bags, omitted ones included.
     pub sizes: BagSizes,
-    /// What comes along at most.
-    pub bound: usize,
+    /// The maximum number of bytes of inlined settings.
+    pub inline_bytes_max: usize,
 }
 
-impl Shown {
-    pub fn of(snapshot: &Snapshot, bound: usize) -> Shown {
+impl SentView {
+    /// What was sent with a full view; `inline_bytes_max` is the limit that the view was made with.
+    pub fn from_snapshot(snapshot: &Snapshot, inline_bytes_max: usize) -> SentView {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
         let members = snapshot.relations.iter().flat_map(|(number, view)| {
             view.members.iter().map(|(unit, incarnation)| ((*number, unit.clone()), *incarnation))
         });
-        Shown {
+        SentView {
             members: members.collect(),
             model: snapshot.model.clone(),
             unit: snapshot.unit.clone(),
             relations: heads.collect(),
             units_with_ports: snapshot.machine_ports.keys().cloned().collect(),
-            sizes: BagSizes::of(snapshot),
-            bound,
+            sizes: BagSizes::from_snapshot(snapshot),
+            inline_bytes_max,
         }
     }
 
-    /// Takes what was sent.
-    pub fn take(&mut self, changes: &[Change]) {
-        self.sizes.take(changes);
+    /// Applies changes that were sent.
+    pub fn apply(&mut self, changes: &[Change]) {
+        self.sizes.apply(changes);
         for change in changes {
             match change {
                 Change::Model(view) => self.model = view.clone(),
@@ -116,23 +122,24 @@ impl Shown {
         }
     }
 
-    /// The relation of this uuid, if it is shown.
+    /// The relation with this UUID, if it was sent.
     pub(crate) fn relation(&self, id: Uuid) -> Option<(RelationNumber, &RelationHead)> {
         self.relations.iter().find(|(_, head)| head.uuid == id).map(|(number, head)| (*number, head))
     }
 }
 
-/// Everything one unit sees, as of the reader's revision; none for a unit that is not there (see [`existence`]).
-pub fn full(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
-    full_view_within(reader, model, unit, BYTES_MAX)
+/// The full view of a unit at the revision of the reader; none for a unit that does not exist (see
+/// [`existence`]).
+pub fn full_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> {
+    full_view_within(reader, model, unit, INLINE_BYTES_MAX)
 }
 
-/// The same, with so many bytes of settings at most: the tests' bound is lower.
-pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: usize) -> Option<View> {
+/// As [`full_view`], but with at most `inline_bytes_max` bytes of settings; tests use a lower limit.
+pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, inline_bytes_max: usize) -> Option<View> {
     let doc = read(reader, &model.unit(unit))?;
-    let seen = Seen { reader, model, unit, doc: &doc };
+    let seen = UnitViewReader { reader, model, unit, doc: &doc };
     let mut changes = vec![
-        Change::Model(crate::lifecycle::model::view(&mut { reader }, model)?),
+        Change::Model(crate::lifecycle::model::model_view(&mut { reader }, model)?),
         Change::Unit(seen.unit_view()?),
         Change::Charm(seen.charm()?),
         Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
@@ -162,34 +169,35 @@ pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, bound: us
         }
     }
     let mut sizes = BagSizes::default();
-    sizes.take(&changes);
-    inline_settings::omit_values(&mut changes, &sizes.withheld(bound));
+    sizes.apply(&changes);
+    inline_settings::omit_values(&mut changes, &sizes.omitted(inline_bytes_max));
     let position = Position { store_generation: Uuid(0), revision: reader.revision() };
-    Some(View { delta: Delta { position, full: true, changes }, bound })
+    Some(View { delta: Delta { position, full: true, changes }, inline_bytes_max })
 }
 
-/// One bag, if this unit sees it: what a watch shows, and no more (I31).
-pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, asked: &BagRequest) -> Option<BagView> {
+/// One bag, if the view of this unit contains it, omitted or not (I31).
+pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, request: &BagRequest) -> Option<BagView> {
     let doc = read(reader, &model.unit(unit))?;
-    let seen = Seen { reader, model, unit, doc: &doc };
-    let relation: RelationDoc = read(reader, &model.relation(asked.relation))?;
+    let seen = UnitViewReader { reader, model, unit, doc: &doc };
+    let relation: RelationDoc = read(reader, &model.relation(request.relation))?;
     if !relation::includes_unit(&relation, &doc) {
         return None;
     }
-    let head = seen.head(asked.relation, &relation);
-    let shown = seen.bag_of(asked.relation, relation.number, &head, &asked.owner)?;
+    let head = seen.head(request.relation, &relation);
+    let shown = seen.bag_of(request.relation, relation.number, &head, &request.owner)?;
     if let Change::Bag { bag, .. } = shown { bag } else { None }
 }
 
-/// The documents as one unit sees them.
-pub(crate) struct Seen<'a> {
+/// Reads the documents as one unit may see them.
+pub(crate) struct UnitViewReader<'a> {
     pub reader: &'a dyn Reader,
     pub model: Model,
     pub unit: Uuid,
     pub doc: &'a UnitDoc,
 }
 
-impl Seen<'_> {
+impl UnitViewReader<'_> {
+    /// The view of the unit itself; none if its machine does not exist.
     pub fn unit_view(&self) -> Option<UnitView> {
         let machine = read(self.reader, &self.model.machine(self.doc.machine))?;
         let (mut subordinates, mut departing_subordinates) = (BTreeSet::new(), BTreeSet::new());
@@ -216,33 +224,36 @@ impl Seen<'_> {
         })
     }
 
+    /// The charm of the application.
     pub fn charm(&self) -> Option<CharmView> {
         let (charm, declared) =
             application::charm_of(&mut { self.reader }, self.model, self.doc.application)?;
         Some(CharmView { charm, declared })
     }
 
+    /// The leadership grant of the application, if there is one.
     pub fn leader(&self) -> Option<GrantView> {
         let grant = read(self.reader, &self.model.leader(self.doc.application))?;
         Some(GrantView { holder: grant.holder_name, generation: grant.generation })
     }
 
-    /// An action that waits or runs; one that ended is gone.
+    /// An action that is pending or running; none for one that has finished.
     pub fn action(&self, id: u64) -> Change {
-        let begun = read(self.reader, &self.model.action_of(self.unit, id));
-        let doc = read(self.reader, &self.model.action(id)).zip(begun);
+        let running = read(self.reader, &self.model.action_of(self.unit, id));
+        let doc = read(self.reader, &self.model.action(id)).zip(running);
         let shown =
             |(doc, running): (ActionDoc, bool)| ActionView { name: doc.name, running, params: doc.params };
         Change::Action { id, action: doc.map(shown) }
     }
 
-    /// The workload status of a unit of an application this unit sees; the caller knows that it does.
+    /// The workload status of a unit. The caller must ensure that the viewing unit sees its application.
     pub fn status(&self, id: Uuid) -> Option<Change> {
         let unit = read(self.reader, &self.model.unit(id))?.name;
         let status = read(self.reader, &self.model.unit_status(id))?;
         Some(Change::Status { unit, status: Some(status) })
     }
 
+    /// The relation without its members and bags.
     pub fn head(&self, id: Uuid, relation: &RelationDoc) -> RelationHead {
         let own = relation.end_of(self.doc.application).expect("a relation's index is of its sides (I22)");
         let other = relation.other_end(self.doc.application);
@@ -272,29 +283,31 @@ impl Seen<'_> {
         relation::container(scope, self.unit, self.doc)
     }
 
-    /// What lies in this container of a relation is shown.
-    pub fn shows(&self, scope: Scope, container: Uuid) -> bool {
+    /// Whether members and bags in this container of a relation are visible to the unit.
+    pub fn is_container_visible(&self, scope: Scope, container: Uuid) -> bool {
         container == self.container(scope)
     }
 
-    /// The unit meets the units of this application, and never itself.
+    /// Whether `unit` is a member that the viewing unit observes: a unit of the remote application other than
+    /// itself.
     pub fn observes(&self, head: &RelationHead, unit: &UnitName) -> bool {
         unit.application == head.remote_application && *unit != self.doc.name
     }
 
-    /// Whoever is going has departed for all others, whatever its own agent does (spec E.2, *departing*).
-    fn stays(&self, unit: Uuid) -> bool {
+    /// Whether a unit is Alive. A unit that is not has departed for all others, whatever its own agent does
+    /// (spec E.2, *departing*).
+    fn is_alive_member(&self, unit: Uuid) -> bool {
         effective_life::unit_life(&mut { self.reader }, self.model, unit) == Some(Life::Alive)
     }
 
-    /// What of a member is shown, if it is one.
+    /// The scope document of a member, if the unit is in scope and Alive.
     pub fn member(&self, relation: Uuid, container: Uuid, unit: Uuid) -> Option<ScopeDoc> {
-        read(self.reader, &self.model.scope(relation, container, unit)).filter(|_| self.stays(unit))
+        read(self.reader, &self.model.scope(relation, container, unit)).filter(|_| self.is_alive_member(unit))
     }
 
-    /// Those in the scope of a relation, where this unit is, that are going, or one of them: relation and container and
-    /// unit, as in the key.
-    pub fn going(&self, head: &RelationHead, only: Option<Uuid>) -> Vec<(Uuid, Uuid, Uuid)> {
+    /// The members in the visible container of a relation that are not Alive, or only `only` if it is one of
+    /// them: relation, container and unit, as in the key.
+    pub fn departing_members(&self, head: &RelationHead, only: Option<Uuid>) -> Vec<(Uuid, Uuid, Uuid)> {
         let container = self.container(head.scope);
         let all = match only {
             Some(unit) => {
@@ -303,21 +316,22 @@ impl Seen<'_> {
             }
             None => (&mut { self.reader }).ids(&self.model.scopes_in(head.uuid, container), usize::MAX),
         };
-        all.into_iter().filter(|unit| !self.stays(*unit)).map(|unit| (head.uuid, container, unit)).collect()
+        all.into_iter().filter(|unit| !self.is_alive_member(*unit)).map(|unit| (head.uuid, container, unit)).collect()
     }
 
-    /// A unit and its subordinates, or the units on a machine and theirs: a life goes down to all of them.
-    pub fn with(&self, id: Uuid) -> Vec<Uuid> {
+    /// A unit and its subordinates, or a machine with its units: their effective lives depend on that of `id`.
+    pub fn with_dependents(&self, id: Uuid) -> Vec<Uuid> {
         let below = |prefix: &str| (&mut { self.reader }).ids(prefix, usize::MAX);
         [vec![id], below(&self.model.machine_units(id)), below(&self.model.subordinates(id))].concat()
     }
 
+    /// A bag, if it is visible to the unit.
     pub fn bag(&self, relation: RelationNumber, head: &RelationHead, bag: BagDoc) -> Option<Change> {
         let own = &self.doc.name;
         let owner = match bag.owner.parse::<UnitName>() {
             Ok(unit) => {
                 let includes_unit = unit == *own || unit.application == head.remote_application;
-                let seen = includes_unit && self.shows(head.scope, bag.container);
+                let seen = includes_unit && self.is_container_visible(head.scope, bag.container);
                 seen.then_some(Owner::Unit(unit))?
             }
             Err(_) => Owner::Application(bag.owner),
@@ -326,7 +340,8 @@ impl Seen<'_> {
         Some(Change::Bag { relation, owner, bag })
     }
 
-    /// The bag of this owner, by the uuid its name has now; of a unit that was removed, by looking through all.
+    /// The bag of this owner, found by the UUID that the name has now; the bag of a removed unit is found by
+    /// scanning all bags of the relation.
     pub fn bag_of(
         &self,
         id: Uuid,
@@ -349,14 +364,14 @@ impl Seen<'_> {
         self.bag(number, head, found?)
     }
 
-    /// A relation with its members and bags: what becomes visible is sent whole.
+    /// A relation with its members and bags: a relation that becomes visible is sent whole.
     pub fn full_relation(&self, id: Uuid, relation: &RelationDoc) -> Vec<Change> {
         let (number, head) = (relation.number, self.head(id, relation));
         let mut changes = vec![Change::Relation { relation: number, head: Some(head.clone()) }];
         let members = self.model.scopes_in(id, self.container(relation.scope));
         for (key, entry) in read_all::<ScopeDoc>(self.reader, &members) {
-            let stays = last_id(&key).is_some_and(|unit| self.stays(unit));
-            if stays && self.observes(&head, &entry.unit) {
+            let is_alive = last_id(&key).is_some_and(|unit| self.is_alive_member(unit));
+            if is_alive && self.observes(&head, &entry.unit) {
                 let incarnation = Some(entry.incarnation);
                 changes.push(Change::Member { relation: number, unit: entry.unit, incarnation });
             }
@@ -368,28 +383,35 @@ impl Seen<'_> {
     }
 }
 
-/// What a machine's agent is to run.
+/// The units that are assigned to a machine, for its agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineView {
+pub struct MachineAssignments {
+    /// The revision that the assignments were read at.
     pub revision: Revision,
+    /// The life of the machine.
     pub life: Life,
+    /// The name of the machine.
     pub name: String,
+    /// The address of the machine; empty if it is not known yet.
     pub address: String,
-    pub units: BTreeMap<Uuid, Assigned>,
+    /// The units by UUID.
+    pub units: BTreeMap<Uuid, UnitAssignment>,
 }
 
-/// One unit of a machine.
+/// One unit that is assigned to a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assigned {
+pub struct UnitAssignment {
+    /// The name of the unit.
     pub name: UnitName,
-    /// Effective life. Dying and never attached: to be removed without an agent started for it (spec F.2).
+    /// The effective life. A unit that is Dying and was never attached is removed without starting an agent for
+    /// it (spec F.2).
     pub life: Life,
-    /// An agent has spoken for it at some time.
+    /// Whether an agent has ever attached for the unit.
     pub attached: bool,
 }
 
-/// The machine and its units as of the reader's revision; none for a machine that is not there.
-pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> {
+/// The machine and its units at the revision of the reader; none for a machine that does not exist.
+pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineAssignments> {
     let doc = read(reader, &model.machine(id))?;
     let life = read(reader, &model.machine_life(id))?;
     let mut units = BTreeMap::new();
@@ -398,19 +420,19 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         let doc = read(reader, &model.unit(unit))?;
         let life = effective_life::unit_life_of(&mut { reader }, model, unit, &doc);
         let attached = read(reader, &model.session(unit)).is_some();
-        units.insert(unit, Assigned { name: doc.name, life, attached });
+        units.insert(unit, UnitAssignment { name: doc.name, life, attached });
     }
-    Some(MachineView { revision: reader.revision(), life, name: doc.name, address: doc.address, units })
+    Some(MachineAssignments { revision: reader.revision(), life, name: doc.name, address: doc.address, units })
 }
 
-/// What is known of a uuid (design 7).
+/// Whether an entity with a given UUID exists (design 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existence {
-    /// It is there; of units and relations the effective life.
+    /// It exists, with this life; for units and relations the effective life.
     Known(Life),
-    /// It was removed: positive evidence.
+    /// It was removed. This is positive evidence.
     Tombstone,
-    /// Nothing is known: never a reason to tear down.
+    /// Nothing is recorded about it. This is never a reason to tear anything down.
     Unknown,
 }
 

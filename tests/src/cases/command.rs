@@ -1,4 +1,9 @@
-//! The lines of a script: each changes the world, none decides.
+//! The commands of the scripted cases, one per line (`tests/cases/README.md`).
+//!
+//! A command changes the [`World`] (the unit, its charm, the relations, the lease, faults of the agent's process)
+//! or prints a part of it. It never decides what the agent does next: `state::unit::resolve::next` decides that.
+//!
+//! [`perform`] is called for each line of a block, and by the world for the commands of `during`.
 
 use super::view;
 use super::world::{Ending, World};
@@ -15,9 +20,10 @@ use state::unit::outcome::Exit;
 use state::unit::snapshot::{ActionView, RelationView};
 use std::collections::BTreeMap;
 
+/// The error is a message for the author of the case.
 type Done = Result<(), String>;
 
-/// Does what one line says.
+/// Performs the command of one line. Fails if the line is not a command or its arguments are invalid.
 pub fn perform(world: &mut World, line: &str) -> Done {
     world.view.position.revision += 1;
     if let Some(rest) = line.strip_prefix("during ") {
@@ -25,7 +31,8 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         world.during.entry(name.to_owned()).or_default().push(command.to_owned());
         return Ok(());
     }
-    if let Some(code) = line.strip_prefix("orphan exits ") {
+    // contains " exits " as well, hence before the general form
+    if let Some(code) = line.strip_prefix("orphaned hook exits ") {
         world.orphan = Some(Exit::Code(parse(code)?));
         return Ok(());
     }
@@ -33,7 +40,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         world.endings.insert(key(name), ending(how)?);
         return Ok(());
     }
-    if let Some(command) = line.strip_prefix("quietly ") {
+    if let Some(command) = line.strip_prefix("silent ") {
         let before = world.take_trace();
         perform(world, command)?;
         world.take_trace();
@@ -55,8 +62,19 @@ pub fn perform(world: &mut World, line: &str) -> Done {
     }
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
+        ["unit", "folder", "lost"] => {
+            world.process = None;
+            world.charm_lost = true;
+            world.shown = None;
+            world.local = Local::new(world.local.unit, world.local.name.clone());
+            Ok(())
+        }
+        ["charm", "folder", "lost"] => {
+            world.charm_lost = true;
+            Ok(())
+        }
         ["relation", number, rest @ ..] => relation(world, parse(number)?, rest),
-        ["unit" | "model", ..] | ["charm", ..] | ["config", ..] | ["address", ..] => desire(world, &words),
+        ["unit" | "model", ..] | ["charm", ..] | ["config", ..] | ["address", ..] => request(world, &words),
         ["resolved", mode @ ..] => resolved(world, mode),
         ["why"] => {
             if let Some(wait) = world.look() {
@@ -82,87 +100,80 @@ pub fn perform(world: &mut World, line: &str) -> Done {
             }
             Ok(())
         }
-        ["look"] => {
+        ["run"] => {
             world.look();
             Ok(())
         }
-        ["wait", time] => {
+        ["advance", time] => {
             world.pass(milliseconds(time)?);
             Ok(())
         }
-        ["due", time] => due(world, milliseconds(time)?),
+        ["advance", "to", "timer", time] => advance_to_timer(world, milliseconds(time)?),
         _ => machine(world, &words),
     }
 }
 
-/// The agent, its machine, its link, the lease.
+/// Performs a command about the agent's process, its machine, its link to the controller, or the lease.
 fn machine(world: &mut World, words: &[&str]) -> Done {
     match words {
         ["stop", "agent"] => world.process = None,
         ["restart"] => world.start(),
         ["reboot"] => {
             world.boot += 1;
-            // the clock since boot begins again
+            // the clock since boot restarts
             world.clock_ms = 20_000;
             world.start();
         }
-        ["crash", "after", "note"] => world.crash_after_event = true,
+        ["crash", "after", "event"] => world.crash_after_event = true,
         ["crash", "before", name] => world.crash_after_start = Some((*name).to_owned()),
         ["link", "down"] => world.link = false,
         ["link", "up"] => world.link = true,
-        ["view", "kept"] => world.shown = Some(world.view.clone()),
-        ["answer", "lost"] => world.answer_lost = true,
+        ["view", "cached"] => world.shown = Some(world.view.clone()),
+        ["reply", "lost"] => world.reply_lost = true,
         ["refuse", text @ ..] => world.refusal = Some(text.join(" ")),
-        ["lease", "lost"] => world.lease = None,
-        ["leader"] => {
+        ["lease", "expired"] => world.lease = None,
+        ["lease", "granted"] => {
             world.leases += 1;
             world.lease = Some(world.leases);
-        }
-        ["folder", "lost"] => world.charm_lost = true,
-        ["disk", "lost"] => {
-            world.process = None;
-            world.charm_lost = true;
-            world.shown = None;
-            world.local = Local::new(world.local.unit, world.local.name.clone());
         }
         ["action", id, name, running @ ..] if matches!(running, [] | ["running"]) => {
             let (name, running) = ((*name).to_owned(), !running.is_empty());
             world.view.actions.insert(parse(id)?, ActionView { name, running, params: BTreeMap::new() });
         }
-        ["no", "action", id] => {
+        ["remove", "action", id] => {
             world.view.actions.remove(&parse(id)?);
         }
         ["subordinate", name] => {
             world.view.unit.subordinates.insert(unit(name)?);
         }
         ["subordinate", name, "dying"] => {
-            world.view.unit.leaving.insert(unit(name)?);
+            world.view.unit.departing_subordinates.insert(unit(name)?);
         }
-        ["no", "subordinate", name] => {
+        ["remove", "subordinate", name] => {
             world.view.unit.subordinates.remove(&unit(name)?);
-            world.view.unit.leaving.remove(&unit(name)?);
+            world.view.unit.departing_subordinates.remove(&unit(name)?);
         }
         ["principal", name] => world.view.unit.principal = Some(unit(name)?),
         ["machine", "full"] => world.view.unit.machine_full = true,
-        ["machine", "has", "room"] => world.view.unit.machine_full = false,
-        ["copy"] => world.copy = Some(Box::new((world.controller.clone(), world.local.clone()))),
-        ["disk", "of", "the", "copy"] => {
+        ["machine", "not", "full"] => world.view.unit.machine_full = false,
+        ["save"] => world.saved = Some(Box::new((world.controller.clone(), world.local.clone()))),
+        ["restore", "unit", "folder"] => {
             world.process = None;
-            world.local = world.copy.as_ref().ok_or("nothing was copied")?.1.clone();
+            world.local = world.saved.as_ref().ok_or("nothing was saved")?.1.clone();
         }
-        ["controller", "of", "the", "copy"] => {
+        ["restore", "controller"] => {
             world.process = None;
-            world.controller = world.copy.as_ref().ok_or("nothing was copied")?.0.clone();
+            world.controller = world.saved.as_ref().ok_or("nothing was saved")?.0.clone();
         }
         ["other", "digest"] => world.controller.digest = "0".repeat(64),
-        ["other", "history"] => world.view.position.store_generation = Uuid(0xb),
+        ["other", "store", "generation"] => world.view.position.store_generation = Uuid(0xb),
         _ => return Err("no such command".to_owned()),
     }
     Ok(())
 }
 
-/// What the user wants of the unit.
-fn desire(world: &mut World, words: &[&str]) -> Done {
+/// Performs a command about the unit's life, its model, its charm or its configuration: the user's requests.
+fn request(world: &mut World, words: &[&str]) -> Done {
     let view = &mut world.view;
     match words {
         ["unit", "alive"] => view.unit.life = Life::Alive,
@@ -188,6 +199,7 @@ fn desire(world: &mut World, words: &[&str]) -> Done {
     Ok(())
 }
 
+/// Performs a command about one relation: its life, scope, members and bags.
 fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
     let relations = &mut world.view.relations;
     if let ["added", endpoint, application] = words {
@@ -202,9 +214,9 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
     match words {
         ["dying"] => relation.head.life = Life::Dying,
         ["container"] => relation.head.scope = Scope::Container,
-        ["brings"] => {
+        ["creates", "subordinate"] => {
             relation.head.scope = Scope::Container;
-            relation.head.brings = true;
+            relation.head.creates_subordinate = true;
         }
         ["suspended"] => relation.head.suspended = true,
         ["resumed"] => relation.head.suspended = false,
@@ -213,7 +225,7 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
                 // the transaction's revision is the incarnation; entering rewrites the bag
                 let incarnation = world.view.position.revision;
                 relation.members.insert(unit(name)?, incarnation);
-                entering(relation, unit(name)?);
+                write_address(relation, unit(name)?);
             }
         }
         ["left", names @ ..] => {
@@ -221,14 +233,14 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
                 relation.members.remove(&unit(name)?).ok_or("no such member")?;
             }
         }
-        // a controller restored from an older copy counts from lower
-        ["recount", name, counter] => {
+        // a controller restored from a backup counts from a lower number
+        ["counter", name, counter] => {
             let owner = Owner::Unit(unit(name)?);
             let at = relation.bags.iter().position(|(o, _)| *o == owner).ok_or("no such bag")?;
             relation.bags[at].1.counter = parse(counter)?;
         }
-        // its bag does not come along with the view
-        ["withhold", name] => {
+        // the bag exceeds the bound of the view, so its values are not inlined (design 9)
+        ["omit", name] => {
             let owner = Owner::Unit(unit(name)?);
             let at = relation.bags.iter().position(|(o, _)| *o == owner).ok_or("no such bag")?;
             relation.bags[at].1.values = None;
@@ -242,12 +254,13 @@ fn relation(world: &mut World, number: RelationNumber, words: &[&str]) -> Done {
     Ok(())
 }
 
-fn entering(relation: &mut RelationView, unit: UnitName) {
+/// Writes the address that the controller stores in the bag of a unit that enters the scope.
+fn write_address(relation: &mut RelationView, unit: UnitName) {
     let address = BagChange::from([("private-address".to_owned(), "10.0.0.9".to_owned())]);
     view::write(relation, Owner::Unit(unit), &address);
 }
 
-/// The user's `resolved`, as the controller takes it: it names the episode the replica is in.
+/// Performs the user's `resolved` as the controller does: it is bound to the error episode of the replica.
 fn resolved(world: &mut World, mode: &[&str]) -> Done {
     let retry = match mode {
         [] => true,
@@ -261,17 +274,19 @@ fn resolved(world: &mut World, mode: &[&str]) -> Done {
     Ok(())
 }
 
-/// The agent waits for a time that is `ms` from now, or up to a tenth later; it comes.
-fn due(world: &mut World, ms: u64) -> Done {
+/// Advances the clock to the agent's next timer, which must expire `ms` from now or at most a tenth later (the
+/// jitter of retries). Otherwise the clock stays, and the time to the timer is printed.
+fn advance_to_timer(world: &mut World, ms: u64) -> Done {
     let until = world.look().and_then(|wait| wait.until_ms);
     let left = until.map(|until| until - world.clock_ms);
     match left.filter(|left| (ms..ms + ms / 10).contains(left)) {
         Some(left) => world.set_clock(world.clock_ms + left),
-        None => world.say(format!("due in {left:?} ms")),
+        None => world.say(format!("the next timer expires in {left:?} ms")),
     }
     Ok(())
 }
 
+/// Reads the change after `hook H sets`, which H then writes on every run.
 fn sets(writes: &mut Writes, change_text: &str) -> Done {
     let words: Vec<&str> = change_text.split_whitespace().collect();
     let [number, bag, pairs @ ..] = words.as_slice() else {
@@ -283,6 +298,7 @@ fn sets(writes: &mut Writes, change_text: &str) -> Done {
     Ok(())
 }
 
+/// Reads how a run ends, the words after `exits`.
 fn ending(how: &str) -> Result<Ending, String> {
     let words: Vec<&str> = how.split_whitespace().collect();
     Ok(match words.as_slice() {
@@ -296,6 +312,7 @@ fn ending(how: &str) -> Result<Ending, String> {
     })
 }
 
+/// The name under which the world stores what a hook does: the operation without `hook`.
 fn key(name: &str) -> String {
     name.strip_prefix("hook ").unwrap_or(name).to_owned()
 }

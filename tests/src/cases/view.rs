@@ -1,4 +1,6 @@
-//! The world's end of a view: what the controller would show this unit.
+//! Builders of the view that the controller would send to the unit of a scripted case.
+//!
+//! Used by [`super::command`] and [`super::world`]. It must stay consistent with `state::views`, which builds real views.
 
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::keys::CharmDoc;
@@ -11,7 +13,7 @@ use state::unit::snapshot::{BagView, CharmView, ModelView, RelationHead, Relatio
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Endpoints every revision has unless a script says otherwise.
+/// The endpoints of every charm revision, unless a case names others.
 const ENDPOINTS: [&str; 3] = ["db", "ring", "cache"];
 
 /// The unit under test.
@@ -19,13 +21,13 @@ pub fn me() -> UnitName {
     UnitName::new("u", 0)
 }
 
-/// The store's history until a script restores the controller.
-pub const HISTORY: Uuid = Uuid(0xa);
+/// The store generation until a case changes it.
+pub const STORE_GENERATION: Uuid = Uuid(0xa);
 
-/// What a new unit without relations is shown.
+/// The view of a new unit without relations.
 pub fn fresh() -> Snapshot {
     Snapshot {
-        position: Position { store_generation: HISTORY, revision: 1 },
+        position: Position { store_generation: STORE_GENERATION, revision: 1 },
         model: ModelView {
             parallel: false,
             uuid: Uuid(1),
@@ -43,7 +45,7 @@ pub fn fresh() -> Snapshot {
             principal: None,
             life: Life::Alive,
             subordinates: BTreeSet::new(),
-            leaving: BTreeSet::new(),
+            departing_subordinates: BTreeSet::new(),
             machine_full: false,
         },
         charm: charm(1, false, &ENDPOINTS.map(str::to_owned)),
@@ -56,7 +58,7 @@ pub fn fresh() -> Snapshot {
         application_status: None,
         machine_ports: BTreeMap::new(),
         removed: false,
-        fetched: None,
+        fetched_bag: None,
     }
 }
 
@@ -88,7 +90,7 @@ pub fn charm(revision: u32, forced: bool, endpoints: &[String]) -> CharmView {
     }
 }
 
-/// A relation of this number; of endpoint `ring`, the peer relation.
+/// An Alive relation with this number, without members. The endpoint `ring` makes it a peer relation.
 pub fn relation(number: RelationNumber, endpoint: &str, application: &str) -> RelationView {
     let head = RelationHead {
         uuid: Uuid(0x100 + u128::from(number)),
@@ -102,22 +104,23 @@ pub fn relation(number: RelationNumber, endpoint: &str, application: &str) -> Re
         remote_endpoint: "server".into(),
         life: Life::Alive,
         suspended: false,
-        brings: false,
+        creates_subordinate: false,
     };
     RelationView { head, members: BTreeMap::new(), bags: Vec::new() }
 }
 
-/// Writes into a bag; a write that changes nothing counts as none (spec A.11, "no-op writes are silent").
+/// Applies a write to a bag. A write that changes nothing does not increase the counter (spec A.11, "no-op writes are
+/// silent").
 pub fn write(relation: &mut RelationView, owner: Owner, change: &BagChange) {
     let at = match relation.bags.binary_search_by(|(o, _)| o.cmp(&owner)) {
         Ok(at) => at,
         Err(at) => {
-            relation.bags.insert(at, (owner, BagView::whole(0, Bag::new())));
+            relation.bags.insert(at, (owner, BagView::with_values(0, Bag::new())));
             at
         }
     };
     let bag = &mut relation.bags[at].1;
-    // of a withheld bag the script says only that something changed
+    // the values of an omitted bag are unknown here: every write counts as a change
     if bag.values.as_mut().is_none_or(|values| settings::apply(values, change)) {
         bag.counter += 1;
     }

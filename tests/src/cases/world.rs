@@ -1,5 +1,11 @@
-//! A world of one unit: its disk, its agent's process, the controller, the clock, and hooks that end as the script
-//! says. It does what `agent/src/uniter.rs` does, one thing after the other, and sends before it acts.
+//! The environment of one unit in a scripted case: its disk, its agent's process, the controller, the clock, and
+//! hooks that end as the case prescribes.
+//!
+//! [`World::look`] runs the agent until it waits. It follows the loop of `agent/src/unit_agent.rs`, but one step at a
+//! time and always sending before it acts, so that a case has exactly one outcome. It must never decide by itself:
+//! each step comes from `state::unit::resolve::next`, and each event from `state::unit::outcome::events`.
+//!
+//! Changed by the commands of [`super::command`]; its trace is what a case compares.
 
 use super::view;
 use state::restore::reconciliation::{Reconciliation, Session, agree};
@@ -8,7 +14,7 @@ use state::terms::settings::Bag;
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
-use state::unit::outcome::{self, Ended, Exit};
+use state::unit::outcome::{self, FinishedRun, Exit};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
@@ -16,18 +22,20 @@ use state::unit::retry;
 use state::unit::snapshot::{BagRequest, BagView, Snapshot};
 use std::collections::BTreeMap;
 
-/// No case needs more operations in one look: a core that never comes to rest is found out.
+/// No case needs more operations in one run of the agent. The bound detects a core that never waits.
 const OPERATIONS_MAX: usize = 200;
 
-/// How a scripted run ends.
+/// How a run of a hook ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
+    /// The hook ends, and the agent records this exit.
     Exit(Exit),
-    /// The agent dies while it runs.
+    /// The agent crashes while the hook runs.
     Crash,
 }
 
-/// What the controller holds of this unit.
+/// What the controller stores about this unit: the position of the record log, and the replica that its records
+/// produce (design 4).
 #[derive(Clone, Debug)]
 pub struct Controller {
     pub store_generation: Uuid,
@@ -37,52 +45,61 @@ pub struct Controller {
     pub replica: Local,
 }
 
-/// See the module's head.
+/// The environment of one unit; see the module documentation.
 pub struct World {
-    /// The disk.
+    /// The unit's state on disk.
     pub local: Local,
-    /// The model's truth, and what of it the agent was last shown.
+    /// The unit's view as the model is now.
     pub view: Snapshot,
+    /// The view that the agent received last.
     pub shown: Option<Snapshot>,
     pub controller: Controller,
-    /// The link works; since when it does not.
+    /// Whether the agent reaches the controller.
     pub link: bool,
-    /// The generation of the lease this unit has at the controller.
+    /// The generation of the application's lease, if this unit holds it.
     pub lease: Option<u64>,
+    /// Number of leases granted so far.
     pub leases: u64,
+    /// Number of the machine's boot.
     pub boot: u32,
+    /// Time since boot.
     pub clock_ms: u64,
+    /// Wall-clock time since the epoch.
     pub wall_ms: i64,
-    /// Of the agent's process; none = it is down.
+    /// The agent's process; `None` if the agent is down.
     pub process: Option<Process>,
+    /// How the runs of an operation end, by its text without `hook` or by the first words of it.
     pub endings: BTreeMap<String, Ending>,
+    /// What the runs of an operation write, by the same key.
     pub writes: BTreeMap<String, Writes>,
-    /// Commands that take effect while a hook runs, once.
+    /// Commands that are performed once, while an operation runs.
     pub during: BTreeMap<String, Vec<String>>,
-    /// What the shim of a dead agent's hook has left.
+    /// The exit that the shim of an orphaned hook has stored for the next agent.
     pub orphan: Option<Exit>,
-    /// The charm is not in its folder.
+    /// Whether the charm is missing from its folder.
     pub charm_lost: bool,
+    /// The refusal of the next record that may be refused.
     pub refusal: Option<String>,
-    /// The next record is applied, and the agent dies before it hears so.
-    pub answer_lost: bool,
-    /// The agent dies when it has written down that it begins this; or after a note.
+    /// The controller applies the next record, and the agent crashes before it receives the reply.
+    pub reply_lost: bool,
+    /// The agent crashes after it has stored the start of this operation, and before the process starts.
     pub crash_after_start: Option<String>,
+    /// The agent crashes after it has stored the next event of [`Act::PersistEvent`].
     pub crash_after_event: bool,
-    /// Controller and disk as they once were.
-    pub copy: Option<Box<(Controller, Local)>>,
-    /// A hook runs: what happens meanwhile is looked at when it has ended.
+    /// The controller and the disk at the last `save`, for the two `restore` commands.
+    pub saved: Option<Box<(Controller, Local)>>,
+    /// A hook runs: the agent observes a change when the hook has ended.
     running: bool,
     trace: Vec<String>,
 }
 
-/// Facts lost with the agent's process.
+/// Facts that are lost with the agent's process.
 #[derive(Clone, Debug)]
 pub struct Process {
     start_ms: u64,
     last_end_ms: u64,
     attached: bool,
-    heard_ms: Option<u64>,
+    contact_ms: Option<u64>,
     orphan_missing: bool,
     hook_lock: bool,
     stopped: bool,
@@ -92,7 +109,7 @@ impl World {
     pub fn new() -> World {
         let local = Local::new(Uuid(2), view::me());
         let controller = Controller {
-            store_generation: view::HISTORY,
+            store_generation: view::STORE_GENERATION,
             epoch: 0,
             sequence: 0,
             digest: String::new(),
@@ -116,10 +133,10 @@ impl World {
             orphan: None,
             charm_lost: false,
             refusal: None,
-            answer_lost: false,
+            reply_lost: false,
             crash_after_start: None,
             crash_after_event: false,
-            copy: None,
+            saved: None,
             running: false,
             trace: Vec::new(),
         };
@@ -135,56 +152,56 @@ impl World {
         std::mem::take(&mut self.trace)
     }
 
-    /// A new process of the agent on the same disk, read back as it was written.
+    /// Starts a new agent process, which reads the disk as it was written.
     pub fn start(&mut self) {
-        let text = serde_yaml::to_string(&self.local).expect("memory is plain data");
-        self.local = serde_yaml::from_str(&text).expect("what was written is read back");
-        // what was fetched is kept in memory only
-        self.shown.iter_mut().chain([&mut self.view]).for_each(|view| view.fetched = None);
+        let text = serde_yaml::to_string(&self.local).expect("the local state is serialisable");
+        self.local = serde_yaml::from_str(&text).expect("the stored state is readable");
+        // fetched bags are kept in memory only
+        self.shown.iter_mut().chain([&mut self.view]).for_each(|view| view.fetched_bag = None);
         self.process = Some(Process {
             start_ms: self.clock_ms,
             last_end_ms: self.clock_ms,
             attached: false,
-            heard_ms: None,
+            contact_ms: None,
             orphan_missing: false,
             hook_lock: false,
             stopped: false,
         });
     }
 
-    /// Time passes; the agent looks whenever it said it would.
+    /// Advances the clock by `ms`; the agent runs whenever a timer of it expires.
     pub fn pass(&mut self, ms: u64) {
         let end = self.clock_ms + ms;
-        while let Some(due) = self.look().and_then(|wait| wait.until_ms).filter(|due| *due <= end) {
-            self.set_clock(due);
+        while let Some(timer_ms) = self.look().and_then(|wait| wait.until_ms).filter(|ms| *ms <= end) {
+            self.set_clock(timer_ms);
         }
         self.set_clock(end);
     }
 
     pub fn set_clock(&mut self, ms: u64) {
-        self.wall_ms += i64::try_from(ms - self.clock_ms).expect("scripts are shorter than an age");
+        self.wall_ms += i64::try_from(ms - self.clock_ms).expect("the time of a case fits an i64");
         self.clock_ms = ms;
     }
 
     fn now(&self, process: &Process) -> Now {
-        let heard = if self.link && process.attached { Some(self.clock_ms) } else { process.heard_ms };
+        let contact_ms = if self.link && process.attached { Some(self.clock_ms) } else { process.contact_ms };
         Now {
             boot: format!("boot-{}", self.boot),
             since_boot_ms: self.clock_ms,
             agent_start_ms: process.start_ms,
             wall_ms: self.wall_ms,
-            hook_lock: process.hook_lock,
+            holds_hook_lock: process.hook_lock,
             orphan_missing: process.orphan_missing,
             attached: process.attached,
-            link_age_ms: heard.map(|heard| self.clock_ms - heard),
-            leads: self.lease.filter(|_| process.attached),
-            claimed: true,
+            link_age_ms: contact_ms.map(|contact_ms| self.clock_ms - contact_ms),
+            leader_generation: self.lease.filter(|_| process.attached),
+            is_leader_known: true,
             idle_ms: self.clock_ms - process.last_end_ms,
-            charm_lost: self.charm_lost && self.local.charm.is_some(),
+            is_charm_missing: self.charm_lost && self.local.charm.is_some(),
         }
     }
 
-    /// Lets the agent act until it waits; its wait, unless it is down or has ended.
+    /// Runs the agent until it waits, and returns its wait. Returns `None` if the agent is down or finished.
     pub fn look(&mut self) -> Option<Wait> {
         if self.running {
             return None;
@@ -192,42 +209,42 @@ impl World {
         for _ in 0..OPERATIONS_MAX {
             let mut process = self.process.clone().filter(|process| !process.stopped)?;
             let now = self.now(&process);
-            process.heard_ms = now.link_age_ms.map(|age| self.clock_ms - age);
+            process.contact_ms = now.link_age_ms.map(|age| self.clock_ms - age);
             self.process = Some(process.clone());
             if self.link && process.attached {
                 self.shown = Some(self.view.clone());
             }
             let next = resolve::next(&self.local, self.shown.as_ref(), &now);
-            assert_eq!(next, resolve::next(&self.local, self.shown.as_ref(), &now), "next is a function");
+            assert_eq!(next, resolve::next(&self.local, self.shown.as_ref(), &now), "next is deterministic");
             if self.link && next.send != Send::Nothing {
                 self.send(&next.send, &now);
                 continue;
             }
             match next.act {
                 Act::Finish => {
-                    self.say("stop for good");
+                    self.say("finished");
                     process.stopped = true;
                     self.process = Some(process);
                 }
-                Act::Reattach(run) => self.adopt(&run),
+                Act::Reattach(run) => self.reattach(&run),
                 Act::AcquireHookLock => {
-                    assert!(!now.hook_lock, "the lock is asked for once");
+                    assert!(!now.holds_hook_lock, "the hook lock is requested once");
                     process.hook_lock = true;
                     self.process = Some(process);
                 }
-                Act::FetchBag(asked) => {
+                Act::FetchBag(request) => {
                     process.hook_lock = false;
                     self.process = Some(process);
-                    let causes = vec![resolve::fetching(&self.local.name, &asked)];
+                    let causes = vec![resolve::fetch_reason(&self.local.name, &request)];
                     if !self.link {
                         return Some(Wait { until_ms: None, causes });
                     }
-                    self.say(format!("fetch {}", asked.owner));
-                    self.fetch(asked);
+                    self.say(format!("fetch {}", request.owner));
+                    self.fetch(request);
                 }
                 Act::Start(run) => {
-                    assert!(now.hook_lock || !run.operation.runs_charm(), "hooks run under the lock");
-                    self.begin(run);
+                    assert!(now.holds_hook_lock || !run.operation.runs_charm(), "hooks run under the lock");
+                    self.start_run(run);
                 }
                 Act::RecordOutcome(record) => {
                     let verb = match &record.outcome {
@@ -237,7 +254,7 @@ impl World {
                     };
                     self.say(format!("{verb}{}", record.operation));
                     self.local.apply(&Event::Finished(record));
-                    self.ended();
+                    self.mark_idle();
                 }
                 Act::PersistEvent(event) => {
                     self.local.apply(&event);
@@ -250,7 +267,7 @@ impl World {
                     self.process = Some(process);
                     return Some(Wait {
                         until_ms: None,
-                        causes: vec![resolve::rebooting(&self.local.name, None)],
+                        causes: vec![resolve::reboot_reason(&self.local.name, None)],
                     });
                 }
                 Act::Wait(wait) => {
@@ -265,21 +282,21 @@ impl World {
         None
     }
 
-    /// The controller answers what it has now.
-    fn fetch(&mut self, asked: BagRequest) {
-        let relation = self.view.relations.values().find(|relation| relation.head.uuid == asked.relation);
-        let counter = relation.and_then(|relation| relation.bag(&asked.owner)).map_or(0, |bag| bag.counter);
-        self.view.keep_fetched(asked, BagView::whole(counter, Bag::new()));
+    /// Stores the controller's reply: the bag as it is now.
+    fn fetch(&mut self, request: BagRequest) {
+        let relation = self.view.relations.values().find(|relation| relation.head.uuid == request.relation);
+        let counter = relation.and_then(|relation| relation.bag(&request.owner)).map_or(0, |bag| bag.counter);
+        self.view.keep_fetched(request, BagView::with_values(counter, Bag::new()));
     }
 
-    fn begin(&mut self, run: Run) {
+    fn start_run(&mut self, run: Run) {
         let text = run.operation.to_string();
         self.local.apply(&Event::Started(run.clone()));
         if let Some(process) = &mut self.process {
             process.orphan_missing = false;
         }
         if self.crash_after_start.take_if(|name| named(&text, name)).is_some() {
-            self.say("crash before it began");
+            self.say("crash before it started");
             self.process = None;
             return;
         }
@@ -287,18 +304,18 @@ impl World {
         self.during.retain(|name, _| !named(&text, name));
         self.running = true;
         for command in commands {
-            super::command::perform(self, &command).expect("commands were checked when they were read");
+            super::command::perform(self, &command).expect("the command of a `during` line is valid");
         }
         self.running = false;
-        // whatever runs of the charm brings it back
+        // running any of the charm unpacks it again
         self.charm_lost = false;
         let needs_process = run.operation.runs_charm() || matches!(run.operation, Operation::InstallCharm(_));
-        let usual = match needs_process {
+        let default = match needs_process {
             true => Exit::Code(0),
-            // as the agent would: there is no program to run
+            // as in the agent: the operation has no program
             false => Exit::Refused("nothing of the charm belongs to it".into()),
         };
-        match find(&self.endings, &text).unwrap_or(Ending::Exit(usual)) {
+        match find(&self.endings, &text).unwrap_or(Ending::Exit(default)) {
             Ending::Crash => {
                 self.say(format!("{text}: crash"));
                 self.process = None;
@@ -316,50 +333,50 @@ impl World {
                 if exit == Exit::Interrupted {
                     self.endings.retain(|name, _| !named(&text, name));
                 }
-                self.end(&run, exit);
+                self.finish_run(&run, exit);
             }
         }
     }
 
-    fn end(&mut self, run: &Run, exit: Exit) {
+    fn finish_run(&mut self, run: &Run, exit: Exit) {
         let Some(process) = self.process.clone() else { return };
         let now = self.now(&process);
         let text = run.operation.to_string();
         let writes = find(&self.writes, &text).unwrap_or_default();
-        // once, or no hook would ever follow
+        // a hook requests a reboot once, or no other hook would ever run
         self.writes
             .iter_mut()
             .filter(|(name, _)| named(&text, name))
             .for_each(|(_, writes)| writes.reboot = None);
         let ended =
-            Ended { run, exit, writes: &writes, said: Vec::new(), unsaid: &PendingReports::default() };
+            FinishedRun { run, exit, writes: &writes, reports: Vec::new(), pending_reports: &PendingReports::default() };
         for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
             self.local.apply(&event);
         }
         if let Some(process) = &mut self.process {
             process.orphan_missing = true;
         }
-        self.ended();
+        self.mark_idle();
     }
 
-    fn ended(&mut self) {
+    fn mark_idle(&mut self) {
         if let Some(process) = &mut self.process {
             process.last_end_ms = self.clock_ms;
             process.hook_lock = false;
         }
     }
 
-    fn adopt(&mut self, run: &Run) {
+    fn reattach(&mut self, run: &Run) {
         match self.orphan.take().filter(|_| run.operation.runs_charm()) {
             Some(exit) => {
-                self.say(format!("adopt {}", run.operation));
-                self.end(run, exit);
+                self.say(format!("reattach {}", run.operation));
+                self.finish_run(run, exit);
             }
             None => {
                 if let Some(process) = &mut self.process {
                     process.orphan_missing = true;
                 }
-                self.ended();
+                self.mark_idle();
             }
         }
     }
@@ -371,7 +388,7 @@ impl World {
             Send::Attach => self.attach(),
             Send::Commit(sequence) => {
                 let record = self.local.outbox.iter().find(|record| record.sequence == *sequence).cloned();
-                self.commit(&record.expect("what is to be sent is in the outbox"), now);
+                self.commit(&record.expect("the core sends only records of the outbox"), now);
             }
         }
     }
@@ -424,8 +441,8 @@ impl World {
             controller.sequence = record.sequence;
             controller.digest = record.digest();
         }
-        if std::mem::take(&mut self.answer_lost) {
-            self.say("the answer is lost, and the agent dies");
+        if std::mem::take(&mut self.reply_lost) {
+            self.say("the reply is lost, and the agent crashes");
             self.process = None;
             return;
         }
@@ -436,17 +453,18 @@ impl World {
             self.say(format!("refused: {reason}"));
         }
         let revision = self.view.position.revision;
-        let answered = Event::Acknowledged { sequence: record.sequence, revision, refusal, retry };
-        self.local.apply(&answered);
+        let acknowledged = Event::Acknowledged { sequence: record.sequence, revision, refusal, retry };
+        self.local.apply(&acknowledged);
     }
 
-    /// The replica is the fold of the records, so it says what the disk says (design 4).
+    /// Prints a difference between the disk and the replica, which is the fold of the records and must equal the
+    /// disk (design 4).
     fn compare_replica(&mut self) {
         if self.controller.sequence != self.local.sequence || !self.local.outbox.is_empty() {
             return;
         }
         if matches!(self.local.step, Step::Started(_)) {
-            return; // a run that waits to be run again is in no record
+            return; // no record contains a started run
         }
         let step = |local: &Local| match &local.step {
             Step::Idle => "idle".to_owned(),
@@ -455,24 +473,24 @@ impl World {
             }
             Step::Started(_) | Step::AwaitingAnswer { .. } => "busy".to_owned(),
         };
-        let said = |local: &Local| {
+        let summary = |local: &Local| {
             let relations = local.relations.iter().map(|(number, relation)| {
                 let (members, bag) = (&relation.members, &relation.bag);
                 format!("{number} {} {members:?} {bag:?} {:?}", relation.created, relation.applications)
             });
             let relations: Vec<_> = relations.collect();
             format!(
-                "{} {:?} {relations:?} {:?} {:?} {:?} owed={} {}",
+                "{} {:?} {relations:?} {:?} {:?} {:?} upgrade_pending={} {}",
                 step(local),
                 local.charm.as_ref().map(|charm| &charm.url),
                 (local.installed, local.started, local.stopped, local.removed, local.dead),
                 local.config,
                 local.boot,
-                local.upgrade_owed,
+                local.upgrade_pending,
                 local.workflow()
             )
         };
-        let (disk, replica) = (said(&self.local), said(&self.controller.replica));
+        let (disk, replica) = (summary(&self.local), summary(&self.controller.replica));
         if disk != replica {
             self.say(format!("disk:    {disk}"));
             self.say(format!("replica: {replica}"));
@@ -480,7 +498,7 @@ impl World {
     }
 }
 
-/// What a script has set for an operation, by its whole text or its first words, without `hook`.
+/// The value that a case has set for an operation: by its text without `hook`, or by the first words of it.
 fn find<T: Clone>(map: &BTreeMap<String, T>, operation: &str) -> Option<T> {
     map.iter().rev().find(|(name, _)| named(operation, name)).map(|(_, value)| value.clone())
 }

@@ -325,7 +325,7 @@ impl From<FixtureRelation> for Relation {
             members: relation.members,
             unit_bags: relation.units,
             application_bags: relation.apps,
-            withheld: OmittedBags::default(),
+            omitted: OmittedBags::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
-use state::unit::dispatch::{CharmFiles, Dispatch, Entry, dispatch, missing_action};
+use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch, missing_action};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook::{Action, Cause, Counterpart, HookContext, Notice};
 use std::collections::BTreeMap;
@@ -176,9 +176,9 @@ impl DispatchCase {
         let action = self.kind == "action";
         let path = format!("{}/{}", if action { "actions" } else { "hooks" }, self.name);
         let files = CharmFiles {
-            metadata: self.entry("metadata.yaml") != Entry::Absent,
+            has_metadata: self.entry("metadata.yaml") != PathKind::Absent,
             dispatch: self.entry("dispatch"),
-            own: self.entry(&path),
+            specific: self.entry(&path),
         };
         let decision = dispatch(files, &path);
         let expect = &self.expect;
@@ -204,18 +204,18 @@ impl DispatchCase {
         vec![difference("dispatch", shown, decision)]
     }
 
-    fn entry(&self, path: &str) -> Entry {
+    fn entry(&self, path: &str) -> PathKind {
         let Some(mode) = self.tree.get(path) else {
-            return Entry::Absent;
+            return PathKind::Absent;
         };
         if let Some(target) = mode.strip_prefix("->") {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             return self.entry(&joined(folder, target.trim()));
         }
         match u32::from_str_radix(mode, 8) {
-            Err(_) => Entry::Directory,
-            Ok(mode) if mode & 0o111 != 0 => Entry::Executable,
-            Ok(_) => Entry::NotExecutable,
+            Err(_) => PathKind::Directory,
+            Ok(mode) if mode & 0o111 != 0 => PathKind::Executable,
+            Ok(_) => PathKind::NotExecutable,
         }
     }
 }

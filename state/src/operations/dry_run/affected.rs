@@ -1,4 +1,7 @@
-//! Who and what is looked at, within bounds.
+//! The entities that a removal can affect, collected within limits.
+//!
+//! They are collected before the simulation, because a simulation adds no entity. [`AffectedEntities::collect`]
+//! reports by `truncated` that a limit was reached. Called by the dry run only.
 
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{Reader, read};
@@ -8,9 +11,9 @@ use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Entities of each kind that are looked at, three times: some 10 reads each.
+/// The maximum number of entities of each kind, each of which is read three times with some 10 reads.
 pub(crate) const ENTITIES_MAX: usize = 500;
-/// Entries of indexes that are read to find these: some 100 bytes each.
+/// The maximum number of index entries that are read to collect them, of some 100 bytes each.
 const ENTRIES_MAX: usize = 5_000;
 
 pub(crate) fn id_of(entity: EntityId) -> Uuid {
@@ -19,7 +22,7 @@ pub(crate) fn id_of(entity: EntityId) -> Uuid {
     }
 }
 
-/// The name of what is still there.
+/// The kind and name of an entity, if it exists.
 pub(crate) fn name(reader: &dyn Reader, model: Model, entity: EntityId) -> Option<String> {
     Some(match entity {
         EntityId::Unit(id) => format!("unit {}", read(reader, &model.unit(id))?.name),
@@ -29,10 +32,10 @@ pub(crate) fn name(reader: &dyn Reader, model: Model, entity: EntityId) -> Optio
     })
 }
 
-/// Entities and their effective lives, by name.
-pub(crate) type Lives = BTreeMap<String, (EntityId, Life)>;
+/// Entities with their effective lives, by name.
+pub(crate) type LivesByName = BTreeMap<String, (EntityId, Life)>;
 
-/// What a removal can reach: found before it is played, since a play adds nothing.
+/// The entities that a removal can affect.
 #[derive(Default)]
 pub(crate) struct AffectedEntities {
     pub(crate) units: BTreeMap<Uuid, UnitDoc>,
@@ -41,61 +44,63 @@ pub(crate) struct AffectedEntities {
     pub(crate) machines: BTreeSet<Uuid>,
     members: BTreeMap<Uuid, Vec<Uuid>>,
     entries: usize,
-    pub(crate) more: bool,
+    pub(crate) truncated: bool,
 }
 
 impl AffectedEntities {
-    /// From what is removed to whom it meets, and from these on again: whoever meets a subordinate that goes because
-    /// its relation does is the furthest.
-    pub(crate) fn of(reader: &dyn Reader, model: Model, entities: &[EntityId]) -> AffectedEntities {
-        let mut near = AffectedEntities::default();
+    /// Collects the removed entities, the units that these share relations with, and the same once more for
+    /// those: the farthest affected unit is a member of a relation of a subordinate that is removed with its
+    /// subordinate link.
+    pub(crate) fn collect(reader: &dyn Reader, model: Model, entities: &[EntityId]) -> AffectedEntities {
+        let mut affected = AffectedEntities::default();
         for entity in entities {
             match *entity {
-                EntityId::Unit(id) => near.unit(reader, model, id),
+                EntityId::Unit(id) => affected.unit(reader, model, id),
                 EntityId::Application(id) => {
-                    near.applications.insert(id);
-                    for unit in near.ids(reader, &model.units_of(id)) {
-                        near.unit(reader, model, unit);
+                    affected.applications.insert(id);
+                    for unit in affected.ids(reader, &model.units_of(id)) {
+                        affected.unit(reader, model, unit);
                     }
-                    near.relations(reader, &model.relations_of(id));
+                    affected.relations(reader, &model.relations_of(id));
                 }
                 EntityId::Relation(id) => {
-                    near.relations.insert(id);
-                    near.brought(reader, model, id);
+                    affected.relations.insert(id);
+                    affected.add_subordinates(reader, model, id);
                 }
                 EntityId::Machine(id) => {
-                    near.machines.insert(id);
-                    for unit in near.ids(reader, &model.machine_units(id)) {
-                        near.unit(reader, model, unit);
+                    affected.machines.insert(id);
+                    for unit in affected.ids(reader, &model.machine_units(id)) {
+                        affected.unit(reader, model, unit);
                     }
                 }
             }
         }
         for _ in 0..2 {
-            for unit in near.units.keys().copied().collect::<Vec<_>>() {
-                for subordinate in near.ids(reader, &model.subordinates(unit)) {
-                    near.unit(reader, model, subordinate);
+            for unit in affected.units.keys().copied().collect::<Vec<_>>() {
+                for subordinate in affected.ids(reader, &model.subordinates(unit)) {
+                    affected.unit(reader, model, subordinate);
                 }
-                near.relations(reader, &model.scopes_of(unit));
+                affected.relations(reader, &model.scopes_of(unit));
             }
-            for relation in near.relations.clone() {
-                if near.members.contains_key(&relation) {
+            for relation in affected.relations.clone() {
+                if affected.members.contains_key(&relation) {
                     continue;
                 }
-                let members = near.ids(reader, &model.scopes(relation));
+                let members = affected.ids(reader, &model.scopes(relation));
                 for unit in &members {
-                    near.unit(reader, model, *unit);
+                    affected.unit(reader, model, *unit);
                 }
-                near.members.insert(relation, members);
+                affected.members.insert(relation, members);
                 let sides = read(reader, &model.relation(relation)).map(|doc: RelationDoc| doc.sides);
-                near.applications.extend(sides.into_iter().flatten().map(|side| side.application));
+                affected.applications.extend(sides.into_iter().flatten().map(|side| side.application));
             }
         }
-        near
+        affected
     }
 
-    /// The subordinates that came with a relation: they go with it, in its scope or not.
-    fn brought(&mut self, reader: &dyn Reader, model: Model, id: Uuid) {
+    /// Adds the subordinates that a relation created. They are removed with it, whether they are in its scope
+    /// or not.
+    fn add_subordinates(&mut self, reader: &dyn Reader, model: Model, id: Uuid) {
         let subordinate_link =
             read(reader, &model.relation(id)).and_then(|doc: RelationDoc| doc.subordinate_link);
         let Some(subordinate_link) = subordinate_link else { return };
@@ -108,11 +113,11 @@ impl AffectedEntities {
         }
     }
 
-    /// The entities an index names, as long as there is room.
+    /// The entities of an index, until the limit of entries is reached.
     fn ids(&mut self, reader: &dyn Reader, prefix: &str) -> Vec<Uuid> {
         let room = ENTRIES_MAX - self.entries;
         let mut found = reader.scan(prefix, "", room + 1);
-        self.more |= found.len() > room;
+        self.truncated |= found.len() > room;
         found.truncate(room);
         self.entries += found.len();
         found.iter().filter_map(|stored| last_id(&stored.key)).collect()
@@ -123,7 +128,7 @@ impl AffectedEntities {
             return;
         }
         if self.units.len() == ENTITIES_MAX {
-            self.more = true;
+            self.truncated = true;
             return;
         }
         let Some(doc) = read(reader, &model.unit(id)) else { return };
@@ -137,13 +142,13 @@ impl AffectedEntities {
             if self.relations.len() < ENTITIES_MAX {
                 self.relations.insert(id);
             } else {
-                self.more |= !self.relations.contains(&id);
+                self.truncated |= !self.relations.contains(&id);
             }
         }
     }
 
-    /// The effective life of each.
-    pub(crate) fn lives(&self, reader: &dyn Reader, model: Model) -> Lives {
+    /// The effective life of each collected entity that exists.
+    pub(crate) fn lives(&self, reader: &dyn Reader, model: Model) -> LivesByName {
         let mut lives = BTreeMap::new();
         let mut is = |entity: EntityId, life: Option<Life>| {
             lives.extend(name(reader, model, entity).zip(life.map(|life| (entity, life))));
@@ -163,15 +168,17 @@ impl AffectedEntities {
         lives
     }
 
-    /// The unit is one of these, or of one of these, or beside one.
+    /// Whether the unit is one of `going`, belongs to an application or machine of `going`, or is a subordinate
+    /// of one.
     pub(crate) fn is_removed_with(&self, id: Uuid, going: &[EntityId]) -> bool {
         let Some(doc) = self.units.get(&id) else { return false };
         let of = [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
         of.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|one| going.contains(&one))
     }
 
-    /// Whose agents owe something before what is `going` has gone: machines, then units that have lived.
-    pub(crate) fn needed(&self, after: &dyn Reader, model: Model, going: &[EntityId]) -> Vec<EntityId> {
+    /// The machines and attached units whose agents must act before the entities in `going` are removed:
+    /// machines first.
+    pub(crate) fn required_agents(&self, after: &dyn Reader, model: Model, going: &[EntityId]) -> Vec<EntityId> {
         let leaves = |id: &Uuid| {
             let relations =
                 self.members.iter().filter(|(relation, _)| going.contains(&EntityId::Relation(**relation)));
@@ -192,8 +199,9 @@ impl AffectedEntities {
         machines.into_iter().map(EntityId::Machine).chain(units).collect()
     }
 
-    /// Units that go, and those that are in a relation that goes or with a unit that goes, by name.
-    pub(crate) fn concerned(&self, after: &dyn Reader, model: Model) -> Vec<Uuid> {
+    /// The units that are not Alive, and those that share a relation with such a unit or are in a relation that
+    /// is not Alive; by name.
+    pub(crate) fn affected_units(&self, after: &dyn Reader, model: Model) -> Vec<Uuid> {
         let ends = |life: Option<Life>| life.is_none_or(|life| life != Life::Alive);
         let goes = |id: &Uuid| ends(effective_life::unit_life(&mut { after }, model, *id));
         let going: BTreeSet<Uuid> = self.units.keys().copied().filter(goes).collect();

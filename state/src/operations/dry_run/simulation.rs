@@ -1,4 +1,8 @@
-//! The real transitions, and the agents' real decision, played on top of the documents.
+//! The simulation of a removal: executes the real transitions and the agents' real decisions on a
+//! [`SimulatedReader`].
+//!
+//! The store is never written. Every hook succeeds, no entity is added, and limits on steps and on documents
+//! read end the simulation early. Called by the dry run only.
 
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read};
 use crate::documents::effective_life;
@@ -19,29 +23,31 @@ use crate::views::view;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Steps of a play, and as many looks that find nothing to do: 40 units with some 25 hooks each.
+/// The maximum number of steps of a simulation, steps without effect included: 40 units with some 25 hooks
+/// each, and as many without effect.
 const STEPS_MAX: usize = 2_000;
-/// Rounds of bites by force: a unit takes some ten, with its scopes three at a time and its subordinates before it.
-const BITES_MAX: usize = 40;
+/// The maximum number of rounds of batches of a forced removal: a unit takes some ten, since it leaves three
+/// scopes per batch, after its subordinates.
+const FORCE_ROUNDS_MAX: usize = 40;
 
-/// Documents with changes on top that nobody has made.
+/// A reader with simulated changes over the documents of another reader.
 pub(crate) struct SimulatedReader<'r> {
-    pub(crate) under: &'r dyn Reader,
+    pub(crate) base: &'r dyn Reader,
     pub(crate) changes: BTreeMap<String, Option<Text>>,
-    /// Documents that were read.
-    pub(crate) read: Cell<usize>,
+    /// The number of documents read so far.
+    pub(crate) documents_read: Cell<usize>,
 }
 
 impl Reader for SimulatedReader<'_> {
     fn revision(&self) -> Revision {
-        self.under.revision()
+        self.base.revision()
     }
 
     fn get(&self, key: &str) -> Option<StoredDocument> {
-        self.read.set(self.read.get() + 1);
+        self.documents_read.set(self.documents_read.get() + 1);
         match self.changes.get(key) {
             Some(changed) => self.stored(key, changed.as_ref()?),
-            None => self.under.get(key),
+            None => self.base.get(key),
         }
     }
 
@@ -50,10 +56,10 @@ impl Reader for SimulatedReader<'_> {
         let changes: BTreeMap<&String, &Option<Text>> =
             self.changes.iter().filter(|(key, _)| within(key)).collect();
         let removed = changes.values().filter(|value| value.is_none()).count();
-        let under = self.under.scan(prefix, after, limit.saturating_add(removed));
-        self.read.set(self.read.get() + under.len());
+        let base = self.base.scan(prefix, after, limit.saturating_add(removed));
+        self.documents_read.set(self.documents_read.get() + base.len());
         let mut all: BTreeMap<String, StoredDocument> =
-            under.into_iter().map(|stored| (stored.key.clone(), stored)).collect();
+            base.into_iter().map(|stored| (stored.key.clone(), stored)).collect();
         for (key, value) in changes {
             match value {
                 Some(value) => all.extend(self.stored(key, value).map(|stored| (key.clone(), stored))),
@@ -67,21 +73,21 @@ impl Reader for SimulatedReader<'_> {
 }
 
 impl<'r> SimulatedReader<'r> {
-    pub(crate) fn on(under: &'r dyn Reader) -> SimulatedReader<'r> {
-        SimulatedReader { under, changes: BTreeMap::new(), read: Cell::new(0) }
+    pub(crate) fn over(base: &'r dyn Reader) -> SimulatedReader<'r> {
+        SimulatedReader { base, changes: BTreeMap::new(), documents_read: Cell::new(0) }
     }
 
     fn stored(&self, key: &str, value: &Text) -> Option<StoredDocument> {
-        Some(StoredDocument { key: key.to_owned(), revision: self.under.revision(), value: value.clone() })
+        Some(StoredDocument { key: key.to_owned(), revision: self.base.revision(), value: value.clone() })
     }
 
     pub(crate) fn run<T>(
         &mut self,
-        play: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
+        transition: impl FnOnce(&mut Draft<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let mut draft = Draft::new(self);
-        let answer = play(&mut draft)?;
-        // what no transaction could hold is not played; the removal itself is bounded
+        let answer = transition(&mut draft)?;
+        // a transaction that is too large is ignored; the removal itself is bounded
         if let Ok(txn) = draft.finish() {
             self.changes.extend(txn.writes);
         }
@@ -89,64 +95,64 @@ impl<'r> SimulatedReader<'r> {
     }
 }
 
-/// Who plays.
+/// The units that take part in a simulation, and its limits.
 pub(crate) struct Participants {
     pub(crate) units: Vec<Uuid>,
-    /// Units and machines whose agents do nothing.
+    /// Units and machines whose agents are lost, and so do nothing.
     pub(crate) absent: BTreeSet<Uuid>,
-    /// Documents that may be read.
-    pub(crate) bound: usize,
+    /// The maximum number of documents that may be read.
+    pub(crate) documents_read_max: usize,
 }
 
-/// Each unit in turn does what its agent would, and its machine agent after it, until nobody does anything more.
-/// False: it was ended before that.
-pub(crate) fn play(
-    played: &mut SimulatedReader<'_>,
+/// Executes the next step of each unit in turn, and of its machine agent after it, until no unit has a step
+/// left. Returns false if a limit ended the simulation before.
+pub(crate) fn simulate(
+    simulated: &mut SimulatedReader<'_>,
     model: Model,
-    cast: &Participants,
+    participants: &Participants,
     hooks: &mut Vec<(UnitName, String)>,
 ) -> bool {
     let (mut steps, mut moved) = (0, true);
     while moved {
         moved = false;
-        for id in &cast.units {
-            if steps == STEPS_MAX || played.read.get() > cast.bound {
+        for id in &participants.units {
+            if steps == STEPS_MAX || simulated.documents_read.get() > participants.documents_read_max {
                 return false;
             }
             steps += 1;
-            moved |= step(played, model, (*id, &cast.absent), hooks);
+            moved |= simulate_step(simulated, model, (*id, &participants.absent), hooks);
         }
     }
     true
 }
 
-/// What is forced, as far as a forecast looks.
+/// The entities that are marked for forced removal, up to a limit.
 pub(crate) fn forced(reader: &dyn Reader, model: Model) -> Vec<Uuid> {
     let forced = reader.scan(&model.all(Kind::Forced), "", ENTITIES_MAX);
     forced.iter().filter_map(|stored| last_id(&stored.key)).collect()
 }
 
-/// The controller acts for everybody who owes something to what is forced, a bite of each at a time, and `between` is
-/// what the others do then. What somebody else had forced before is not played. False: it was ended before nothing but
-/// machines was left, which wait for their provider.
-pub(crate) fn act(
-    played: &mut SimulatedReader<'_>,
+/// Executes a forced removal in rounds: one batch for each marked entity, then `between`, in which the other
+/// agents act. Entities in `others` were marked before this request and are not simulated. Returns false if a
+/// limit ended the simulation before only machines were left, which wait for their provider.
+pub(crate) fn simulate_force(
+    simulated: &mut SimulatedReader<'_>,
     model: Model,
     (others, bound): (&BTreeSet<Uuid>, usize),
     between: &mut dyn FnMut(&mut SimulatedReader<'_>, &[Uuid]) -> bool,
 ) -> bool {
     let mut before = Vec::new();
-    for _ in 0..BITES_MAX {
-        let due: Vec<Uuid> = forced(played, model).into_iter().filter(|id| !others.contains(id)).collect();
-        let is_machine = |id: &Uuid| read(played as &dyn Reader, &model.machine(*id)).is_some();
+    for _ in 0..FORCE_ROUNDS_MAX {
+        let due: Vec<Uuid> = forced(simulated, model).into_iter().filter(|id| !others.contains(id)).collect();
+        let is_machine = |id: &Uuid| read(simulated as &dyn Reader, &model.machine(*id)).is_some();
         if due.iter().all(is_machine) && (due.is_empty() || due == before) {
             return true;
         }
         for id in &due {
-            // whatever the clock says: its time has come
-            played.run(|draft| force::bite(draft, model, *id, i64::MAX)).ok();
+            // the latest possible time: every grace period is over
+            simulated.run(|draft| force::force_batch(draft, model, *id, i64::MAX)).ok();
         }
-        if played.read.get() > bound || !between(played, &due) {
+        if simulated.documents_read.get() > bound || !between(simulated, &due) {
             return false;
         }
         before = due;
@@ -154,90 +160,91 @@ pub(crate) fn act(
     false
 }
 
-/// Machines without units that are Dying go: their agents say that they are dead, and their provider removes them.
-pub(crate) fn release(
-    played: &mut SimulatedReader<'_>,
+/// Sets Dying machines without units Dead, as their agents would, and removes them, as their provider would.
+pub(crate) fn simulate_machine_removal(
+    simulated: &mut SimulatedReader<'_>,
     model: Model,
-    (machines, cast): (&BTreeSet<Uuid>, &Participants),
+    (machines, participants): (&BTreeSet<Uuid>, &Participants),
 ) {
-    for id in machines.difference(&cast.absent) {
-        // refused of one that is Alive, or has units
-        if played.run(|draft| machine::set_dead(draft, model, *id)).is_ok() {
-            played.run(|draft| machine::remove(draft, model, *id)).ok();
+    for id in machines.difference(&participants.absent) {
+        // refused for a machine that is Alive or has units
+        if simulated.run(|draft| machine::set_dead(draft, model, *id)).is_ok() {
+            simulated.run(|draft| machine::remove(draft, model, *id)).ok();
         }
     }
 }
 
-/// Applications whose leader has gone in the play.
-pub(crate) fn leaderless(
-    played: &SimulatedReader<'_>,
+/// The applications whose leader was removed in the simulation.
+pub(crate) fn leaderless_applications(
+    simulated: &SimulatedReader<'_>,
     model: Model,
     applications: &BTreeSet<Uuid>,
 ) -> BTreeSet<Uuid> {
     let led = |reader: &dyn Reader, id: &Uuid| reader.get(model.leader(*id).text()).is_some();
-    applications.iter().copied().filter(|id| led(played.under, id) && !led(played, id)).collect()
+    applications.iter().copied().filter(|id| led(simulated.base, id) && !led(simulated, id)).collect()
 }
 
-/// Who is elected in these: the one unit that is left. Of several it may be any.
-pub(crate) fn elected(
-    played: &SimulatedReader<'_>,
+/// The unit that is elected_units in each application that has one Alive unit left. Of several units any could be
+/// elected_units, so none is returned.
+pub(crate) fn elected_units(
+    simulated: &SimulatedReader<'_>,
     model: Model,
-    leaderless: &BTreeSet<Uuid>,
+    leaderless_applications: &BTreeSet<Uuid>,
 ) -> Vec<(UnitName, String)> {
-    let reader = played as &dyn Reader;
+    let reader = simulated as &dyn Reader;
     let alive = |id: &Uuid| effective_life::unit_life(&mut { reader }, model, *id) == Some(Life::Alive);
     let only = |application: &Uuid| {
         let units = reader.scan(&model.units_of(*application), "", ENTITIES_MAX);
         let mut units = units.iter().filter_map(|stored| last_id(&stored.key)).filter(alive);
         let first = units.next().filter(|_| units.next().is_none())?;
-        Some((read(reader, &model.unit(first))?.name, "leader-elected".to_owned()))
+        Some((read(reader, &model.unit(first))?.name, "leader-elected_units".to_owned()))
     };
-    leaderless.iter().filter_map(only).collect()
+    leaderless_applications.iter().filter_map(only).collect()
 }
 
-/// True if it did something.
-fn step(
-    played: &mut SimulatedReader<'_>,
+/// Executes the next step of a unit, or its removal by the machine agent. Returns whether it did anything.
+fn simulate_step(
+    simulated: &mut SimulatedReader<'_>,
     model: Model,
     (id, absent): (Uuid, &BTreeSet<Uuid>),
     hooks: &mut Vec<(UnitName, String)>,
 ) -> bool {
-    let Some(doc) = read(played as &dyn Reader, &model.unit(id)) else {
+    let Some(doc) = read(simulated as &dyn Reader, &model.unit(id)) else {
         return false;
     };
-    if !absent.contains(&doc.machine) && played.run(|draft| unit::remove(draft, model, id)).is_ok() {
+    if !absent.contains(&doc.machine) && simulated.run(|draft| unit::remove(draft, model, id)).is_ok() {
         return true;
     }
     if absent.contains(&id) {
         return false;
     }
-    let Some((epoch, record)) = decided(played, model, id) else {
+    let Some((epoch, record)) = next_record(simulated, model, id) else {
         return false;
     };
-    let done = commit(played, model, (id, epoch), &record);
+    let done = commit(simulated, model, (id, epoch), &record);
     if let (true, Operation::Hook(hook)) = (done, &record.operation) {
         hooks.push((doc.name, hook.to_string()));
     }
     done
 }
 
-/// What a unit's agent has begun ends well, whatever comes after it. It is what the agent would do next, or it is left
-/// alone.
-pub(crate) fn end_running(played: &mut SimulatedReader<'_>, model: Model, id: Uuid, running: &Activity) {
-    if let Some((epoch, record)) = decided(played, model, id)
+/// Finishes the hook that a unit runs now with success, if it is the hook that the simulated agent would run
+/// next; ignores it otherwise.
+pub(crate) fn finish_running(simulated: &mut SimulatedReader<'_>, model: Model, id: Uuid, running: &Activity) {
+    if let Some((epoch, record)) = next_record(simulated, model, id)
         && Activity::from(&record.operation) == *running
     {
-        commit(played, model, (id, epoch), &record);
+        commit(simulated, model, (id, epoch), &record);
     }
 }
 
-/// What the unit's agent would do next, and the epoch it would say it in.
-fn decided(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Record)> {
+/// The record that the unit's agent would send next, with the epoch of its session.
+fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Record)> {
     let session = read(reader, &model.session(id)).filter(|session| !force::is_fenced(session))?;
     let mut replica = read(reader, &model.replica(id))?;
     let shown = view::full_view_within(reader, model, id, usize::MAX)?;
     let view = Snapshot::from_full(shown.delta).expect("a whole view");
-    // the controller keeps no history's name: that of the view is the unit's
+    // the replica has no store generation: that of the view is the unit's
     replica.local.store_generation = Some(view.position.store_generation);
     match simulate_next(&mut replica.local, &view) {
         SimulatedStep::Performs(record) => Some((session.epoch, *record)),
@@ -245,10 +252,10 @@ fn decided(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Record)>
     }
 }
 
-/// True if it was taken.
-fn commit(played: &mut SimulatedReader<'_>, model: Model, (id, epoch): (Uuid, u64), record: &Record) -> bool {
-    let committed = played.run(|draft| {
-        // a play adds nothing: who would have to be made is nobody
+/// Commits a simulated record. Returns whether it was accepted.
+fn commit(simulated: &mut SimulatedReader<'_>, model: Model, (id, epoch): (Uuid, u64), record: &Record) -> bool {
+    let committed = simulated.run(|draft| {
+        // a simulation adds no entity, so no identifier is used
         hook_commit::commit(draft, model, id, epoch, record, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
