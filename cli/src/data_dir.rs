@@ -1,7 +1,7 @@
 //! The data folder of one local controller: its location, and the paths of the files in it.
 //!
-//! Only the files of the client and the supervisor are listed here; the controller's store and the machine agents' data
-//! have their own modules. The folder must be accessible to its owner only.
+//! Only the files of the client and the supervisor are listed here; the controller's store and the machine agents'
+//! data have their own modules. The folder must be accessible to its owner only.
 
 use crate::command_error::CommandError;
 use std::io;

@@ -1,8 +1,8 @@
 //! The revision of the caller's last write to each model.
 //!
-//! `status` waits until the agents have applied this revision before it prints (spec/clients.md 2.3). Each command is a
-//! process of its own, so the revision is stored in one small file per model in the data folder. A file that cannot be
-//! read or written is not an error: `status` then prints at once.
+//! `status` waits until the agents have applied this revision before it prints (spec/clients.md 2.3). Each command is
+//! a process of its own, so the revision is stored in one small file per model in the data folder. A file that cannot
+//! be read or written is not an error: `status` then prints at once.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Rendering of results: tables, JSON and YAML, and natural order of names.
 //!
-//! One submodule per document. Their layouts are prescribed by spec/clients.md 2.4 and 3.3 to 3.7, because clients parse
-//! them.
+//! One submodule per document. Their layouts are prescribed by spec/clients.md 2.4 and 3.3 to 3.7, because clients
+//! parse them.
 
 pub mod application_config;
 pub mod cause;

@@ -1,7 +1,7 @@
 //! The session of a command: the controller of its data folder, the model, and the output.
 //!
-//! `dispatch` opens one session per command that needs a controller. The client file, which holds the operator's token,
-//! is read here; a client file that other users can read is rejected.
+//! `dispatch` opens one session per command that needs a controller. The client file, which holds the operator's
+//! token, is read here; a client file that other users can read is rejected.
 
 use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;

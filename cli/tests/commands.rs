@@ -66,12 +66,12 @@ async fn a_successful_task_is_printed_as_json_by_unit() {
     let document: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(document["ledger/0"]["results"]["balance"], json!("30"));
     assert_eq!(stderr, "");
-    let asked = &session.api.requests()[0];
+    let requests = &session.api.requests()[0];
     assert!(
-        asked.contains("\"account\": String(\"cash\")") && asked.contains("\"amount\": Number(3)"),
-        "{asked}"
+        requests.contains("\"account\": String(\"cash\")") && requests.contains("\"amount\": Number(3)"),
+        "{requests}"
     );
-    assert!(asked.contains("\"a\": Object {\"b\": Bool(true)}"), "{asked}");
+    assert!(requests.contains("\"a\": Object {\"b\": Bool(true)}"), "{requests}");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -140,8 +140,8 @@ async fn why_explains_known_entities_and_reports_all_unknown_ones() {
     let failure = run_command(&["why", "a/9", "b/0", "c/9", "d/0"], &session).await.expect_err("two are unknown");
     assert_eq!(failure.text(), "ERROR unit \"a/9\" not found\n      unit \"c/9\" not found\n");
     assert_eq!(failure.code, 1);
-    let told = "b/0: alive, idle\n  waits for nothing\nd/0: alive, idle\n  waits for nothing\n";
-    assert_eq!(session.output.printed().0, told);
+    let expected = "b/0: alive, idle\n  waits for nothing\nd/0: alive, idle\n  waits for nothing\n";
+    assert_eq!(session.output.printed().0, expected);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -153,9 +153,9 @@ async fn flags_of_charm_stores_are_reported_to_have_no_effect() {
     run_command(&["deploy", path, "--channel", "edge", "--revision", "3", "--dry-run"], &session)
         .await
         .expect("it deploys");
-    let said = session.output.printed().1;
+    let printed = session.output.printed().1;
     for flag in ["--channel", "--revision"] {
-        assert!(said.contains(&format!("WARNING {flag} has no effect")), "{said}");
+        assert!(printed.contains(&format!("WARNING {flag} has no effect")), "{printed}");
     }
 }
 
@@ -313,21 +313,22 @@ async fn a_rejected_removal_does_not_stop_the_others() {
 async fn a_dry_run_removes_nothing_and_rejects_unknown_units() {
     let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
-    run_command(&["remove-unit", "--dry-run", "web/9"], &session).await.expect("said");
+    run_command(&["remove-unit", "--dry-run", "web/9"], &session).await.expect("a dry run");
     assert_eq!(session.output.printed().0, "would be dying:\n  unit web/9\n");
     let failure = run_command(&["remove-unit", "--dry-run", "web/8"], &session).await.expect_err("it is unknown");
     assert_eq!((failure.text().as_str(), failure.code), ("ERROR unit web/8 not found\n", 1));
-    assert!(session.api.requests().iter().all(|asked| asked.starts_with("forecast")), "{:?}", session.api.requests());
+    assert!(session.api.requests().iter().all(|requests| requests.starts_with("forecast")), "{:?}", session.api.requests());
 }
 
-/// The dry run of the sample lists neither its two units nor its machine as removed, so the model is not listed either.
+/// The dry run of the sample lists neither its two units nor its machine as removed, so the model is not listed
+/// either.
 #[tokio::test(flavor = "current_thread")]
 async fn the_dry_run_of_a_model_lists_the_model_only_if_nothing_remains_in_it() {
     let session = session_with(FakeController::default());
-    run_command(&["destroy-model", "dev", "--dry-run"], &session).await.expect("said");
+    run_command(&["destroy-model", "dev", "--dry-run"], &session).await.expect("a dry run");
     assert_eq!(session.output.printed().0, "would be dying:\n  unit web/9\n");
     let session = session_with(FakeController::default());
-    run_command(&["destroy-model", "dev", "--dry-run", "--force"], &session).await.expect("said");
+    run_command(&["destroy-model", "dev", "--dry-run", "--force"], &session).await.expect("a dry run");
     assert!(session.output.printed().0.ends_with("  model dev\n"), "{:?}", session.output.printed().0);
 }
 
@@ -340,8 +341,8 @@ async fn no_wait_requires_force_and_each_removal_is_reported() {
     let words = ["remove-unit", "--no-prompt", "--force", "--no-wait", "web/8", "web/9"];
     run_command(&words, &session).await.expect_err("one is unknown");
     assert_eq!(session.api.requests(), ["remove web/8 force=AtOnce", "remove web/9 force=AtOnce"]);
-    let said = session.output.printed().1;
-    assert!(said.ends_with("not removing unit web/8\nremoving unit web/9 (by force now)\n"), "{said}");
+    let printed = session.output.printed().1;
+    assert!(printed.ends_with("not removing unit web/8\nremoving unit web/9 (by force now)\n"), "{printed}");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -349,8 +350,8 @@ async fn relations_are_suspended_and_resumed_by_number() {
     let session = session_with(FakeController::default());
     assert_eq!(run_command(&["suspend-relation", "3,4", "--message", "db moves"], &session).await, Ok(()));
     assert_eq!(run_command(&["resume-relation", "4", "3"], &session).await, Ok(()));
-    let asked = session.api.requests();
-    assert_eq!(asked, ["suspend 3 \"db moves\"", "suspend 4 \"db moves\"", "resume 4", "resume 3"]);
+    let requests = session.api.requests();
+    assert_eq!(requests, ["suspend 3 \"db moves\"", "suspend 4 \"db moves\"", "resume 4", "resume 3"]);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -364,8 +365,8 @@ async fn relations_are_suspended_and_resumed_by_their_ends() {
         assert_eq!(run_command(&line, &session).await, Ok(()), "{ends:?}");
     }
     assert_eq!(run_command(&["resume-relation", "ledger:ring"], &session).await, Ok(()));
-    let asked: Vec<String> = session.api.requests().into_iter().filter(|asked| asked != "status").collect();
-    assert_eq!(asked, [&["suspend 1 \"db moves\""; 4][..], &["resume 0"]].concat());
+    let requests: Vec<String> = session.api.requests().into_iter().filter(|requests| requests != "status").collect();
+    assert_eq!(requests, [&["suspend 1 \"db moves\""; 4][..], &["resume 0"]].concat());
 
     let refused = async |line: &[&str]| run_command(line, &session).await.expect_err("it names no one relation").message;
     assert_eq!(
@@ -376,9 +377,9 @@ async fn relations_are_suspended_and_resumed_by_their_ends() {
     assert_eq!(several, "ledger is in several relations: 0 (ledger:ring), 1 (ledger:audit auditor:book)");
     assert!(refused(&["suspend-relation", "a", "b", "c"]).await.contains("two ends"));
     assert_eq!(
-        session.api.requests().iter().filter(|asked| *asked != "status").count(),
+        session.api.requests().iter().filter(|requests| *requests != "status").count(),
         5,
-        "nothing else was asked for"
+        "no other request was sent"
     );
 }
 
@@ -396,8 +397,8 @@ async fn destroy_model_waits_until_the_model_is_removed() {
     let session = session_with(FakeController { statuses: statuses.into(), looks: 5.into(), ..FakeController::default() });
     let words = ["destroy-model", "dev", "--no-prompt", "--destroy-storage", "--force", "--release-storage"];
     assert_eq!(run_command(&words, &session).await, Ok(()));
-    let asked: Vec<String> = session.api.requests().into_iter().filter(|asked| asked != "status").collect();
-    assert_eq!(asked, [format!("destroy {} AfterWait", sample().model.uuid)]);
+    let requests: Vec<String> = session.api.requests().into_iter().filter(|requests| requests != "status").collect();
+    assert_eq!(requests, [format!("destroy {} AfterWait", sample().model.uuid)]);
     assert_eq!(
         lines(&session),
         [

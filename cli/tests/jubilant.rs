@@ -44,7 +44,7 @@ fn jubilant_parses_every_document() {
     let script = here.join("../tests/jubilant/parse_status.py");
     let output = Command::new("python3").arg(script).arg(file.path()).env("PYTHONPATH", jubilant).output();
     let output = output.expect("python3 is there: tests/prerequisites.sh");
-    let said = String::from_utf8_lossy(&output.stdout);
-    let wrong = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said == "jubilant understands every document\n", "{said}{wrong}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && stdout == "jubilant understands every document\n", "{stdout}{stderr}");
 }

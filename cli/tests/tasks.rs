@@ -67,9 +67,9 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
 async fn an_unknown_task_is_reported_with_the_word_of_the_command() {
     let refuses = [("999".to_owned(), "action 999 not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
-    for (verb, told) in [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")] {
+    for (verb, expected) in [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")] {
         let failure = run_command(&[verb, "999"], &session, None).await.expect_err("it is unknown");
-        assert_eq!((failure.message.as_str(), failure.code), (told, 1));
+        assert_eq!((failure.message.as_str(), failure.code), (expected, 1));
     }
 }
 
@@ -134,14 +134,14 @@ async fn a_destroyed_model_is_no_longer_the_current_model() {
     for (before, after) in [("dev", "model: \"\""), ("other", "model: other")] {
         let (_outer, dir) = current_model(before);
         let session = session_with(FakeController { looks: 2.into(), ..FakeController::default() });
-        run_command(&["destroy-model", "dev", "--no-prompt"], &session, Some(&dir)).await.expect("it goes");
+        run_command(&["destroy-model", "dev", "--no-prompt"], &session, Some(&dir)).await.expect("it is removed");
         assert_eq!(current(&dir).as_deref(), Some(after));
     }
     let (_outer, dir) = current_model("dev");
     let session = session_with(FakeController::default());
     let words = ["destroy-model", "dev", "--no-prompt", "--timeout", "1ms"];
     run_command(&words, &session, Some(&dir)).await.expect_err("it is still there");
-    assert_eq!(current(&dir).as_deref(), Some("model: dev"), "people look at what holds it");
+    assert_eq!(current(&dir).as_deref(), Some("model: dev"), "the model still exists");
 }
 
 #[tokio::test(flavor = "current_thread")]

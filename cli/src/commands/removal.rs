@@ -12,8 +12,8 @@ use api::error::ApiError;
 use api::{WriteResponse, DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort};
 use std::io::BufRead;
 
-/// Handles the flags that apply before a removal. With `--dry-run` it only prints the dry run. Without `--no-prompt` it
-/// lists everything that would be removed and asks for confirmation.
+/// Handles the flags that apply before a removal. With `--dry-run` it only prints the dry run. Without `--no-prompt`
+/// it lists everything that would be removed and asks for confirmation.
 ///
 /// Returns the force mode of the removal, or `None` if nothing is to be removed.
 ///

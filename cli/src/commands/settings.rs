@@ -1,7 +1,7 @@
 //! Parsing of settings on a command line: `key=value`, `key=@file`, and YAML files.
 //!
-//! Used by `config`, `model-config`, `deploy`, `refresh` and `add-model`. Values stay text: the controller converts them
-//! to the types that the charm declares.
+//! Used by `config`, `model-config`, `deploy`, `refresh` and `add-model`. Values stay text: the controller converts
+//! them to the types that the charm declares.
 
 use crate::command_error::CommandError;
 use serde_json::Value;
@@ -26,7 +26,8 @@ pub fn pairs<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<BTreeMap
     texts.into_iter().map(|text| pair(text)).collect()
 }
 
-/// Parses the values of `--config`: each is `key=value` or a YAML file for [`from_file`]. Later values take precedence.
+/// Parses the values of `--config`: each is `key=value` or a YAML file for [`from_file`]. Later values take
+/// precedence.
 pub fn from_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
     let mut all = BTreeMap::new();
     for flag in flags {

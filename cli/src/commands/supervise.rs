@@ -63,8 +63,8 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     }
     let agents = machines.release();
     let halted = nspawn::stop_all_containers(dir).await;
-    // The controller is no longer restarted but runs until the agents have exited; `stop_children` finds it by its pid
-    // file.
+    // The controller is no longer restarted but runs until the agents have exited; `stop_children` finds it by its
+    // pid file.
     controller.release();
     let left = stop::stop_children(dir, agents).await.left;
     match left.first() {

@@ -41,8 +41,8 @@ pub async fn run<A: UserPort>(args: &SwitchArgs, session: &CommandSession<A>, di
     Ok(())
 }
 
-/// Clears the current model if it is `name`, which was destroyed. As in Juju, there is then no current model until the
-/// operator selects one.
+/// Clears the current model if it is `name`, which was destroyed. As in Juju, there is then no current model until
+/// the operator selects one.
 pub fn clear_current(dir: &DataDir, name: &str) -> Result<(), CommandError> {
     if read_client_file(dir)?.is_some_and(|file| file.model == name) {
         choose(dir, NO_MODEL)?;

@@ -21,8 +21,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Longest time until the controller answers. The first start creates keys and a store, which takes less than 1 s; the
-/// rest is reserve for a busy host.
+/// Longest time until the controller answers. The first start creates keys and a store, which takes less than 1 s;
+/// the rest is reserve for a busy host.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time until a running controller has written the client file. A controller that another `up` is starting
 /// creates its keys and its store first.
@@ -41,8 +41,8 @@ pub struct UpArgs {
     /// Folder of the base system of nspawn machines, created if it does not exist; stored for the next start
     #[arg(long, value_name = "DIR")]
     pub base: Option<PathBuf>,
-    /// Address, in addition to 127.0.0.1, on which the controller listens for manually provisioned machines; stored for
-    /// the next start
+    /// Address, in addition to 127.0.0.1, on which the controller listens for manually provisioned machines; stored
+    /// for the next start
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<IpAddr>,
 }

@@ -1,5 +1,5 @@
-//! `why UNIT|APP|RELATION|MACHINE|MODEL`: explains what an entity waits for, who must act, since when, and which command
-//! helps.
+//! `why UNIT|APP|RELATION|MACHINE|MODEL`: explains what an entity waits for, who must act, since when, and which
+//! command helps.
 //!
 //! Several entities are explained in one call. An unknown entity is reported after the others have been printed.
 
@@ -16,7 +16,8 @@ use serde_json::Value;
 /// Arguments of `why`.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// Units (web/0), applications (web), machines (machine/0), relations (relation/3, or their ends: web:db db:server)
+    /// Units (web/0), applications (web), machines (machine/0), relations (relation/3, or their ends: web:db
+    /// db:server)
     #[arg(required = true)]
     pub entities: Vec<String>,
     /// Output format; by default text
@@ -58,8 +59,8 @@ fn print<A>(all: &[api::Why], args: &WhyArgs, session: &CommandSession<A>) -> Re
     session.output.print(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
 }
 
-/// Groups the words into entities: a kind and the name after it are one entity (`machine 0`), and two words of which one
-/// contains an endpoint are the two ends of a relation.
+/// Groups the words into entities: a kind and the name after it are one entity (`machine 0`), and two words of which
+/// one contains an endpoint are the two ends of a relation.
 fn entities(words: &[String]) -> Vec<String> {
     let (mut words, mut all) = (words, Vec::new());
     while let [first, rest @ ..] = words {

@@ -1,7 +1,7 @@
 //! Rendering of causes: a sentence, and its hint below it.
 //!
-//! Used by `why`, by dry runs, and for the blockers of a rejected request. The sentences themselves are shared with the
-//! controller (`api::text::cause`).
+//! Used by `why`, by dry runs, and for the blockers of a rejected request. The sentences themselves are shared with
+//! the controller (`api::text::cause`).
 
 use crate::terminal::safe_line;
 use crate::times::Zone;

@@ -10,15 +10,15 @@ use api::{ExpectedHook, Force, DryRunResponse};
 /// The sections of a dry run. Blockers are printed like the causes of `why`.
 pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
     let in_order = "hooks that would run, on each unit in this order:";
-    let (run, held_up) = match force {
+    let (hooks_title, blocked_title) = match force {
         Force::No => (in_order, "would be blocked by:"),
         Force::AfterWait => (
-            "hooks that would run, on each unit in this order (force skips those that have not succeeded after a minute):",
+            "hooks that would run, on each unit in this order (force skips those that take longer than a minute):",
             "would be done by force after a minute, unless it is done by then:",
         ),
         Force::AtOnce => (in_order, "would be done by force at once:"),
     };
-    let gone = match force {
+    let removed_title = match force {
         Force::No | Force::AfterWait => "would be removed after these hooks have succeeded:",
         Force::AtOnce => "would be removed then:",
     };
@@ -26,9 +26,9 @@ pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone
     let sections: [(&str, Vec<String>); 5] = [
         ("would be removed at once:", forecast.at_once.clone()),
         ("would be dying:", forecast.dying.clone()),
-        (run, hooks(&forecast.hooks)),
+        (hooks_title, hooks(&forecast.hooks)),
         ("hooks that force would skip, unless they finish first:", hooks(&forecast.left_out)),
-        (gone, forecast.gone.clone()),
+        (removed_title, forecast.gone.clone()),
     ];
     let mut text = String::new();
     for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -38,7 +38,7 @@ pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone
         }
     }
     if !forecast.blocked.is_empty() {
-        text += &format!("{held_up}\n");
+        text += &format!("{blocked_title}\n");
     }
     for one in &forecast.blocked {
         text += &cause::lines(one, now_ms, zone);
@@ -73,12 +73,12 @@ mod tests {
             blocked: vec![blocker.clone()],
             more: false,
         };
-        let held_up = cause::lines(&blocker, at.0, at.1);
+        let blocker_lines = cause::lines(&blocker, at.0, at.1);
         assert_eq!(
             text(&forecast, Force::No, at),
             format!(
                 "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\nwould be \
-                 removed after these hooks have succeeded:\n  unit web/0\nwould be blocked by:\n{held_up}"
+                 removed after these hooks have succeeded:\n  unit web/0\nwould be blocked by:\n{blocker_lines}"
             )
         );
         assert!(text(&forecast, Force::AfterWait, at).contains("force skips those"));

@@ -66,8 +66,8 @@ pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError 
     CommandError { message, ..error.into() }
 }
 
-/// The failure of a task's process, if it did not exit with 0. A process that was killed or stopped with its agent has
-/// no return code.
+/// The failure of a task's process, if it did not exit with 0. A process that was killed or stopped with its agent
+/// has no return code.
 fn failure_text(task: &ActionInfo) -> Option<String> {
     match task.results.get("return-code").and_then(Value::as_i64) {
         Some(0) => None,

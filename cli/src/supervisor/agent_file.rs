@@ -1,7 +1,7 @@
 //! `agent.yaml` of a machine: the identity of its agent, and the address, certificate and token for the controller.
 //!
-//! The file contains the token. It is written before the token is registered with the controller, so a registered token
-//! is never lost. Written by the providers, read by `pintle-agent`.
+//! The file contains the token. It is written before the token is registered with the controller, so a registered
+//! token is never lost. Written by the providers, read by `pintle-agent`.
 
 use api::{ClientFile, MachineInfo};
 use host::file::write_atomic;

@@ -17,9 +17,9 @@ pub fn acquire(dir: &DataDir) -> Result<Lock, CommandError> {
     let path = dir.supervisor_lock();
     let failed = |error: std::io::Error| CommandError::new(format!("cannot lock {}: {error}", path.display()));
     Lock::take(&path, &format!("{}\n", Process::this())).map_err(failed)?.map_err(|_| {
-        let who =
-            holder(dir).map_or("another process".to_owned(), |holder| format!("process {}", holder.pid));
-        CommandError::new(format!("cannot lock {}: {who} already supervises it", dir.path().display()))
+        let holder =
+            self::holder(dir).map_or("another process".to_owned(), |process| format!("process {}", process.pid));
+        CommandError::new(format!("cannot lock {}: {holder} already supervises it", dir.path().display()))
     })
 }
 

@@ -56,7 +56,8 @@ impl MachineSupervisor {
         self.provisioner.follow(&client, &file).await
     }
 
-    /// Ends supervision: no machine is started again. Returns the running child processes, which the caller must stop.
+    /// Ends supervision: no machine is started again. Returns the running child processes, which the caller must
+    /// stop.
     pub fn release(self) -> Vec<Process> {
         self.provisioner.provider.release()
     }

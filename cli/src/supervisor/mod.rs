@@ -5,8 +5,8 @@
 //! agents do.
 //!
 //! Reading order: `lock` (one supervisor per folder), `daemon` (a process that is restarted), `machines` and
-//! `provisioner` (which machines must exist), `provider` (how they are created), `agent_file` (how an agent connects to
-//! its controller), `stop` (what `down` stops), `process`.
+//! `provisioner` (which machines must exist), `provider` (how they are created), `agent_file` (how an agent connects
+//! to its controller), `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
 pub mod daemon;

@@ -33,8 +33,8 @@ pub fn children(parent: Process) -> Vec<Process> {
     living.filter(|(_, stat)| stat.parent == parent.pid).map(|(process, _)| process).collect()
 }
 
-/// A hook shim and all processes of its hook: its descendants and the process group of its child. A process that moved
-/// to a session of its own belongs to the charm and is not included (design 12).
+/// A hook shim and all processes of its hook: its descendants and the process group of its child. A process that
+/// moved to a session of its own belongs to the charm and is not included (design 12).
 pub fn hook_processes(shim: Process) -> Vec<Process> {
     hook_members(shim, &Process::all()).into_iter().collect()
 }

@@ -1,9 +1,9 @@
 //! The provisioner's loop: compares the machines of the controller with the instances of the provider, plans
 //! (`state::machine::provision`) and executes the steps of the plan.
 //!
-//! A failed step is reported to the controller, which schedules its retry. The loop keeps no state that it needs after a
-//! crash: an interrupted round is completed by the next one. `MachineSupervisor` runs this loop, and the simulator runs
-//! it too.
+//! A failed step is reported to the controller, which schedules its retry. The loop keeps no state that it needs
+//! after a crash: an interrupted round is completed by the next one. `MachineSupervisor` runs this loop, and the
+//! simulator runs it too.
 
 use crate::command_error::CommandError;
 use crate::supervisor::provider::{Provider, InstanceSpec};
@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
-/// Shortest interval between two rounds. Every hook commit changes the store, but machines change rarely: ten rounds per
-/// second are enough.
+/// Shortest interval between two rounds. Every hook commit changes the store, but machines change rarely: ten rounds
+/// per second are enough.
 const ROUND_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval while there is no model. The first machine of a new model waits at most this long, and the controller
 /// receives a tenth of the requests.
@@ -101,7 +101,8 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         for (id, nonce) in self.provider.list(model.uuid)? {
             let nonce = match nonce {
                 Ok(nonce) => nonce,
-                // An instance that cannot be read may exist, so nothing is done with it. Other machines are not affected.
+                // An instance that cannot be read may exist, so nothing is done with it. Other machines are not
+                // affected.
                 Err(failure) => {
                     wanted.remove(&id);
                     let due = machines.get(&id).map(|one| one.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
@@ -161,8 +162,8 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         }
     }
 
-    /// Executes one step. `found` is the nonce of the existing instance. Returns the time after which the next round is
-    /// necessary, if that is known.
+    /// Executes one step. `found` is the nonce of the existing instance. Returns the time after which the next round
+    /// is necessary, if that is known.
     async fn execute(
         &mut self,
         client: &impl ProvisionerPort,
@@ -174,9 +175,9 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         let report = |what| client.handle(ReportInstance { machine: id, what });
         let set_token = |token: &str| client.handle(SetMachineToken { machine: id, token: token.to_owned() });
         match step {
-            // The machine runs and is recorded: nothing to do. A machine that runs but is not recorded, is recorded at
-            // another address or with a provisioning error that is over, is reported again: the controller was restored
-            // from a backup.
+            // The machine runs and is recorded: nothing to do. A machine that runs but is not recorded, is recorded
+            // at another address or with a provisioning error that is over, is reported again: the controller was
+            // restored from a backup.
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_)
                 if self.provider.running_address(id).is_some_and(|at| is_recorded(&machines[&id], &at)) => {}
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_) => {
@@ -191,7 +192,8 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
                     }
                 };
                 let spec = InstanceSpec { machine, model, nonce, client: file };
-                // This must be read before `create`: a process of a lost folder does not run in the newly created one.
+                // This must be read before `create`: a process of a lost folder does not run in the newly created
+                // one.
                 let runs = self.provider.running_address(id).is_some();
                 let made = self.provider.create(&spec)?;
                 set_token(&made.token).await?;
@@ -201,9 +203,9 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
                 // address. A provisioning error is cleared only once the machine runs.
                 if !is_recorded(machine, &made.address) && machine.retry_ms.is_none() {
                     report(started.clone()).await?;
-                    // 1. The token is registered. 2. The store is restored from a backup made before that. 3. The start
-                    // is recorded in the restored store. Without registering the token again, nothing more would be
-                    // done, and the agent would never be authenticated (cargo sim 54009244, 54024423).
+                    // 1. The token is registered. 2. The store is restored from a backup made before that. 3. The
+                    // start is recorded in the restored store. Without registering the token again, nothing more
+                    // would be done, and the agent would never be authenticated (cargo sim 54009244, 54024423).
                     set_token(&made.token).await?;
                 }
                 let again = if runs { None } else { self.provider.start(&spec).await? };
@@ -265,10 +267,10 @@ mod tests {
     #[derive(Clone)]
     struct OneMachineController {
         machine: MachineInfo,
-        told: Arc<Mutex<Vec<ProvisioningReport>>>,
+        reports: Arc<Mutex<Vec<ProvisioningReport>>>,
         /// Whether the machine's token is registered. It is lost when the store is restored just before a start is
         /// recorded.
-        knows_token: Arc<AtomicBool>,
+        has_token: Arc<AtomicBool>,
     }
 
     impl InModel for OneMachineController {
@@ -278,9 +280,9 @@ mod tests {
     }
 
     macro_rules! answers {
-        ($($request:ident: |$one:ident, $asked:pat_param| $answer:expr;)*) => {$(
+        ($($request:ident: |$one:ident, $request:pat_param| $answer:expr;)*) => {$(
             impl Handle<$request> for OneMachineController {
-                async fn handle(&self, $asked: $request) -> Result<<$request as Request>::Answer, ApiError> {
+                async fn handle(&self, $request: $request) -> Result<<$request as Request>::Answer, ApiError> {
                     let $one = self;
                     $answer
                 }
@@ -301,23 +303,23 @@ mod tests {
         ListMachines: |one, _| Ok(vec![one.machine.clone()]);
         GetMachineExistence: |_one, _| Ok(Existence::Unknown);
         SetMachineToken: |one, _| {
-            one.knows_token.store(true, Ordering::Relaxed);
+            one.has_token.store(true, Ordering::Relaxed);
             Ok(())
         };
         RemoveDeadMachine: |_one, _| Ok(());
         ReportInstance: |one, report| {
             if matches!(report.what, ProvisioningReport::Started { .. }) {
-                one.knows_token.store(false, Ordering::Relaxed);
+                one.has_token.store(false, Ordering::Relaxed);
             }
-            one.told.lock().expect("no holder panics").push(report.what);
+            one.reports.lock().expect("no holder panics").push(report.what);
             Ok(Uuid(70))
         };
     }
 
     /// A provider with one instance, which runs, cannot be read, or was lost and is created again.
     struct Running {
-        readable: bool,
-        lost: bool,
+        is_readable: bool,
+        is_lost: bool,
     }
 
     impl Provider for Running {
@@ -325,21 +327,21 @@ mod tests {
             "running"
         }
         fn list(&self, _: Uuid) -> Result<InstanceList, CommandError> {
-            let nonce = match self.readable {
+            let nonce = match self.is_readable {
                 true => Ok(Uuid(70)),
                 false => Err(CommandError::new("cannot read it")),
             };
-            Ok(if self.lost { InstanceList::new() } else { InstanceList::from([(Uuid(7), nonce)]) })
+            Ok(if self.is_lost { InstanceList::new() } else { InstanceList::from([(Uuid(7), nonce)]) })
         }
         fn running_address(&self, _: Uuid) -> Option<String> {
-            (!self.lost).then(|| "127.0.0.1".to_owned())
+            (!self.is_lost).then(|| "127.0.0.1".to_owned())
         }
         fn create(&mut self, _: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
             let text = |text: &str| text.to_owned();
             Ok(CreatedInstance { instance_id: text("running-0"), address: text("127.0.0.1"), token: text("t") })
         }
         async fn start(&mut self, _: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
-            assert!(self.lost, "it runs");
+            assert!(self.is_lost, "it runs");
             Ok(None)
         }
         async fn terminate(&mut self, _: Uuid) -> Result<(), CommandError> {
@@ -370,11 +372,11 @@ mod tests {
         fn log(&self, _: &str) {}
     }
 
-    async fn told(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<ProvisioningReport> {
-        told_of(Running { readable: true, lost: false }, "127.0.0.1", instance_id, retry_ms).await
+    async fn reports(instance_id: Option<&str>, retry_ms: Option<i64>) -> Vec<ProvisioningReport> {
+        reports_with(Running { is_readable: true, is_lost: false }, "127.0.0.1", instance_id, retry_ms).await
     }
 
-    async fn told_of(
+    async fn reports_with(
         provider: Running,
         address: &str,
         instance_id: Option<&str>,
@@ -397,12 +399,12 @@ mod tests {
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
         let file = ClientFile { controller, server_name, ca, user, token: text(), model: text() };
-        let knows_token = Arc::new(AtomicBool::new(true));
-        let client = OneMachineController { machine, told: Arc::default(), knows_token };
+        let has_token = Arc::new(AtomicBool::new(true));
+        let client = OneMachineController { machine, reports: Arc::default(), has_token };
         let mut provisioner = Provisioner { provider, environment: FrozenEnvironment };
         let Err(_) = provisioner.follow(&client, &file).await;
-        assert!(client.knows_token.load(Ordering::Relaxed), "the token of a machine whose start is recorded is registered");
-        client.told.lock().expect("no holder panics").clone()
+        assert!(client.has_token.load(Ordering::Relaxed), "the token of a machine whose start is recorded is registered");
+        client.reports.lock().expect("no holder panics").clone()
     }
 
     /// 1. A machine cannot be started, and the error is reported. A retry succeeds, and the start is reported.
@@ -414,37 +416,37 @@ mod tests {
             instance_id: "running-0".to_owned(),
             address: "127.0.0.1".to_owned(),
         }];
-        assert_eq!(told(Some("running-0"), Some(5_000)).await, started);
-        assert_eq!(told(None, None).await, started);
-        assert_eq!(told(Some("running-0"), None).await, []);
+        assert_eq!(reports(Some("running-0"), Some(5_000)).await, started);
+        assert_eq!(reports(None, None).await, started);
+        assert_eq!(reports(Some("running-0"), None).await, []);
     }
 
-    /// Either an instance is lost and created again at another address, or the controller is restored from a backup with
-    /// the address of the previous instance.
+    /// Either an instance is lost and created again at another address, or the controller is restored from a backup
+    /// with the address of the previous instance.
     #[tokio::test]
     async fn a_machine_is_recorded_at_the_address_that_its_instance_has() {
-        for lost in [true, false] {
-            let provider = Running { readable: true, lost };
-            let told = told_of(provider, "127.0.0.9", Some("running-0"), None).await;
+        for is_lost in [true, false] {
+            let provider = Running { is_readable: true, is_lost };
+            let reports = reports_with(provider, "127.0.0.9", Some("running-0"), None).await;
             assert!(
-                matches!(&told[..], [ProvisioningReport::Started { address, .. }] if address == "127.0.0.1"),
-                "{told:?}"
+                matches!(&reports[..], [ProvisioningReport::Started { address, .. }] if address == "127.0.0.1"),
+                "{reports:?}"
             );
         }
-        let told = told_of(Running { readable: true, lost: true }, "127.0.0.1", Some("running-0"), None);
-        assert_eq!(told.await, []);
+        let reports = reports_with(Running { is_readable: true, is_lost: true }, "127.0.0.1", Some("running-0"), None);
+        assert_eq!(reports.await, []);
     }
 
     #[tokio::test]
     async fn an_instance_that_cannot_be_read_is_a_provisioning_error_and_left_alone() {
-        let unread = || Running { readable: false, lost: false };
-        let told = told_of(unread(), "127.0.0.1", Some("running-0"), None).await;
+        let unreadable = || Running { is_readable: false, is_lost: false };
+        let reports = reports_with(unreadable(), "127.0.0.1", Some("running-0"), None).await;
         assert!(
-            matches!(&told[..], [ProvisioningReport::Failed { message }] if message == "cannot read it"),
-            "{told:?}"
+            matches!(&reports[..], [ProvisioningReport::Failed { message }] if message == "cannot read it"),
+            "{reports:?}"
         );
         assert_eq!(
-            told_of(unread(), "127.0.0.1", Some("running-0"), Some(1_000_001)).await.len(),
+            reports_with(unreadable(), "127.0.0.1", Some("running-0"), Some(1_000_001)).await.len(),
             0,
             "the error is reported again only when the retry is due"
         );

@@ -1,7 +1,7 @@
 //! Stops all processes of a data folder, parents before their children, so that no stopped process is started again.
 //!
-//! Processes are found by the pid files that they or their parents wrote, never by name. Used by `down`, `supervise` and
-//! the `local` provider.
+//! Processes are found by the pid files that they or their parents wrote, never by name. Used by `down`, `supervise`
+//! and the `local` provider.
 
 use crate::data_dir::DataDir;
 use crate::supervisor::process::{self, children};
@@ -16,8 +16,8 @@ pub const AGENT_GRACE: Duration = Duration::from_secs(5);
 const HOOK_GRACE: Duration = Duration::from_secs(2);
 /// Grace period of the controller, which completes the requests that it has started.
 const CONTROLLER_GRACE: Duration = Duration::from_secs(5);
-/// Grace period of the supervisor, which runs the four stages below. Each takes at most its grace period and 5 s for the
-/// kernel: 5 + 5 + 2 + 5 + 4 * 5 = 37 s.
+/// Grace period of the supervisor, which runs the four stages below. Each takes at most its grace period and 5 s for
+/// the kernel: 5 + 5 + 2 + 5 + 4 * 5 = 37 s.
 const SUPERVISOR_GRACE: Duration = Duration::from_secs(40);
 
 /// The result of stopping processes.

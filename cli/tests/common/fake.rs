@@ -1,4 +1,4 @@
-//! A controller that answers what a test told it to, and writes down what it was requests.
+//! A fake controller: returns the answers that a test configures, and records the requests it receives.
 
 use api::error::{ApiError, ErrorCode};
 use api::list;

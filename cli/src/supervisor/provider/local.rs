@@ -1,7 +1,7 @@
 //! The `local` provider: a machine is a folder and an agent process on this host (design 16).
 //!
-//! Each machine has an address of its own on the loopback device. Machines share the file system and the packages of the
-//! host, so this provider suits development and tests.
+//! Each machine has an address of its own on the loopback device. Machines share the file system and the packages of
+//! the host, so this provider suits development and tests.
 
 use super::{
     Instance, InstanceList, CreatedInstance, InstanceSpec, address, hand_over, instance_for_list, machine_folders, make_folder,
@@ -46,8 +46,8 @@ impl Local {
         Ok(found)
     }
 
-    /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as running,
-    /// so the machine is created again.
+    /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as
+    /// running, so the machine is created again.
     pub(super) fn running_address(&self, machine: Uuid) -> Option<String> {
         self.running.get(&machine).and_then(|_| address(&self.folder(machine)))
     }

@@ -1,7 +1,8 @@
 //! The provider port: lists, creates, starts, terminates and hands over the instances of machines on this host.
 //!
-//! A provider makes no decisions: `state::machine::provision` plans, and the provisioner executes the plan through this
-//! port. The folder of a machine is `machines/<uuid>`; it has an instance from the moment it contains `instance.yaml`.
+//! A provider makes no decisions: `state::machine::provision` plans, and the provisioner executes the plan through
+//! this port. The folder of a machine is `machines/<uuid>`; it has an instance from the moment it contains
+//! `instance.yaml`.
 
 pub mod local;
 pub mod nspawn;
@@ -108,15 +109,15 @@ pub trait Provider {
     /// Lists the instances of a model, by machine.
     ///
     /// # Errors
-    /// If the instances cannot be listed: an empty list means that no instance exists. An instance that cannot be read,
-    /// of any model, is an error in its entry of the list.
+    /// If the instances cannot be listed: an empty list means that no instance exists. An instance that cannot be
+    /// read, of any model, is an error in its entry of the list.
     fn list(&self, model: Uuid) -> Result<InstanceList, CommandError>;
     /// The address of a machine that runs under the supervision of this provider.
     fn running_address(&self, machine: Uuid) -> Option<String>;
     /// Creates the instance, or completes its creation. Idempotent.
     fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError>;
-    /// Starts a created instance. Returns `Some(pause)` if the instance has just exited and must be started again only
-    /// after this pause.
+    /// Starts a created instance. Returns `Some(pause)` if the instance has just exited and must be started again
+    /// only after this pause.
     fn start(&mut self, spec: &InstanceSpec<'_>) -> impl Future<Output = Result<Option<Duration>, CommandError>>;
     /// Stops the instance and deletes it with all its data. Succeeds if there is none.
     fn terminate(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
@@ -230,8 +231,8 @@ fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), CommandError> {
     moved().map_err(|error: io::Error| CommandError::new(format!("cannot move {}: {error}", folder.display())))
 }
 
-/// Deletes the folder of a machine. `instance.yaml` is deleted last: after an interrupted deletion the next provisioner
-/// still lists the instance and completes the deletion.
+/// Deletes the folder of a machine. `instance.yaml` is deleted last: after an interrupted deletion the next
+/// provisioner still lists the instance and completes the deletion.
 fn remove_folder(folder: &Path) -> io::Result<()> {
     let Some(entries) = ignore_not_found(std::fs::read_dir(folder))? else { return Ok(()) };
     let entries = entries.collect::<io::Result<Vec<_>>>()?;

@@ -18,8 +18,8 @@
 //! ```
 //! A container keeps running when the supervisor dies; the next supervisor finds it by its pid file.
 //!
-//! After the first boot this host must never write below the root of the machine: a symbolic link created in the machine
-//! would redirect a write of the host's root user to a file of this host.
+//! After the first boot this host must never write below the root of the machine: a symbolic link created in the
+//! machine would redirect a write of the host's root user to a file of this host.
 
 use super::{
     Instance, InstanceList, CreatedInstance, InstanceSpec, address, folders, hand_over, instance_for_list, machine_folders, make_folder,
@@ -68,8 +68,8 @@ const RESTART_INTERVAL_MIN: Duration = Duration::from_secs(5);
 /// Interval between two checks of a container that an earlier supervisor started.
 const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Shell script that writes `PID STARTTIME` of its own process and then becomes systemd-nspawn, so that the container is
-/// found even if the supervisor dies directly after starting it.
+/// Shell script that writes `PID STARTTIME` of its own process and then becomes systemd-nspawn, so that the container
+/// is found even if the supervisor dies directly after starting it.
 const LAUNCH: &str = r#"
 file=$1; shift
 read -r stat < /proc/$$/stat
@@ -390,8 +390,8 @@ fn hostname(spec: &InstanceSpec<'_>) -> String {
     format!("{}-{}", spec.model.name, spec.machine.name)
 }
 
-/// Copies `agent.yaml` to the folder that the machine mounts. Root in the machine can write to that folder, so this host
-/// never reads files in it or follows links.
+/// Copies `agent.yaml` to the folder that the machine mounts. Root in the machine can write to that folder, so this
+/// host never reads files in it or follows links.
 fn copy_agent_config(folder: &Path) -> io::Result<()> {
     let text = fs::read_to_string(folder.join("agent.yaml"))?;
     make_folder(&folder.join(CONFIG_DIR))?;
@@ -432,8 +432,8 @@ fn is_mounted(root: &Path) -> bool {
     mounts().iter().any(|place| place == root)
 }
 
-/// The mount points of this host, innermost last. The kernel escapes blanks in this list; [`mount_path`] rejects paths
-/// with blanks.
+/// The mount points of this host, innermost last. The kernel escapes blanks in this list; [`mount_path`] rejects
+/// paths with blanks.
 fn mounts() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     text.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect()
@@ -447,7 +447,8 @@ fn unmount_below(folder: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The canonical path of a folder, as in the kernel's list of mounts. Rejects paths that [`require_mount_path`] rejects.
+/// The canonical path of a folder, as in the kernel's list of mounts. Rejects paths that [`require_mount_path`]
+/// rejects.
 fn mount_path(folder: &Path) -> Result<PathBuf, CommandError> {
     let place = folder
         .canonicalize()
@@ -455,8 +456,8 @@ fn mount_path(folder: &Path) -> Result<PathBuf, CommandError> {
     require_mount_path(&place).map(|()| place)
 }
 
-/// Rejects paths with characters that have another meaning in mount options, in the options of systemd-nspawn or in the
-/// list of mounts.
+/// Rejects paths with characters that have another meaning in mount options, in the options of systemd-nspawn or in
+/// the list of mounts.
 fn require_mount_path(place: &Path) -> Result<(), CommandError> {
     let special = |byte: &u8| byte.is_ascii_whitespace() || b":,\\".contains(byte);
     if place.as_os_str().as_encoded_bytes().iter().any(special) {
@@ -492,8 +493,8 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Shuts down all machines of a data folder, including kept instances, and deletes their network. Returns the number of
-/// machines that were running.
+/// Shuts down all machines of a data folder, including kept instances, and deletes their network. Returns the number
+/// of machines that were running.
 pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
     let mut ran = 0;
     for place in [dir.machines(), dir.kept_instances()] {
