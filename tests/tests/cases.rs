@@ -1,5 +1,6 @@
-//! Every script of `tests/cases` does what it says. `UPDATE=1 cargo test` rewrites what they expect, after a change
-//! of wording; the difference is what is reviewed.
+//! Runs the scripted cases of `tests/cases`, and checks that every scenario of the spec has a case or a reference.
+//!
+//! `UPDATE=1 cargo test` rewrites the expected operations after a change of wording; the difference is reviewed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn every_case_does_what_it_says() {
+fn every_case_performs_the_expected_operations() {
     let fixtures = fixtures();
     if std::env::var_os("UPDATE").is_some() {
         for (path, file) in files() {
@@ -45,14 +46,14 @@ fn every_case_does_what_it_says() {
         .filter_map(|case| match catch_unwind(AssertUnwindSafe(|| case.run(&fixtures))) {
             Ok(Ok(difference)) => difference.map(|difference| difference.to_string()),
             Ok(Err(error)) => Some(format!("{error}\n")),
-            Err(_) => Some(format!("## {}\n  a promise of the core is broken, see above\n", case.title)),
+            Err(_) => Some(format!("## {}\n  an assertion of the core failed, see above\n", case.title)),
         })
         .collect();
     assert!(differences.is_empty(), "{} cases differ\n{}", differences.len(), differences.join("\n"));
 }
 
 #[test]
-fn no_two_cases_have_one_name() {
+fn case_titles_are_unique() {
     let mut titles: Vec<String> = cases().into_iter().map(|case| case.title).collect();
     titles.sort();
     let doubled: Vec<_> = titles.windows(2).filter(|pair| pair[0] == pair[1]).collect();
@@ -60,25 +61,25 @@ fn no_two_cases_have_one_name() {
 }
 
 #[test]
-fn a_case_that_expects_something_else_differs() {
-    let text = "## a new unit\nlook\n----\nhook start\n= running\n";
+fn a_wrong_expectation_is_a_difference() {
+    let text = "## a new unit\nrun\n----\nhook start\n= running\n";
     let case = &File::parse(text).unwrap().cases[0];
     let difference = case.run(&Fixtures::new()).unwrap().unwrap();
     assert_eq!(difference.found[0], "deploy local:u-1");
 }
 
 #[test]
-fn a_case_that_expects_nothing_is_refused() {
-    assert!(File::parse("## a new unit\nlook\n").is_err());
+fn a_case_without_expectation_is_rejected() {
+    assert!(File::parse("## a new unit\nrun\n").is_err());
 }
 
 /// The scenarios of `spec/uniter.md` H are numbered from 1 to this.
 const SCENARIOS: u32 = 187;
 
-/// The rows of the README's table of what is no decision of the agent: what each is about, and where it is shown.
-fn elsewhere() -> Vec<(String, String)> {
+/// The rows of the README's table of scenarios tested elsewhere: the scenarios of each row, and the place of the test.
+fn tested_elsewhere() -> Vec<(String, String)> {
     let readme = std::fs::read_to_string(folder().join("README.md")).unwrap();
-    let (_, table) = readme.split_once("## Not here").expect("it says what is not here");
+    let (_, table) = readme.split_once("## Scenarios tested elsewhere").expect("the README has the section");
     let row = |line: &str| {
         let (about, place) = line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | ")?;
         Some((about.to_owned(), place.to_owned()))
@@ -86,8 +87,8 @@ fn elsewhere() -> Vec<(String, String)> {
     table.lines().filter_map(row).collect()
 }
 
-/// `8, 9, 84 (unknown unit), 133 to 140`: what stands in parentheses is for people. A row about anything but scenarios
-/// begins with a word.
+/// The scenario numbers of a row such as `8, 9, 84 (unknown unit), 133 to 140`, without the notes in parentheses. A row
+/// that does not begin with a digit has none.
 fn numbers(about: &str) -> Vec<u32> {
     if !about.starts_with(|first: char| first.is_ascii_digit()) {
         return Vec::new();
@@ -109,11 +110,11 @@ fn numbers(about: &str) -> Vec<u32> {
 }
 
 #[test]
-fn every_scenario_of_the_spec_has_a_case_or_says_where_it_is_shown() {
+fn every_scenario_of_the_spec_has_a_case_or_a_reference() {
     let titles = cases().into_iter().map(|case| case.title);
     let of_case = |title: String| title.strip_prefix("H.")?.split(' ').next()?.parse().ok();
     let here: Vec<u32> = titles.filter_map(of_case).collect();
-    let there: Vec<u32> = elsewhere().iter().flat_map(|(about, _)| numbers(about)).collect();
+    let there: Vec<u32> = tested_elsewhere().iter().flat_map(|(about, _)| numbers(about)).collect();
     let known = |number: &u32| here.contains(number) || there.contains(number);
     let missing: Vec<u32> = (1..=SCENARIOS).filter(|number| !known(number)).collect();
     assert!(missing.is_empty(), "scenarios {missing:?} have neither a case nor a row in the README's table");
@@ -122,9 +123,9 @@ fn every_scenario_of_the_spec_has_a_case_or_says_where_it_is_shown() {
 }
 
 #[test]
-fn the_files_that_are_said_to_show_a_scenario_are_there() {
+fn referenced_test_files_exist() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
-    for (about, place) in elsewhere() {
+    for (about, place) in tested_elsewhere() {
         let quoted = place.split('`').skip(1).step_by(2);
         let paths = quoted.filter(|path| path.contains('/'));
         let lost: Vec<&str> = paths.filter(|path| !root.join(path).exists()).collect();
