@@ -180,7 +180,7 @@ impl Disk {
     /// The state of an empty folder: a new unit, or one whose files are lost.
     fn empty_state(&self) -> Local {
         let mut local = Local::new(self.location.unit, self.location.name.clone());
-        local.lost = self.state().has_run_hooks;
+        local.state_lost = self.state().has_run_hooks;
         local
     }
 

@@ -412,7 +412,7 @@ impl Handle<Commit> for Link {
         {
             return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
         }
-        let is_resync = commit.record.memory.is_some();
+        let is_resync = commit.record.resync_local.is_some();
         let arrives = move || world.note(Fact::RecordReceived { unit, sequence, epoch, is_resync });
         self.send_with("commit", commit, arrives, delivery).await
     }

@@ -57,7 +57,7 @@ impl SimCloud {
         let cloud = SimCloud { world, instances: Arc::default(), ended: Arc::default() };
         for model in [FOREIGN, MODEL] {
             let (machine, nonce) = (Uuid(cloud.world.random_u128()), Uuid(cloud.world.random_u128()));
-            cloud.create(model, machine, nonce, InstanceEvent::WasThere);
+            cloud.create(model, machine, nonce, InstanceEvent::Existed);
         }
         cloud
     }
@@ -138,7 +138,7 @@ impl SimCloud {
         {
             return false;
         }
-        self.create(MODEL, machine, Uuid(self.world.random_u128()), InstanceEvent::WasThere);
+        self.create(MODEL, machine, Uuid(self.world.random_u128()), InstanceEvent::Existed);
         true
     }
 
@@ -203,7 +203,7 @@ impl Provider for SimProvider {
             instances.iter().rfind(|(_, instance)| same(instance)).map(|(number, _)| *number)
         };
         if existing().is_none() || world.profile().has(Mutant::NonceIsNotUnique) {
-            cloud.create(model, machine, nonce, InstanceEvent::Made);
+            cloud.create(model, machine, nonce, InstanceEvent::Created);
             cloud.draw_failure("the provider gave no answer").map_err(failed)?;
         }
         let address = address(existing().expect("it is made"));
@@ -238,7 +238,7 @@ impl Provider for SimProvider {
         world.pause().await;
         cloud.draw_failure("the instance does not end")?;
         self.tended.remove(&machine);
-        cloud.end_instances(machine, InstanceEvent::Taken);
+        cloud.end_instances(machine, InstanceEvent::Terminated);
         world.pause().await;
         cloud.draw_failure("the provider gave no answer")
     }

@@ -8,7 +8,7 @@ use crate::sim::checks::Fact;
 use crate::sim::world::World;
 use commands::ToolReply;
 use state::terms::names::{RelationNumber, UnitName};
-use state::unit::hook::{Cause, HookContext, Relation};
+use state::unit::hook::{HookTrigger, HookContext, HookRelation};
 use state::unit::outcome::Exit;
 
 /// The key that only failing hooks write: it must never become visible.
@@ -106,7 +106,7 @@ async fn work(
         process.call(tool, &[port]).await?;
     }
     if world.draws_variation(world.profile().hook_requests_reboot)
-        && !matches!(context.cause, Cause::Action(_))
+        && !matches!(context.cause, HookTrigger::Action(_))
     {
         let when: &[&str] = if world.chance_of(500) { &["--now"] } else { &[] };
         process.call("juju-reboot", when).await?;
@@ -127,13 +127,13 @@ async fn work(
 /// rest: in relation-changed hooks only requirers write.
 fn may_write(context: &HookContext) -> bool {
     match &context.cause {
-        Cause::Relation { hook, .. } => !hook.ends_with("-changed") || hook.starts_with("echo-"),
-        Cause::Hook(_)
-        | Cause::Storage { .. }
-        | Cause::Secret { .. }
-        | Cause::Workload { .. }
-        | Cause::Action(_)
-        | Cause::Commands(_) => true,
+        HookTrigger::Relation { hook, .. } => !hook.ends_with("-changed") || hook.starts_with("echo-"),
+        HookTrigger::Hook(_)
+        | HookTrigger::Storage { .. }
+        | HookTrigger::Secret { .. }
+        | HookTrigger::Workload { .. }
+        | HookTrigger::Action(_)
+        | HookTrigger::Commands(_) => true,
     }
 }
 
@@ -141,7 +141,7 @@ fn may_write(context: &HookContext) -> bool {
 fn observed_members(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
     let about = context.cause.counterpart();
     let own = about.and_then(|about| Some((about.relation, about.unit.clone()?)));
-    let of = |(number, relation): (&RelationNumber, &Relation)| {
+    let of = |(number, relation): (&RelationNumber, &HookRelation)| {
         relation.members.iter().map(|member| (*number, member.clone())).collect::<Vec<_>>()
     };
     let other = context.relations.iter().flat_map(of).find(|member| own.as_ref() != Some(member));

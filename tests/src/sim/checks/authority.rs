@@ -66,7 +66,7 @@ impl Check for Authority {
                 let leads = |record: &&Record| record.writes.bags.values().any(|b| !b.application.is_empty());
                 let created = records.filter(leads);
                 self.generations
-                    .extend(created.filter_map(|record| Some((record.digest(), record.generation?))));
+                    .extend(created.filter_map(|record| Some((record.digest(), record.leader_generation?))));
             }
             _ => {}
         }

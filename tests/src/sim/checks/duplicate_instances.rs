@@ -19,14 +19,14 @@ impl Check for DuplicateInstances {
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
         let Fact::Instance { number, machine, what, .. } = fact else { return };
         match what {
-            InstanceEvent::WasThere | InstanceEvent::Made => {
+            InstanceEvent::Existed | InstanceEvent::Created => {
                 if let Some(first) = self.instances.insert(*machine, *number) {
                     found.push(format!(
                         "machine {machine} has instance {first}, and instance {number} is created for it"
                     ));
                 }
             }
-            InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
+            InstanceEvent::Terminated | InstanceEvent::HandedOver | InstanceEvent::Lost => {
                 self.instances.remove(machine);
             }
             InstanceEvent::Failed(_) => {}

@@ -129,7 +129,7 @@ impl Check for FirstHooks {
         let progress = Folder {
             has_started_config_changed: memory.installed,
             upgraded: memory.installed,
-            elected: memory.leader,
+            elected: memory.elected_generation,
             ..Folder::default()
         };
         self.by_folder.insert(folder, progress);

@@ -43,7 +43,7 @@ impl Check for InstanceTermination {
     }
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Instance { machine, nonce, what: InstanceEvent::Taken, .. } = fact else { return };
+        let Fact::Instance { machine, nonce, what: InstanceEvent::Terminated, .. } = fact else { return };
         let other = self.nonces.get(machine).is_some_and(|known| known != nonce);
         if other || self.ending.contains(machine) {
             return;

@@ -54,7 +54,7 @@ impl Check for Leadership {
 
     fn journal_started(&mut self, folder: Uuid, memory: &Local) {
         self.elected.remove(&folder);
-        let ran = memory.leader.filter(|_| memory.follow_up != Some(FollowUp::LeaderElected));
+        let ran = memory.elected_generation.filter(|_| memory.follow_up != Some(FollowUp::LeaderElected));
         self.elected.extend(ran.map(|generation| (folder, generation)));
     }
 

@@ -64,7 +64,7 @@ impl Check for LeakedInstances {
         };
         let is_kept = |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine) == Some(nonce);
         match what {
-            InstanceEvent::Taken if is_kept(&self.kept) || is_kept(&self.accepted) => {
+            InstanceEvent::Terminated if is_kept(&self.kept) || is_kept(&self.accepted) => {
                 found.push(format!(
                     "instance {number} of machine {machine} is terminated although its user keeps it"
                 ));
@@ -78,8 +78,8 @@ impl Check for LeakedInstances {
             _ => {}
         }
         match what {
-            InstanceEvent::WasThere | InstanceEvent::Made => drop(self.instances.insert(*number, *machine)),
-            InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
+            InstanceEvent::Existed | InstanceEvent::Created => drop(self.instances.insert(*number, *machine)),
+            InstanceEvent::Terminated | InstanceEvent::HandedOver | InstanceEvent::Lost => {
                 self.instances.remove(number);
             }
             InstanceEvent::Failed(_) => {}

@@ -198,12 +198,12 @@ pub enum Fact {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceEvent {
     /// It existed before the run.
-    WasThere,
-    Made,
+    Existed,
+    Created,
     /// It was not created, or the answer reported a failure with this reason.
     Failed(String),
     /// It was terminated on request.
-    Taken,
+    Terminated,
     /// It was handed over to its user and is no longer managed.
     HandedOver,
     /// It vanished by itself, with everything on it.

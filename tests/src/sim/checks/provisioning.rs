@@ -36,7 +36,7 @@ impl Check for Provisioning {
                 if self.only_restarts {
                     found.push(format!("only processes restart, but instance {number}: {what:?}"));
                 }
-                if let (Some(reason), InstanceEvent::Made | InstanceEvent::Failed(_)) =
+                if let (Some(reason), InstanceEvent::Created | InstanceEvent::Failed(_)) =
                     (self.unreported.remove(machine), what)
                 {
                     found.push(format!(
@@ -44,10 +44,10 @@ impl Check for Provisioning {
                     ));
                 }
                 match what {
-                    InstanceEvent::WasThere | InstanceEvent::Made => {
+                    InstanceEvent::Existed | InstanceEvent::Created => {
                         self.instances.insert(*machine, (*nonce, *number));
                     }
-                    InstanceEvent::Taken | InstanceEvent::HandedOver | InstanceEvent::Lost => {
+                    InstanceEvent::Terminated | InstanceEvent::HandedOver | InstanceEvent::Lost => {
                         self.instances.remove(machine);
                     }
                     InstanceEvent::Failed(reason) => drop(self.unreported.insert(*machine, reason.clone())),

@@ -41,13 +41,13 @@ impl RecordEffects {
 
 /// Applies the port writes of a record: first the opened ranges, then the closed ones.
 fn apply_ports(ports: &mut Ports, writes: &PortWrites) {
-    for (endpoint, ranges) in &writes.apply_ports {
+    for (endpoint, ranges) in &writes.open {
         ports.entry(endpoint.clone()).or_default().extend(ranges.iter().cloned());
     }
     for (endpoint, ranges) in &writes.close {
-        for (at, apply_ports) in ports.iter_mut() {
+        for (at, open) in ports.iter_mut() {
             if endpoint == ALL_ENDPOINTS || endpoint == at {
-                apply_ports.retain(|range| !ranges.contains(range));
+                open.retain(|range| !ranges.contains(range));
             }
         }
     }
@@ -129,7 +129,7 @@ impl Check for RecordEffects {
                     ));
                 }
                 let ports = self.ports.entry(unit).or_default();
-                match &record.memory {
+                match &record.resync_local {
                     Some(memory) => *ports = memory.ports.clone(),
                     None => apply_ports(ports, &record.writes.ports),
                 }

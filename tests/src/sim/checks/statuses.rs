@@ -90,7 +90,7 @@ impl Check for StatusDelivery {
         // a resync does not repeat the reports of unsent records, except the last status
         if record.operation == Operation::Resync {
             self.lines.remove(&folder);
-            let memory = record.memory.as_ref().and_then(|memory| memory.status.clone());
+            let memory = record.resync_local.as_ref().and_then(|memory| memory.status.clone());
             let last = memory.map(|(_, message)| (folder, ((record.run, u32::MAX), message)));
             self.reports.extend(last);
         }

@@ -30,7 +30,7 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// The unit or machine that it obstructs. At most one obstacle obstructs each.
-    pub fn concerned(&self) -> Option<Uuid> {
+    pub fn obstructed_entity(&self) -> Option<Uuid> {
         match self {
             Obstacle::HooksFail(id, _)
             | Obstacle::AgentIsDown(id, _)

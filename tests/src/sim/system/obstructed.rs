@@ -130,7 +130,7 @@ impl System {
                     }]
                 }
             };
-            let free = standing.iter().all(|other| other.concerned() != obstacle.concerned());
+            let free = standing.iter().all(|other| other.obstructed_entity() != obstacle.obstructed_entity());
             free.then_some((obstacle, removals))
         })
     }
