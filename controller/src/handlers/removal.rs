@@ -62,22 +62,22 @@ impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };
             let reports = dry_run::AgentReports {
-                silent: &|entity| explainer.silent_agent(entity).is_some(),
-                running: &|id| presence.executing(id).map(|running| running.activity.clone()),
+                is_lost: &|entity| explainer.silent_agent(entity).is_some(),
+                running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
-            let forecast = dry_run::forecast(reader, model, (&entities, force), &reports)?;
+            let dry_run = dry_run::dry_run(reader, model, (&entities, force), &reports)?;
             let expected_hook = |(unit, hook)| ExpectedHook { unit, hook };
             let pending_since = explainer.pending_since();
-            let silent = forecast.silent.into_iter().filter_map(|entity| explainer.silent_agent(entity));
-            let blocked = forecast.blocked.into_iter().map(|cause| pending_since.with_since(cause));
+            let silent = dry_run.lost_agents.into_iter().filter_map(|entity| explainer.silent_agent(entity));
+            let blocked = dry_run.blockers.into_iter().map(|cause| pending_since.with_since(cause));
             Ok(DryRunResponse {
-                at_once: forecast.at_once,
-                dying: forecast.dying,
-                hooks: forecast.hooks.into_iter().map(expected_hook).collect(),
-                left_out: forecast.left_out.into_iter().map(expected_hook).collect(),
-                gone: forecast.gone,
+                at_once: dry_run.removed_immediately,
+                dying: dry_run.dying,
+                hooks: dry_run.hooks.into_iter().map(expected_hook).collect(),
+                left_out: dry_run.skipped_hooks.into_iter().map(expected_hook).collect(),
+                gone: dry_run.removed_eventually,
                 blocked: silent.chain(blocked).collect(),
-                more: forecast.more,
+                more: dry_run.truncated,
             })
         });
         forecast.await

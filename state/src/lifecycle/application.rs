@@ -157,7 +157,7 @@ fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), 
     if !is_application_name(name) {
         let message = format!("invalid application name {name:?}");
         return Err(Refusal::new(Code::Invalid, message)
-            .hint("use lower-case letters, digits and inner hyphens; begin with a letter; no part may be only digits"));
+            .hint("use lower-case letters, digits and hyphens; start with a letter; no part may be only digits"));
     }
     let Some(holder) = draft.get(&model.application_name(name)) else {
         return Ok(());

@@ -177,7 +177,7 @@ fn require_below_limit(
     let endpoint_name = EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
     if relations.len() == RELATIONS_SCANNED_MAX {
         let message =
-            format!("endpoint {endpoint_name} has a limit, and {} too many relations to count", end.application);
+            format!("cannot check the limit of endpoint {endpoint_name}: {} has too many relations", end.application);
         return Err(Refusal::new(Code::Invalid, message));
     }
     let holds = |id: &Uuid| {

@@ -35,53 +35,53 @@ const ENTITIES_LISTED_MAX: usize = 200;
 
 /// The result of a dry run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Forecast {
+pub struct DryRun {
     /// Entities that the request itself removes, for example `unit web/0`.
-    pub at_once: Vec<String>,
+    pub removed_immediately: Vec<String>,
     /// Entities that the request sets Dying.
     pub dying: Vec<String>,
     /// Units and their hooks, in the order in which they would run. If a leader is removed and one unit is
-    /// left, the last entry is its `leader-elected_units`; of several units any could be elected_units, so none is listed.
+    /// left, the last entry is its `leader-elected`; of several units any could be elected, so none is listed.
     pub hooks: Vec<(UnitName, String)>,
     /// Hooks of units that `--force --no-wait` removes immediately: they run only if their agents are faster.
-    pub left_out: Vec<(UnitName, String)>,
+    pub skipped_hooks: Vec<(UnitName, String)>,
     /// Entities that are removed when all these hooks have succeeded.
-    pub gone: Vec<String>,
+    pub removed_eventually: Vec<String>,
     /// What blocks the removal of the rest.
-    pub blocked: Vec<Cause>,
+    pub blockers: Vec<Cause>,
     /// Machines and units that the removal waits for and whose agents are lost; a forced removal does not wait
     /// for them.
-    pub silent: Vec<EntityId>,
+    pub lost_agents: Vec<EntityId>,
     /// Whether a limit was reached, so that the lists above are incomplete.
-    pub more: bool,
+    pub truncated: bool,
 }
 
 /// Facts about agents that the store does not contain.
 pub struct AgentReports<'a> {
     /// Whether the agent of this unit or machine is lost, that is, has not reported for too long.
-    pub silent: &'a dyn Fn(EntityId) -> bool,
+    pub is_lost: &'a dyn Fn(EntityId) -> bool,
     /// The activity that the agent of this unit reports, if any.
-    pub running: &'a dyn Fn(Uuid) -> Option<Activity>,
+    pub running_hook: &'a dyn Fn(Uuid) -> Option<Activity>,
 }
 
 /// The effects of removing `entities` together, by force if a force request is given. Refused with the refusal
 /// of the removal itself.
-pub fn forecast(
+pub fn dry_run(
     reader: &dyn Reader,
     model: Model,
     request: (&[EntityId], Option<Force>),
     reports: &AgentReports<'_>,
-) -> Result<Forecast, Refusal> {
+) -> Result<DryRun, Refusal> {
     dry_run_within(reader, model, request, (reports, DOCUMENTS_READ_MAX))
 }
 
-/// As [`forecast`], but reads at most `bound` documents; tests use a lower limit.
+/// As [`dry_run`], but reads at most `bound` documents; tests use a lower limit.
 pub(crate) fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
     (entities, force): (&[EntityId], Option<Force>),
     (reports, bound): (&AgentReports<'_>, usize),
-) -> Result<Forecast, Refusal> {
+) -> Result<DryRun, Refusal> {
     let affected_entities = AffectedEntities::collect(reader, model, entities);
     let mut simulated = SimulatedReader::over(reader);
     // The hooks that are running now finish first. Beyond both limits they are ignored, because each takes a
@@ -90,7 +90,7 @@ pub(crate) fn dry_run_within(
     let ended = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !affected_entities.is_removed_with(*id, entities);
     let running = affected_entities.units.keys().filter(|id| ended(id));
     let running: Vec<(Uuid, Activity)> =
-        running.filter_map(|id| Some((*id, (reports.running)(*id)?))).take(SIMULATED_UNITS_MAX).collect();
+        running.filter_map(|id| Some((*id, (reports.running_hook)(*id)?))).take(SIMULATED_UNITS_MAX).collect();
     for (id, what) in running {
         if simulated.documents_read.get() <= bound {
             finish_running(&mut simulated, model, id, &what);
@@ -112,53 +112,53 @@ pub(crate) fn dry_run_within(
     }
     let before = affected_entities.lives(reader, model);
     let after = affected_entities.lives(&simulated, model);
-    let gone = |then: &LivesByName| -> Vec<String> {
+    let removed = |then: &LivesByName| -> Vec<String> {
         before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
     let was_alive = |name: &String| before.get(name).is_some_and(|(_, life)| *life == Life::Alive);
     let is_dying = |(name, (_, life)): &(&String, &(EntityId, Life))| *life != Life::Alive && was_alive(name);
-    let (dying, mut going): (Vec<String>, Vec<EntityId>) =
+    let (dying, mut departing): (Vec<String>, Vec<EntityId>) =
         after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
     let newly: BTreeSet<UnitName> =
-        going.iter().filter_map(|one| affected_entities.units.get(&id_of(*one))).map(|doc| doc.name.clone()).collect();
-    going.extend(entities);
-    let mut forecast = Forecast { at_once: gone(&after), dying, more: affected_entities.truncated, ..Forecast::default() };
+        departing.iter().filter_map(|one| affected_entities.units.get(&id_of(*one))).map(|doc| doc.name.clone()).collect();
+    departing.extend(entities);
+    let mut result = DryRun { removed_immediately: removed(&after), dying, truncated: affected_entities.truncated, ..DryRun::default() };
     let mut units = affected_entities.affected_units(&simulated, model);
-    forecast.more |= units.len() > SIMULATED_UNITS_MAX;
+    result.truncated |= units.len() > SIMULATED_UNITS_MAX;
     units.truncate(SIMULATED_UNITS_MAX);
     let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max: bound };
-    let silent = affected_entities.required_agents(&simulated, model, &going).into_iter().filter(|one| (reports.silent)(*one));
+    let lost_agents = affected_entities.required_agents(&simulated, model, &departing).into_iter().filter(|one| (reports.is_lost)(*one));
     match force {
-        None => forecast.silent = silent.collect(),
-        Some(_) => participants.absent = silent.map(id_of).collect(),
+        None => result.lost_agents = lost_agents.collect(),
+        Some(_) => participants.absent = lost_agents.map(id_of).collect(),
     }
-    let removed = simulated.changes.clone();
-    let (mut earlier, mut earlier_leaderless) = (Forecast::default(), BTreeSet::new());
-    let going_by = |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
+    let changes_of_request = simulated.changes.clone();
+    let (mut earlier, mut earlier_leaderless) = (DryRun::default(), BTreeSet::new());
+    let is_dying_already = |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
     // a forced removal of entities that are Dying already changes how these are removed
-    let is_anew = force.is_some() && entities.iter().any(going_by);
+    let is_anew = force.is_some() && entities.iter().any(is_dying_already);
     if !is_anew && before.values().any(|(_, life)| *life != Life::Alive) {
         // effects of earlier removals are simulated alone, to be excluded from the result
         let mut alone = SimulatedReader { changes: start_changes, ..SimulatedReader::over(reader) };
-        earlier.more = !simulate(&mut alone, model, &participants, &mut earlier.hooks);
+        earlier.truncated = !simulate(&mut alone, model, &participants, &mut earlier.hooks);
         simulate_machine_removal(&mut alone, model, (&affected_entities.machines, &participants));
         earlier_leaderless = leaderless_applications(&alone, model, &affected_entities.applications);
-        earlier.gone = gone(&affected_entities.lives(&alone, model));
-        forecast.more |= earlier.more;
+        earlier.removed_eventually = removed(&affected_entities.lives(&alone, model));
+        result.truncated |= earlier.truncated;
     }
-    forecast.more |= !simulate(&mut simulated, model, &participants, &mut forecast.hooks);
+    result.truncated |= !simulate(&mut simulated, model, &participants, &mut result.hooks);
     simulate_machine_removal(&mut simulated, model, (&affected_entities.machines, &participants));
     for entity in entities {
         let found = blockers(&mut (&simulated as &dyn Reader), model, *entity);
-        forecast.more |= found.len() > BLOCKERS_MAX;
-        forecast.blocked.extend(found.into_iter().take(BLOCKERS_MAX));
+        result.truncated |= found.len() > BLOCKERS_MAX;
+        result.blockers.extend(found.into_iter().take(BLOCKERS_MAX));
     }
     // a unit that would be removed with another entity, which is removed before it, is not forced with that
     // entity
     for unit in affected_entities.units.keys().filter(|_| force.is_none()) {
         let there = name(&simulated, model, EntityId::Unit(*unit)).is_some();
-        if there && going.contains(&EntityId::Unit(*unit)) && forecast.blocked.len() < BLOCKERS_MAX {
-            forecast.blocked.extend(blockers(&mut (&simulated as &dyn Reader), model, EntityId::Unit(*unit)));
+        if there && departing.contains(&EntityId::Unit(*unit)) && result.blockers.len() < BLOCKERS_MAX {
+            result.blockers.extend(blockers(&mut (&simulated as &dyn Reader), model, EntityId::Unit(*unit)));
         }
     }
     if let Some(force) = force {
@@ -166,18 +166,18 @@ pub(crate) fn dry_run_within(
         let others = forced(reader, model).into_iter().filter(|id| !requested.contains(id)).collect();
         if force.no_wait {
             // without a grace period the removed units run nothing, and the others observe their removal
-            simulated.changes = removed;
-            let mut away = BTreeSet::new();
-            forecast.more |= !simulate_force(&mut simulated, model, (&others, bound), &mut |_, due| {
-                away.extend(due.iter().filter_map(|id| affected_entities.units.get(id)).map(|doc| &doc.name));
+            simulated.changes = changes_of_request;
+            let mut removed_names = BTreeSet::new();
+            result.truncated |= !simulate_force(&mut simulated, model, (&others, bound), &mut |_, due| {
+                removed_names.extend(due.iter().filter_map(|id| affected_entities.units.get(id)).map(|doc| &doc.name));
                 true
             });
-            forecast.left_out = std::mem::take(&mut forecast.hooks);
-            forecast.left_out.retain(|(unit, _)| away.contains(unit));
-            forecast.more |= !simulate(&mut simulated, model, &participants, &mut forecast.hooks);
+            result.skipped_hooks = std::mem::take(&mut result.hooks);
+            result.skipped_hooks.retain(|(unit, _)| removed_names.contains(unit));
+            result.truncated |= !simulate(&mut simulated, model, &participants, &mut result.hooks);
         } else {
-            forecast.more |= !simulate_force(&mut simulated, model, (&others, bound), &mut |simulated, _| {
-                simulate(simulated, model, &participants, &mut forecast.hooks)
+            result.truncated |= !simulate_force(&mut simulated, model, (&others, bound), &mut |simulated, _| {
+                simulate(simulated, model, &participants, &mut result.hooks)
             });
         }
         simulate_machine_removal(&mut simulated, model, (&affected_entities.machines, &participants));
@@ -185,18 +185,18 @@ pub(crate) fn dry_run_within(
     let mut led = affected_entities.applications.clone();
     led.retain(|id| !earlier_leaderless.contains(id));
     if simulated.documents_read.get() <= bound {
-        forecast.hooks.extend(elected_units(&simulated, model, &leaderless_applications(&simulated, model, &led)));
+        result.hooks.extend(elected_units(&simulated, model, &leaderless_applications(&simulated, model, &led)));
     }
-    forecast.gone = gone(&affected_entities.lives(&simulated, model));
-    forecast.gone.retain(|name| !forecast.at_once.contains(name) && !earlier.gone.contains(name));
-    forecast.hooks.retain(|one| {
+    result.removed_eventually = removed(&affected_entities.lives(&simulated, model));
+    result.removed_eventually.retain(|name| !result.removed_immediately.contains(name) && !earlier.removed_eventually.contains(name));
+    result.hooks.retain(|one| {
         let known = earlier.hooks.iter().position(|known| known == one && !newly.contains(&one.0));
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()
     });
-    for named in [&mut forecast.at_once, &mut forecast.dying, &mut forecast.gone] {
-        forecast.more |= named.len() > ENTITIES_LISTED_MAX;
+    for named in [&mut result.removed_immediately, &mut result.dying, &mut result.removed_eventually] {
+        result.truncated |= named.len() > ENTITIES_LISTED_MAX;
         named.truncate(ENTITIES_LISTED_MAX);
     }
-    cause::retain_first(&mut forecast.blocked);
-    Ok(forecast)
+    cause::retain_first(&mut result.blockers);
+    Ok(result)
 }

@@ -75,7 +75,7 @@ pub fn commit(
     check_order(&stored, record)?;
     validate(unit, &stored.local, record)?;
 
-    let mut local = record.memory.as_deref().unwrap_or(&stored.local).clone();
+    let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local };
     let mut committed = CommitOutcome { refusal: refusal_reason(draft, model, &context, ids)?, dropped: Vec::new() };
@@ -248,15 +248,15 @@ fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
     if record.reports.len() > REPORTS_MAX {
         return bad(format!("{} lines and statuses, at most {REPORTS_MAX}", record.reports.len()));
     }
-    if record.memory.is_some() != (record.operation == Operation::Resync) {
-        return bad("a memory goes with a restatement, and only with one".to_owned());
+    if record.resync_local.is_some() != (record.operation == Operation::Resync) {
+        return bad("a resync record must contain the state of the unit, and no other record may".to_owned());
     }
-    if record.memory.as_ref().is_some_and(|memory| memory.unit != unit || !memory.outbox.is_empty()) {
-        return bad("a restatement context another unit".to_owned());
+    if record.resync_local.as_ref().is_some_and(|memory| memory.unit != unit || !memory.outbox.is_empty()) {
+        return bad("the state in the resync record is not a published state of this unit".to_owned());
     }
-    let memory = record.memory.as_deref();
+    let memory = record.resync_local.as_deref();
     if [Some(record.sequence), Some(record.run), memory.map(|memory| memory.run)].contains(&Some(u64::MAX)) {
-        return bad("sequences and runs end before that".to_owned());
+        return bad("sequence or run number out of range".to_owned());
     }
     let has_pending_hook_of_no_member = |local: &Local| {
         let mut relations = local.relations.values();
@@ -264,11 +264,11 @@ fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
             .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
     };
     if memory.is_some_and(has_pending_hook_of_no_member) {
-        return bad("a memory that owes a changed to a unit that is no member".to_owned());
+        return bad("the state in the resync record has a pending relation-changed hook for a unit that is no member".to_owned());
     }
     match &record.operation {
         Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {
-            bad(format!("a hook context relation {relation}, whose scope the unit never entered"))
+            bad(format!("a hook of relation {relation}, whose scope the unit never entered"))
         }
         _ => Ok(()),
     }
@@ -298,7 +298,7 @@ fn refusal_reason(
     if !applies_writes(context.record) || !context.record.is_conditional() {
         return Ok(None);
     }
-    let is_leader = leadership::is_leader(draft, model, context.id, context.doc, context.record.generation);
+    let is_leader = leadership::is_leader(draft, model, context.id, context.doc, context.record.leader_generation);
     for (number, writes) in &context.record.writes.bags {
         if !writes.application.is_empty() && !is_leader && existing_relation(draft, model, context.local, *number).is_some() {
             let application = &context.doc.application;
@@ -423,7 +423,7 @@ fn finish_resync(
     ids: &mut dyn FnMut() -> Uuid,
     dropped: &mut Vec<String>,
 ) {
-    let Some(memory) = &context.record.memory else { return };
+    let Some(memory) = &context.record.resync_local else { return };
     dropped.extend(resync::enter_last(draft, model, context.id, memory, (context.record.at_ms, ids)));
     if let Some(last) = memory.last_action {
         action::resync(draft, model, context.id, last, context.record.at_ms);

@@ -33,7 +33,7 @@ pub fn reserve_nonce(
     }
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
     if !alive && draft.first(&model.machine_units(id), &[]).is_none() {
-        return Err(Refusal::new(Code::NotAlive, "no instance is started for a machine that is not alive"));
+        return Err(Refusal::new(Code::NotAlive, "cannot start an instance: the machine is not alive"));
     }
     let instance = InstanceDoc { provider: provider.to_owned(), nonce, id: None };
     draft.put(&model.machine_instance(id), &instance);
@@ -45,7 +45,7 @@ pub fn reserve_nonce(
 pub fn record_started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &str) -> Result<(), Refusal> {
     let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     let known = draft.get(&model.machine_instance(id));
-    let known = known.ok_or_else(|| Refusal::new(Code::Invalid, "its start was not recorded first"))?;
+    let known = known.ok_or_else(|| Refusal::new(Code::Invalid, "cannot record the instance: its nonce was not reserved"))?;
     let instance = InstanceDoc { id: Some(name.to_owned()), ..known.clone() };
     if instance != known {
         draft.put(&model.machine_instance(id), &instance);
@@ -129,7 +129,7 @@ pub fn enrol(
         Some(TokenHolder::EnrollingMachine { model: token_model, machine, .. }) if (token_model, machine) == (model, id)
     );
     if !is_newest || !invites || draft.get(&model.machine_instance(id)).is_some() {
-        return Err(Refusal::new(Code::Forbidden, "not authorised: this invitation is void or used up"));
+        return Err(Refusal::new(Code::Forbidden, "not authorised: the enrolment token was revoked or used"));
     }
     let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {

@@ -76,7 +76,7 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
     let mut memory = Local { outbox: Vec::new(), unrecorded_reports: Vec::new(), last_action, ..reconciled.clone() };
     memory.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
     let mut resync = reconciled.record(Operation::Resync, Outcome::Ok, at_ms);
-    resync.memory = Some(Box::new(memory));
+    resync.resync_local = Some(Box::new(memory));
     Reconciliation::Consistent(vec![attached, Event::Finished(resync)])
 }
 

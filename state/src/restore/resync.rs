@@ -69,7 +69,7 @@ pub fn apply_batch(
     if !hook_commit::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }
-    let Some(memory) = &record.memory else { return Ok((None, Vec::new())) };
+    let Some(memory) = &record.resync_local else { return Ok((None, Vec::new())) };
     if memory.is_tearing_down() {
         // set Dying first, so that the unit enters no relation (I21)
         unit::resume_teardown(draft, model, id);

@@ -3,7 +3,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::{application, machine};
-use crate::operations::dry_run::{self, AgentReports, Forecast};
+use crate::operations::dry_run::{self, AgentReports, DryRun};
 use crate::operations::force::{self, Force};
 use crate::operations::leadership;
 use crate::terms::cause::{Cause, Duty, RelationName};
@@ -14,16 +14,16 @@ use crate::unit::hook_name::HookName;
 use crate::unit::resolve::{Act, Now, next};
 use std::cell::Cell;
 
-/// All agents are there.
-const HERE: AgentReports<'_> = AgentReports { silent: &|_| false, running: &|_| None };
+/// All agents are present.
+const HERE: AgentReports<'_> = AgentReports { is_lost: &|_| false, running_hook: &|_| None };
 
 fn forecast(
     reader: &dyn Reader,
     model: Model,
     entities: &[EntityId],
     force: Option<Force>,
-) -> Result<Forecast, Refusal> {
-    dry_run::forecast(reader, model, (entities, force), &HERE)
+) -> Result<DryRun, Refusal> {
+    dry_run::dry_run(reader, model, (entities, force), &HERE)
 }
 
 fn dry_run_within(
@@ -31,19 +31,19 @@ fn dry_run_within(
     model: Model,
     asked: (&[EntityId], Option<Force>),
     bound: usize,
-) -> Result<Forecast, Refusal> {
+) -> Result<DryRun, Refusal> {
     dry_run::dry_run_within(reader, model, asked, (&HERE, bound))
 }
 
-fn foretold(world: &World, entity: EntityId) -> Forecast {
+fn foretold(world: &World, entity: EntityId) -> DryRun {
     forecast(world.reader(), MODEL, &[entity], None).expect("it may go")
 }
 
-fn hooks(forecast: &Forecast) -> Vec<String> {
+fn hooks(forecast: &DryRun) -> Vec<String> {
     forecast.hooks.iter().map(|(unit, hook)| format!("{unit} {hook}")).collect()
 }
 
-/// web/0 and db/0 in a relation, each told of the other.
+/// web/0 and db/0 in a relation, each having observed the other.
 fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("shop", "web", 1);
     world.deploy("db", "db", 1);
@@ -77,7 +77,7 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let number = world.number(id);
     let before = world.documents.map.clone();
     let told = foretold(&world, EntityId::Unit(shop.unit));
-    assert_eq!((told.at_once.clone(), told.dying.clone()), (vec![], vec!["unit shop/0".to_owned()]));
+    assert_eq!((told.removed_immediately.clone(), told.dying.clone()), (vec![], vec!["unit shop/0".to_owned()]));
     let own: Vec<String> = hooks(&told).into_iter().filter(|hook| hook.starts_with("shop/0")).collect();
     assert_eq!(
         own,
@@ -90,8 +90,8 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     );
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     assert!(hooks(&told).contains(&departed), "{:?}", told.hooks);
-    assert_eq!(told.gone, ["machine 0", "unit shop/0"], "the machine has no unit any more (E.3)");
-    assert_eq!((told.blocked, told.more), (vec![], false));
+    assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"], "the machine has no unit any more (E.3)");
+    assert_eq!((told.blockers, told.truncated), (vec![], false));
     assert_eq!(world.documents.map, before);
 }
 
@@ -130,8 +130,8 @@ fn a_removed_relation_runs_broken_hooks_on_both_ends() {
         let broken = format!("{unit} {endpoint}-relation-broken {endpoint}:{number}");
         assert!(hooks(&told).contains(&broken), "{:?}", told.hooks);
     }
-    assert_eq!(told.gone.len(), 1, "{:?}", told.gone);
-    assert_eq!(told.blocked, []);
+    assert_eq!(told.removed_eventually.len(), 1, "{:?}", told.removed_eventually);
+    assert_eq!(told.blockers, []);
 }
 
 #[test]
@@ -140,10 +140,10 @@ fn entities_without_started_agents_are_removed_immediately() {
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
     let told = foretold(&world, EntityId::Unit(unit));
-    assert_eq!((told.at_once, told.hooks), (vec!["unit web/0".to_owned()], vec![]));
+    assert_eq!((told.removed_immediately, told.hooks), (vec!["unit web/0".to_owned()], vec![]));
 }
 
-/// web/0 with logging/0 in a suspended relation that both have left.
+/// web/0 with logging/0, in a suspended relation that both have left.
 fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
@@ -162,22 +162,23 @@ fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
     (id, web, logging)
 }
 
-/// Spec A.12: a subordinate goes with the relation it came with, though nobody is in its scope and it goes at once.
+/// Spec A.12: a subordinate is Dying with the relation that created it, even if the scope is empty and the relation is
+/// removed immediately.
 #[test]
 fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
     let mut world = World::new();
     let (id, _, mut logging) = suspended(&mut world);
     let told = foretold(&world, EntityId::Relation(id));
-    assert_eq!(told.at_once, ["relation logging:host web:juju-info"]);
+    assert_eq!(told.removed_immediately, ["relation logging:host web:juju-info"]);
     assert_eq!(told.dying, ["unit logging/0"]);
     assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
-    assert_eq!((told.gone, told.blocked), (vec!["unit logging/0".to_owned()], vec![]));
+    assert_eq!((told.removed_eventually, told.blockers), (vec!["unit logging/0".to_owned()], vec![]));
 
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
     logging.commit(&mut world, record);
     let told = foretold(&world, EntityId::Relation(id));
-    let held: Vec<String> = told.blocked.iter().map(|one| one.entity.to_string()).collect();
+    let held: Vec<String> = told.blockers.iter().map(|one| one.entity.to_string()).collect();
     assert_eq!(
         (hooks(&told).len(), held),
         (0, vec!["unit logging/0".to_owned()]),
@@ -195,12 +196,12 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
     let told = foretold(&world, EntityId::Application(app));
     assert!(hooks(&told).iter().all(|hook| !hook.starts_with("shop/0")), "it is in error: {:?}", told.hooks);
-    assert_eq!(told.blocked[0].entity.to_string(), "unit shop/0");
-    assert_eq!(told.blocked[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
+    assert_eq!(told.blockers[0].entity.to_string(), "unit shop/0");
+    assert_eq!(told.blockers[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
     let unknown = forecast(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
-    assert!(!foretold(&world, EntityId::Application(app)).blocked.is_empty(), "asked again, the same");
+    assert!(!foretold(&world, EntityId::Application(app)).blockers.is_empty(), "asked again, the same");
 }
 
 #[test]
@@ -218,34 +219,35 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
         let force = Some(Force { no_wait, now_ms: 1 });
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
             let told = forecast(world.reader(), MODEL, &[entity], force).expect("by force it may go");
-            assert_eq!(told.gone, ["machine 0", "unit shop/0"], "{entity:?}");
+            assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"], "{entity:?}");
             assert!(
-                told.blocked.iter().any(|one| one.entity.to_string() == "unit shop/0"),
+                told.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
                 "{:?}",
-                told.blocked
+                told.blockers
             );
             assert!(hooks(&told).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
-            assert_eq!(told.left_out, [], "shop/0 is in error");
+            assert_eq!(told.skipped_hooks, [], "shop/0 is in error");
         }
     }
     assert_eq!(world.life(db.unit), Some(Life::Alive));
     assert_eq!(world.documents.map, before);
 
-    // what somebody else has forced is not foretold as if it came of this
+    // what another request has forced is not part of this prediction
     let asked = Force { no_wait: false, now_ms: 1 };
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
     world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
     let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked)).expect("it may go");
-    assert_eq!((told.gone, told.more), (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false));
+    assert_eq!((told.removed_eventually, told.truncated), (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false));
     let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
     assert!(
-        dry_run_within(world.reader(), MODEL, of, 0).expect("it may go").more,
+        dry_run_within(world.reader(), MODEL, of, 0).expect("it may go").truncated,
         "it is ended early, and says so"
     );
 }
 
-/// Design 6: survivors of a removal by force see an ordinary departure. Only what is removed runs nothing more.
+/// Design 6: the remaining units of a removal by force observe an ordinary departure. Only the removed units run no more
+/// hooks.
 #[test]
 fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let mut world = World::new();
@@ -253,7 +255,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let number = world.number(id);
     let force = Some(Force { no_wait: true, now_ms: 1 });
     let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
-    let related = |told: &Forecast| -> Vec<String> {
+    let related = |told: &DryRun| -> Vec<String> {
         hooks(told)
             .into_iter()
             .filter(|hook| hook.contains("-departed ") || hook.contains("-broken "))
@@ -262,9 +264,9 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     assert_eq!(related(&told).join(", "), departed);
     assert!(!hooks(&told).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", told.hooks);
-    assert!(told.left_out.iter().all(|(unit, _)| unit.to_string() == "shop/0"), "{:?}", told.left_out);
-    assert_eq!(told.left_out.last().expect("it would run some").1, "remove");
-    assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
+    assert!(told.skipped_hooks.iter().all(|(unit, _)| unit.to_string() == "shop/0"), "{:?}", told.skipped_hooks);
+    assert_eq!(told.skipped_hooks.last().expect("it would run some").1, "remove");
+    assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
 
     let told = forecast(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
     let mut all = related(&told);
@@ -278,10 +280,10 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
             format!("shop/0 db-relation-departed db:{number} db/0 departing=db/0"),
         ]
     );
-    assert_eq!(told.left_out, [], "units of both sides stay");
+    assert_eq!(told.skipped_hooks, [], "units of both sides stay");
 }
 
-/// Another unit of the application is on its way out already: that is not what this removal comes to.
+/// Another unit of the application is Dying already, which is not part of the result of this removal.
 #[test]
 fn a_dry_run_omits_removals_that_were_requested_before() {
     let mut world = World::new();
@@ -303,31 +305,31 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
 
     let told = foretold(&world, EntityId::Unit(shop.unit));
     assert_eq!(
-        (told.dying.clone(), told.gone.clone()),
+        (told.dying.clone(), told.removed_eventually.clone()),
         (vec!["unit shop/0".to_owned()], vec!["machine 0".to_owned(), "unit shop/0".to_owned()])
     );
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     let told_of: Vec<String> = hooks(&told).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
     assert_eq!(told_of, [departed]);
-    assert_eq!(foretold(&world, EntityId::Unit(other.unit)), Forecast::default(), "asked again");
-    // by force it goes another way: that is told whole, and what it runs now is cut off
+    assert_eq!(foretold(&world, EntityId::Unit(other.unit)), DryRun::default(), "asked again");
+    // by force, the result differs: it is predicted completely, and the running hook is interrupted
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
     for no_wait in [false, true] {
         let force = Some(Force { no_wait, now_ms: 1 });
         let asked = &[EntityId::Unit(other.unit)][..];
         let told = forecast(world.reader(), MODEL, asked, force).expect("by force it may go");
-        assert!(told.gone.contains(&"unit shop/1".to_owned()), "{:?}", told.gone);
-        let heard = AgentReports { silent: &|_| false, running: &running };
-        let runs = dry_run::forecast(world.reader(), MODEL, (asked, force), &heard).expect("the same");
-        assert_eq!((runs.left_out.is_empty(), runs.left_out), (!no_wait, told.left_out));
+        assert!(told.removed_eventually.contains(&"unit shop/1".to_owned()), "{:?}", told.removed_eventually);
+        let heard = AgentReports { is_lost: &|_| false, running_hook: &running };
+        let runs = dry_run::dry_run(world.reader(), MODEL, (asked, force), &heard).expect("the same");
+        assert_eq!((runs.skipped_hooks.is_empty(), runs.skipped_hooks), (!no_wait, told.skipped_hooks));
     }
     let all = foretold(&world, EntityId::Application(app));
     assert!(!all.dying.contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
-    assert!(all.gone.contains(&"application shop".to_owned()), "{:?}", all.gone);
+    assert!(all.removed_eventually.contains(&"application shop".to_owned()), "{:?}", all.removed_eventually);
 }
 
-/// What the unit's agent decides to do next.
+/// The next step of the unit's agent.
 fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
     loop {
         let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
@@ -342,8 +344,8 @@ fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
     }
 }
 
-/// Spec A.7, first rows, and A.11, first choice: what runs ends before its unit or relation does, and leaves something
-/// to do behind.
+/// Spec A.7, first rows, and A.11, first choice: a running hook finishes before its unit or relation is removed, and
+/// makes further hooks pending.
 #[test]
 fn a_dry_run_finishes_running_hooks_first() {
     let mut world = World::new();
@@ -353,8 +355,8 @@ fn a_dry_run_finishes_running_hooks_first() {
     let number = world.number(id);
     let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
     let told = |world: &World, entity, (running, what): (Uuid, Activity)| {
-        let heard = AgentReports { running: &|id| (id == running).then(|| what.clone()), ..HERE };
-        hooks(&dry_run::forecast(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
+        let heard = AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..HERE };
+        hooks(&dry_run::dry_run(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
     };
     let (is_install, is_joined) = (
         |one: &Operation| matches!(one, Operation::Hook(Hook::Install)),
@@ -390,8 +392,8 @@ fn a_dry_run_finishes_running_hooks_first() {
     );
 }
 
-/// Spec F.4: an agent that is silent holds up what waits for it. By force the controller does what is owed for it, and
-/// none of its hooks is foretold.
+/// Spec F.4: a silent agent blocks what waits for it. By force the controller acts in its place, and none of its hooks is
+/// predicted.
 #[test]
 fn a_dry_run_names_silent_agents_as_blockers() {
     let mut world = World::new();
@@ -399,8 +401,8 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     let [shop_on, db_on] = [shop.unit, db.unit]
         .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
     let told = |entity, force, silent: &[EntityId]| {
-        let heard = AgentReports { silent: &|one| silent.contains(&one), ..HERE };
-        dry_run::forecast(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
+        let heard = AgentReports { is_lost: &|one| silent.contains(&one), ..HERE };
+        dry_run::dry_run(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
     let all = [shop_on, of_shop, db_on, of_db];
@@ -408,41 +410,42 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     for entity in [of_shop, EntityId::Application(app)] {
         let quiet = told(entity, None, &[]);
         let told = told(entity, None, &all);
-        assert!(quiet.silent.is_empty() && told.hooks == quiet.hooks && told.gone == quiet.gone, "{told:?}");
+        assert!(quiet.lost_agents.is_empty() && told.hooks == quiet.hooks && told.removed_eventually == quiet.removed_eventually, "{told:?}");
         let expected = match entity {
             EntityId::Application(_) => vec![shop_on, of_shop, of_db],
             _ => vec![shop_on, of_shop],
         };
-        assert_eq!(told.silent, expected, "db/0 leaves only a relation that ends");
+        assert_eq!(told.lost_agents, expected, "db/0 leaves only a relation that ends");
     }
-    let ends = told(EntityId::Relation(id), None, &all).silent;
+    let ends = told(EntityId::Relation(id), None, &all).lost_agents;
     assert_eq!(ends.len(), 2);
     assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
     for no_wait in [false, true] {
         let forced = told(of_shop, Some(Force { no_wait, now_ms: 1 }), &[of_shop]);
-        assert_eq!((forced.silent, forced.blocked.len()), (vec![], 1));
+        assert_eq!((forced.lost_agents, forced.blockers.len()), (vec![], 1));
         let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
         let duty = Duty::Terminate { relations };
-        assert_eq!(forced.blocked[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));
+        assert_eq!(forced.blockers[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));
         let runs = |unit: &str| forced.hooks.iter().any(|(name, _)| name.to_string() == unit);
         assert!(!runs("shop/0") && runs("db/0"), "{:?}", forced.hooks);
-        assert_eq!(forced.gone, ["machine 0", "unit shop/0"]);
+        assert_eq!(forced.removed_eventually, ["machine 0", "unit shop/0"]);
     }
 }
 
-/// Spec E.3 last row and E.5: a machine without units is Dying, its agent says that it is dead, its provider removes it.
+/// Spec E.3 last row and E.5: a machine without units is Dying, its agent reports that it is dead, its provider removes
+/// it.
 #[test]
 fn a_dry_run_predicts_the_removal_of_a_machine_without_units() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let told = foretold(&world, EntityId::Unit(shop.unit));
-    assert_eq!(told.gone, ["machine 0", "unit shop/0"]);
+    assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
     let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
     let (told, name) = (foretold(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
-    assert_eq!((told.dying, told.gone, told.blocked), (vec![name.clone()], vec![name], vec![]));
+    assert_eq!((told.dying, told.removed_eventually, told.blockers), (vec![name.clone()], vec![name], vec![]));
 }
 
-/// Documents, and how many of them were read.
+/// Documents that count how many of them were read.
 struct Counted<'d> {
     under: &'d Documents,
     read: Cell<usize>,
@@ -468,15 +471,15 @@ fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
     let (many, web, relation) = bounds::with_units(5_000);
     for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
         let counted = Counted { under: &many, read: Cell::new(0) };
-        // a play that ends before its first step
+        // a simulation that ends before its first step
         dry_run_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
-        // 5,000 entries to find 500 units, each looked at three times at some 10 reads
+        // 5,000 entries to find 500 units, each examined three times with about 10 reads
         let most = 5_000 + 3 * 500 * 10;
         assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
-        assert!(forecast(&many, MODEL, &[entity], None).expect("it may go").more, "{entity:?}");
+        assert!(forecast(&many, MODEL, &[entity], None).expect("it may go").truncated, "{entity:?}");
     }
     let (few, web, _) = bounds::with_units(3);
-    assert!(!forecast(&few, MODEL, &[EntityId::Application(web)], None).expect("it may go").more);
+    assert!(!forecast(&few, MODEL, &[EntityId::Application(web)], None).expect("it may go").truncated);
 }
 
 #[test]
@@ -486,6 +489,6 @@ fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
     let whole = foretold(&world, EntityId::Unit(shop.unit));
     let part =
         dry_run_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
-    assert_eq!((whole.more, part.more), (false, true));
+    assert_eq!((whole.truncated, part.truncated), (false, true));
     assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
 }

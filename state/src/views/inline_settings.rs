@@ -147,7 +147,7 @@ mod tests {
             let omitted = sizes.omitted(bound);
             let inline: usize =
                 sizes.0.iter().filter(|(key, _)| !omitted.contains(*key)).map(|(_, bytes)| bytes).sum();
-            assert!(inline <= bound, "{inline} of {bound}");
+            assert!(inline <= bound, "{inline} > {bound}");
         }
     }
 

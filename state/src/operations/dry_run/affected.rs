@@ -168,28 +168,28 @@ impl AffectedEntities {
         lives
     }
 
-    /// Whether the unit is one of `going`, belongs to an application or machine of `going`, or is a subordinate
+    /// Whether the unit is one of `departing`, belongs to an application or machine of `departing`, or is a subordinate
     /// of one.
-    pub(crate) fn is_removed_with(&self, id: Uuid, going: &[EntityId]) -> bool {
+    pub(crate) fn is_removed_with(&self, id: Uuid, departing: &[EntityId]) -> bool {
         let Some(doc) = self.units.get(&id) else { return false };
         let of = [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
-        of.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|one| going.contains(&one))
+        of.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|one| departing.contains(&one))
     }
 
-    /// The machines and attached units whose agents must act before the entities in `going` are removed:
+    /// The machines and attached units whose agents must act before the entities in `departing` are removed:
     /// machines first.
-    pub(crate) fn required_agents(&self, after: &dyn Reader, model: Model, going: &[EntityId]) -> Vec<EntityId> {
+    pub(crate) fn required_agents(&self, after: &dyn Reader, model: Model, departing: &[EntityId]) -> Vec<EntityId> {
         let leaves = |id: &Uuid| {
             let relations =
-                self.members.iter().filter(|(relation, _)| going.contains(&EntityId::Relation(**relation)));
+                self.members.iter().filter(|(relation, _)| departing.contains(&EntityId::Relation(**relation)));
             relations.flat_map(|(_, members)| members).any(|member| member == id)
         };
-        let goes = |(id, _): &(&Uuid, &UnitDoc)| self.is_removed_with(**id, going);
+        let is_departing = |(id, _): &(&Uuid, &UnitDoc)| self.is_removed_with(**id, departing);
         let there = |id: &Uuid| read(after, &model.unit(*id)).is_some();
         let ends: Vec<(&Uuid, &UnitDoc)> =
-            self.units.iter().filter(goes).filter(|(id, _)| there(id)).collect();
+            self.units.iter().filter(is_departing).filter(|(id, _)| there(id)).collect();
         let mut machines: BTreeSet<Uuid> = ends.iter().map(|(_, doc)| doc.machine).collect();
-        machines.extend(self.machines.iter().filter(|id| going.contains(&EntityId::Machine(**id))));
+        machines.extend(self.machines.iter().filter(|id| departing.contains(&EntityId::Machine(**id))));
         let has_attached_unit = |id: &Uuid| {
             read(after, &model.session(*id)).is_some()
                 && read(after, &model.unit_life(*id)) != Some(Life::Dead)
@@ -203,12 +203,12 @@ impl AffectedEntities {
     /// is not Alive; by name.
     pub(crate) fn affected_units(&self, after: &dyn Reader, model: Model) -> Vec<Uuid> {
         let ends = |life: Option<Life>| life.is_none_or(|life| life != Life::Alive);
-        let goes = |id: &Uuid| ends(effective_life::unit_life(&mut { after }, model, *id));
-        let going: BTreeSet<Uuid> = self.units.keys().copied().filter(goes).collect();
-        let mut all = going.clone();
+        let is_departing = |id: &Uuid| ends(effective_life::unit_life(&mut { after }, model, *id));
+        let departing: BTreeSet<Uuid> = self.units.keys().copied().filter(is_departing).collect();
+        let mut all = departing.clone();
         for (id, members) in &self.members {
             let ended = ends(effective_life::relation_life(&mut { after }, model, *id));
-            if ended || members.iter().any(|member| going.contains(member)) {
+            if ended || members.iter().any(|member| departing.contains(member)) {
                 all.extend(members);
             }
         }

@@ -184,7 +184,7 @@ pub(crate) fn leaderless_applications(
     applications.iter().copied().filter(|id| led(simulated.base, id) && !led(simulated, id)).collect()
 }
 
-/// The unit that is elected_units in each application that has one Alive unit left. Of several units any could be
+/// The unit that is elected in each application that has one Alive unit left. Of several units any could be
 /// elected_units, so none is returned.
 pub(crate) fn elected_units(
     simulated: &SimulatedReader<'_>,
@@ -197,7 +197,7 @@ pub(crate) fn elected_units(
         let units = reader.scan(&model.units_of(*application), "", ENTITIES_MAX);
         let mut units = units.iter().filter_map(|stored| last_id(&stored.key)).filter(alive);
         let first = units.next().filter(|_| units.next().is_none())?;
-        Some((read(reader, &model.unit(first))?.name, "leader-elected_units".to_owned()))
+        Some((read(reader, &model.unit(first))?.name, "leader-elected".to_owned()))
     };
     leaderless_applications.iter().filter_map(only).collect()
 }
