@@ -106,7 +106,7 @@ fn a_failed_action_does_not_put_its_unit_into_error() {
     assert_eq!((doc(&world, id).status, doc(&world, id).message.as_str()), (ActionStatus::Failed, "no disk"));
 }
 
-/// Scenarios 141 and 144: an action says how it ended itself, and nothing of its unit.
+/// Scenarios 141 and 144: an action reports its own result and does not affect the status of its unit.
 #[test]
 fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
     let mut world = World::new();
@@ -186,7 +186,8 @@ fn an_action_whose_writes_are_refused_fails() {
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }
 
-/// 1. `run` makes action 5, the unit does it. 2. The store is restored from before it. 3. The record comes in order.
+/// 1. `run` queues action 5 and the unit runs it. 2. The store is restored from an earlier backup. 3. The record arrives
+/// in order.
 #[test]
 fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
     let mut world = World::new();
@@ -197,8 +198,8 @@ fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
     assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(6));
 }
 
-/// 1. The unit does action 3. 2. The store is restored from before it, and `run` makes another action 1 and 2. 3. The
-///    record of action 3 comes in order. The unit believes that it has done 1 and 2.
+/// 1. The unit runs action 3. 2. The store is restored from an earlier backup, and `run` queues another action 1 and 2.
+/// 3. The record of action 3 arrives in order. For the unit, actions 1 and 2 are finished.
 #[test]
 fn an_action_with_a_number_below_that_of_a_finished_action_does_not_wait_for_ever() {
     let mut world = World::new();
@@ -219,7 +220,7 @@ fn an_action_with_a_number_below_that_of_a_finished_action_does_not_wait_for_eve
     assert_eq!(doc(&world, 4).status, ActionStatus::Completed);
 }
 
-/// Simulator, 64204005: what is said of a run that is over begins nothing.
+/// A report about a finished run starts nothing (sim 64204005).
 #[test]
 fn a_late_report_of_another_action_does_not_start_an_action() {
     let mut world = World::new();

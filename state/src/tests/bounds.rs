@@ -4,7 +4,7 @@ use crate::documents::draft::Txn;
 use crate::documents::keys::ScopeDoc;
 use crate::tests::*;
 
-/// Reads and writes of a transition on these documents.
+/// The numbers of reads and writes of a transition on these documents.
 fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft)) -> (usize, usize) {
     let mut draft = Draft::new(documents);
     transition(&mut draft);
@@ -15,8 +15,8 @@ fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft)) -> (usize, u
     )
 }
 
-/// An application of one unit that is in a relation's scope, and so many more: what is there of each that a removal
-/// could look at, written directly.
+/// An application with one unit in the scope of a relation, and many more units, of which only the documents that a
+/// removal could read are written, directly.
 pub(crate) fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
@@ -68,7 +68,7 @@ fn destroying_an_application_of_100_000_units_costs_as_much_as_one_of_ten() {
         let id = Uuid(3 << 64);
         cost(documents, |draft| assert_eq!(unit::destroy(draft, MODEL, id), Ok(unit::Destroyed::Dying)))
     };
-    // its own life, of which all others are derived; and the six documents of its peer relation, where nobody is
+    // its own life, from which all others are derived, and the six documents of its peer relation, whose scope is empty
     assert_eq!(application(&few).1, 1 + 6);
     for (cost, more) in
         [(application(&few), application(&many)), (relation(&few), relation(&many)), (one(&few), one(&many))]

@@ -62,7 +62,7 @@ fn a_record_is_applied_exactly_once() {
     web.done(&mut world, Operation::Hook(Hook::UpdateStatus));
     assert_eq!(refused(web.send(&mut world, &record)).0, Code::Forked, "an older sequence");
     let mut mixed = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
-    mixed.after = "of the copy's last record".into();
+    mixed.previous_digest = "of the copy's last record".into();
     assert_eq!(refused(web.send(&mut world, &mixed)).0, Code::Forked, "it follows another record");
     assert_eq!(read(world.reader(), &MODEL.bag(id, web.unit)), Some(bag));
 }
@@ -255,9 +255,9 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     assert!(matches!(answer, Code::Gap { .. }), "granted before the store was restored, no copy: {answer:?}");
 }
 
-/// 1. a folder is copied; its own agent has epoch 2 and goes on; the store is restored from a copy at epoch 1;
-/// 2. the copy's agent attaches, and is granted epoch 2 as well, or once more 3;
-/// 3. the first one is back. It may be ahead of the store in all it knows: its records are another unit's life now.
+/// 1. A folder is copied. Its own agent has epoch 2 and continues. The store is restored from a backup at epoch 1.
+/// 2. The agent of the copy attaches and is granted epoch 2 as well, or epoch 3.
+/// 3. The first agent returns. Its state may be newer than the store, but its records now belong to another history.
 #[test]
 fn after_a_restore_the_first_folder_that_attaches_continues() {
     let mut world = World::new();
@@ -278,8 +278,8 @@ fn after_a_restore_the_first_folder_that_attaches_continues() {
     assert_eq!(refused(attach(&mut world, 23, 4, None)).0, Code::Fenced, "an epoch of no history");
 }
 
-/// 1. a folder is copied while its attach is on the way: both have its nonce;
-/// 2. one attaches, and is heard; 3. the other sends the nonce again.
+/// 1. A folder is copied while its attach request is in flight: both folders contain the nonce.
+/// 2. One agent attaches and commits a record. 3. The other agent sends the nonce again.
 #[test]
 fn a_nonce_is_valid_until_its_first_record() {
     let mut world = World::new();
@@ -393,8 +393,8 @@ fn only_the_leader_sets_the_application_status() {
     assert_eq!(status.status, "active");
 }
 
-/// 1. install says that it is blocked, and calls `juju-reboot --now`: told, and in no record. 2. It runs again, and
-///    says nothing.
+/// 1. The install hook sets the status to blocked and calls `juju-reboot --now`: the status is reported, but in no record.
+/// 2. The hook runs again and sets no status.
 #[test]
 fn a_workload_status_of_a_run_without_a_record_counts_as_set_by_the_charm() {
     let mut world = World::new();
@@ -456,7 +456,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     quiet.done(&mut world, Operation::Hook(Hook::Remove));
     assert_eq!(words(&world, unit), "terminated ; idle ");
 
-    // of its own words, the charm's last ones stand
+    // the last status that the charm set remains
     let mut loud = Agent::attach(&mut world, "web/1");
     let mut install = loud.record(Operation::Hook(Hook::Install), Outcome::Ok);
     install.reports = vec![status(1, "here")];
@@ -499,7 +499,7 @@ fn a_resolved_request_belongs_to_one_failure_and_is_deleted_with_it() {
     assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
 }
 
-/// A unit that lost the leadership and has it again overwrites nothing of who led in between (design 13).
+/// A unit that lost and regained the leadership overwrites nothing that the leader in between wrote (design 13).
 #[test]
 fn a_leaders_write_is_applied_in_its_own_generation_only() {
     let mut world = World::new();
@@ -519,10 +519,10 @@ fn a_leaders_write_is_applied_in_its_own_generation_only() {
     let mut record = hook(&web);
     let writes = BagWrites { application: change("k", "old"), ..BagWrites::default() };
     record.writes.bags.insert(number, writes);
-    record.generation = Some(first.generation);
+    record.leader_generation = Some(first.generation);
     let refusal = web.clone().commit(&mut world.copy(), record.clone()).refusal.expect("it is refused");
     assert!(refusal.contains("it was not all the time"), "{refusal}");
-    record.generation = Some(second.generation);
+    record.leader_generation = Some(second.generation);
     assert_eq!(web.clone().commit(&mut world, record).refusal, None);
 }
 
@@ -534,7 +534,7 @@ fn scenario_50_a_skipped_hook_is_shown_until_it_succeeds() {
     agent.start(&mut world);
     let ends = |agent: &mut Agent, world: &mut World, outcome| {
         let record = agent.record(Operation::Hook(Hook::UpdateStatus), outcome);
-        // a person's decision ends the episode
+        // the decision of a person ends the error episode
         agent.commit(world, Record { episode: None, ..record });
         read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said").message
     };
@@ -556,7 +556,7 @@ fn malformed_records_are_refused_and_change_nothing() {
     let stranger = Operation::Hook(Hook::Relation { relation: 99, endpoint: "db".into(), event });
     let record = agent.record(stranger, Outcome::Ok);
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
-    // who would make the controller owe what cannot be paid, or count past the end
+    // records that would overflow a counter or demand work that cannot be done
     let mut endless = hook(&agent);
     endless.run = u64::MAX;
     assert_eq!(refused(agent.send(&mut world, &endless)).0, Code::Invalid);
@@ -620,10 +620,10 @@ fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
     web.commit(&mut world, record);
 
     let again = Agent::attach(&mut older, "web/0");
-    // and resumed before it looks: it has seen nothing of that
+    // and resumed before the unit observes it
     older.run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1)).expect("it may be");
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
     for id in &ids {
         let (scope, bag) = (MODEL.scope(*id, Uuid(0), web.unit), MODEL.bag(*id, web.unit));
@@ -639,7 +639,7 @@ fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
     assert_eq!(older.documents.map, before.map);
 }
 
-/// Simulator, 61500700: the hook is interrupted after that, so that no record says it.
+/// The hook is interrupted after its report, so that no record contains it (sim 61500700).
 #[test]
 fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     let mut world = World::new();
@@ -654,7 +654,7 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     web.local.apply(&Event::Started(begun));
     let again = Agent::attach(&mut older, "web/0");
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
     assert_eq!(report(&mut older, &again, run, &[status(1, "restarting")]), Ok(vec![]));
     let shown = |world: &World| read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
@@ -663,8 +663,8 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     assert_eq!(shown(&older).as_deref(), Some("restarting"));
 }
 
-/// 1. A failed hook is run again, and over that the unit restates. 2. That run is given up: its relation is gone. 3. What
-///    runs instead ends well. (sim 66111392)
+/// 1. A failed hook is run again, and during that run the unit resyncs. 2. The run is abandoned because its relation was
+/// removed. 3. The next hook succeeds. (sim 66111392)
 #[test]
 fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let mut world = World::new();
@@ -684,7 +684,7 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     begins(&mut web, operation, episode);
     web.epoch = Agent::attach(&mut older, "web/0").epoch;
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     web.commit(&mut older, restated);
     let unit = web.unit;
     let shown = |world: &World| read(world.reader(), &MODEL.agent_status(unit)).map(|shown| shown.status);
@@ -711,7 +711,7 @@ fn a_status_of_a_record_replaces_one_that_a_copy_of_the_folder_reported_with_the
     assert_eq!(shown.as_deref(), Some("of the unit"));
 }
 
-/// 1. A run says how its unit is. 2. Before its record is sent, the folder is lost. 3. The next agent runs it anew.
+/// 1. A run reports a status. 2. The folder is lost before the record is sent. 3. The next agent runs the hook again.
 #[test]
 fn reports_of_a_unit_that_lost_its_folder_are_newer_than_its_earlier_reports() {
     let mut world = World::new();

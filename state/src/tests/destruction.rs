@@ -13,7 +13,7 @@ fn destroy(world: &mut World, force: Option<Force>) {
     world.run(|draft, _| destruction::destroy(draft, MODEL, force, NOW)).expect("it may go");
 }
 
-/// What the janitor does of it at once; how many bites that were.
+/// Runs the janitor until nothing is left to do; returns the number of batches.
 fn run_all_batches(world: &mut World) -> usize {
     let mut bites = 1;
     while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is never refused") {
@@ -23,7 +23,7 @@ fn run_all_batches(world: &mut World) -> usize {
     bites
 }
 
-/// All machines that can go are Dead, and released by their provider.
+/// Makes all machines that can be removed Dead, and releases their instances.
 fn release(world: &mut World) {
     for (key, _) in read_all::<Life>(world.reader(), &MODEL.all(Kind::MachineLife)) {
         let id = last_id(&key).expect("an id");
@@ -38,7 +38,7 @@ fn started(world: &mut World, name: &str) -> Agent {
     agent
 }
 
-/// web/0 and db/0, related and both in scope, and a machine that nobody uses.
+/// web/0 and db/0, related and both in scope, and a machine without units.
 fn full() -> (World, Agent, Agent) {
     let mut world = World::new();
     world.deploy("web", "web", 1);
@@ -61,7 +61,7 @@ fn lives(world: &World, kind: Kind) -> Vec<Life> {
 fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
     let (mut world, ..) = full();
     destroy(&mut world, None);
-    // no bite yet: all that is in it is Alive still
+    // no batch has run yet: everything in the model is still Alive
     assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Alive; 3]);
     let wish = Deploy { name: "late".into(), sha256: "plain".into(), ..Deploy::default() };
     let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
@@ -143,13 +143,13 @@ fn force_does_the_pending_work_of_agents() {
     assert_eq!(forced(&world), [], "nobody asked for force");
     destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW }));
     run_all_batches(&mut world);
-    // of web and db, and the three machines; they pass it on
+    // web and db, and the three machines, which propagate force to their units
     let due: Vec<i64> = forced(&world).into_iter().map(|(_, doc)| doc.due_ms).collect();
     assert_eq!(due, [NOW + 60_000; 5]);
     destroy(&mut world, Some(Force { no_wait: true, now_ms: NOW + 1 }));
     run_all_batches(&mut world);
     assert!(forced(&world).iter().all(|(_, doc)| doc.no_wait));
-    // what asks for less takes nothing back
+    // a weaker request does not undo a stronger one
     let before = world.documents.map.clone();
     destroy(&mut world, None);
     destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW + 2 }));
@@ -173,7 +173,7 @@ fn force_does_the_pending_work_of_agents() {
     assert!(read::<ModelDoc>(world.reader(), &MODEL.model()).is_none());
 }
 
-/// A model of so many applications and as many machines, all empty.
+/// A model of `count` applications and as many machines, all empty.
 fn wide(count: u32) -> World {
     let mut world = World::new();
     for number in 0..count {
@@ -183,7 +183,7 @@ fn wide(count: u32) -> World {
     world
 }
 
-/// Reads and writes of a transition on these documents.
+/// The numbers of reads and writes of a transition on these documents.
 fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft) -> Result<(), Refusal>) -> (usize, usize) {
     let mut draft = Draft::new(documents);
     transition(&mut draft).expect("it is not refused");
@@ -211,10 +211,10 @@ fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
         cost(&world.documents, |draft| destruction::destroy_batch(draft, MODEL).map(|more| assert!(more)))
     };
     assert_eq!(bite(&few), bite(&many));
-    // one bite each of 26 applications and the one that finds no more; 20 machines, 6, and whether they are gone
+    // one batch for each of 26 applications and one that finds none; 20 machines, 6, and one that finds none
     assert_eq!(run_all_batches(&mut many), 26 + 1 + 2 + 1);
     assert_eq!(lives(&many, Kind::MachineLife), [Life::Dying; 26]);
-    // forced after they became Dying: the most that a bite of machines reads
+    // forced after they became Dying: the most that a batch of machines reads
     let mut late = wide(26);
     destroy(&mut late, None);
     run_all_batches(&mut late);

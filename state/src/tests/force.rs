@@ -20,7 +20,7 @@ fn wait(now_ms: i64) -> Force {
 
 const AT_ONCE: Force = Force { no_wait: true, now_ms: NOW };
 
-/// What the janitor does at one moment: bite after bite until nothing is left to do at it. Answers how many.
+/// Runs the janitor at one time, batch after batch, until nothing is left to do; returns the number of batches.
 fn sweep(world: &mut World, now_ms: i64) -> usize {
     let mut bites = 0;
     loop {
@@ -51,7 +51,7 @@ fn started(world: &mut World, name: &str) -> Agent {
     agent
 }
 
-/// web/0 and db/0, related and both in scope; of web also the peer relation.
+/// web/0 and db/0, related and both in scope; web/0 is also in its peer relation.
 fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
@@ -85,7 +85,7 @@ fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() 
     assert_eq!(world.life(web.unit), Some(Life::Dead));
     assert_eq!(members(&world, id), ["db/0"], "the relation goes on");
     assert_eq!(world.life(id), Some(Life::Alive));
-    // its machine agent may still recall it, and has the time to
+    // its machine agent may still recall it during the grace period
     sweep(&mut world, NOW + 2 * GRACE_MS - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
     sweep(&mut world, NOW + 2 * GRACE_MS);
@@ -103,7 +103,7 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     force_unit(&mut world, web.unit, wait(NOW));
     let on = read(world.reader(), &MODEL.unit(web.unit)).expect("it is there").machine;
     assert!(machine::has_attached_unit(world.reader(), MODEL, on), "an agent is to end it");
-    // fenced before anything else: the first bite that is due does only that
+    // the agent is fenced first: the first batch that is due does only that
     world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
     assert!(!machine::has_attached_unit(world.reader(), MODEL, on), "no agent is waited for");
     assert_eq!(world.life(web.unit), Some(Life::Dying));
@@ -121,7 +121,7 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     assert_eq!(answer.expect_err("a tombstone").code, Code::Removed);
 }
 
-/// What a survivor's agent could run hooks for: members, relations, bags.
+/// What the agent of a remaining unit could run hooks for: members, relations, bags.
 fn news(world: &World, unit: Uuid) -> Vec<Change> {
     let of_relations = |change: &&Change| {
         matches!(change, Change::Member { .. } | Change::Relation { .. } | Change::Bag { .. })
@@ -165,7 +165,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
 fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 0);
-    // more than are forced in one bite; some have lived
+    // more units than one batch forces; the agents of some have attached
     for _ in 0..23 {
         world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
     }
@@ -203,7 +203,7 @@ fn a_unit_whose_many_relations_are_removed_with_it_leaves_them_in_bounded_batche
         world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("it may go");
     }
     force_unit(&mut world, agent.unit, AT_ONCE);
-    // every transaction's bounds are asserted where it is committed
+    // the bounds of every transaction are asserted when it is committed
     let bites = sweep(&mut world, NOW);
     assert!(bites > 12 / 3, "not in one: {bites}");
     assert!(world.gone(agent.unit) && world.gone(web));
@@ -243,7 +243,7 @@ fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     assert!(world.gone(id));
     assert_eq!((world.life(web.unit), world.life(db.unit)), (Some(Life::Alive), Some(Life::Alive)));
     assert_eq!(forced(&world), 0);
-    // its agents were there all along: what they say of it changes nothing
+    // its agents were present: what they report about it changes nothing
     let mut web = web;
     let number = *web.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it knows it").0;
     assert_eq!(web.broken(&mut world, number), CommitOutcome::default());
@@ -357,7 +357,7 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     look(&mut world, NOW + 1_000);
     sweep(&mut world, NOW + budget - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dying));
-    // taken back: nothing is forced; given again: it counts from then
+    // reset: nothing is forced; set again: it counts from then
     assert_eq!(set(&mut world, "off"), Ok(vec![]));
     sweep(&mut world, NOW + budget);
     assert_eq!((forced(&world), world.life(web.unit)), (0, Some(Life::Dying)));
@@ -370,9 +370,9 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
 }
 
 /// 1. A unit is Dying on a budget of ten minutes, and they pass.
-/// 2. Before the next sweep the budget is made an hour, and the wall clock is set forward by ten years.
-/// 3. For the janitor the ten minutes have passed, so it tells the bite what the wall clock shows (simulator, seed 452
-///    of its day). The hour is asked for anew: it has not passed.
+/// 2. Before the next sweep the budget is raised to an hour, and the wall clock is set forward by ten years.
+/// 3. For the janitor the ten minutes have passed, so it passes the wall clock to the batch (sim 452). The hour counts
+///    from the raise: it has not passed.
 #[test]
 fn a_raised_budget_counts_its_whole_length() {
     let mut world = World::new();
@@ -410,7 +410,7 @@ fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
     assert_eq!(world.life(web.unit), Some(Life::Dead));
 }
 
-/// The budget is an hour, and ten seconds of it are left. No clock matters: another one was set meanwhile.
+/// The budget is an hour, and ten seconds of it are left. The wall clock does not matter, although it was set meanwhile.
 #[test]
 fn force_requested_by_a_person_does_not_delay_the_budget() {
     let mut world = World::new();
@@ -448,12 +448,12 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     for id in [lost, at_work] {
         world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
     }
-    // one agent is quick: it has ended before force begins, and takes itself away
+    // one agent is fast: it has finished before force begins, and uninstalls itself
     world.run(|draft, _| machine::set_dead(draft, MODEL, at_work)).expect("no unit is on it");
     sweep(&mut world, NOW);
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!([lost, at_work].map(|id| world.life(id)), [Some(Life::Dead); 2], "both have their time");
-    // asked again, it is not put off
+    // a repeated request does not delay it
     let again = Force { no_wait: true, now_ms: NOW + GRACE_MS - 1 };
     world.run(|draft, _| force::machine(draft, MODEL, lost, again)).expect("it may be forced");
     sweep(&mut world, NOW + GRACE_MS - 1);
@@ -463,9 +463,9 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     assert_eq!(forced(&world), 0);
 }
 
-// 1. A relation is removed by force, and its bags with it. 2. A unit that has not yet noticed loses its folder, and
-// takes its replica, which has no bag for that relation. 3. The store is restored from before: the relation is there
-// again, and the only copy of the bag. (sim 54023740)
+// 1. A relation is removed by force, and its bags with it. 2. A unit that has not observed that yet loses its folder and
+// fetches its replica, which has no bag for that relation. 3. The store is restored from an earlier backup: the relation
+// exists again, with the only copy of the bag. (sim 54023740)
 #[test]
 fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_restored_store() {
     for unsent in [false, true] {

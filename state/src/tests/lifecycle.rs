@@ -15,7 +15,7 @@ fn machine_of(world: &World, unit: Uuid) -> Uuid {
     read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine
 }
 
-/// A machine that is to go, and is Dying with the one unit on it, which has started.
+/// A machine that was destroyed by force and is Dying with its only unit, which has started.
 fn dying_machine() -> (World, Agent, Uuid) {
     let mut world = World::new();
     world.deploy("web", "web", 1);
@@ -164,7 +164,7 @@ fn scenarios_170_and_171_a_dying_machine_is_dead_after_its_last_unit() {
     assert!(world.gone(id));
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("a second time changes nothing");
 
-    // 171: nobody asks for it
+    // 171: no user requests it
     world.deploy("db", "db", 1);
     let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
     destroy_unit(&mut world, unit);
@@ -197,7 +197,7 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     assert!(world.gone(id));
 
-    // one that nobody keeps is its provider's to remove
+    // an instance that is not kept is removed by its provider
     world.deploy("db", "db", 1);
     let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
     destroy_unit(&mut world, unit);
@@ -330,7 +330,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     assert_eq!(told(&world, EntityId::Application(db)), of_db);
     assert_eq!(told(&world, EntityId::Application(web)), []);
 
-    // one of another application that is in two relations of one that goes
+    // a unit of another application that is in two relations of a dying one
     world.upload("cache", db_of_two());
     let cache = world.deploy("cache", "cache", 0);
     let of_cache = ["one", "two"].map(|endpoint| {
@@ -352,7 +352,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     assert_eq!(told(&world, EntityId::Application(many)).len(), BLOCKERS_MAX + 1);
 }
 
-/// A database with two endpoints.
+/// A database charm with two endpoints.
 fn db_of_two() -> Charm {
     let endpoints = ["one", "two"].map(|name| endpoint(name, Role::Provider, "mysql"));
     Charm { name: "cache".into(), endpoints: endpoints.into(), ..Charm::default() }

@@ -39,10 +39,10 @@ use std::collections::BTreeMap;
 
 pub const MODEL: Model = Model(Uuid(7));
 
-/// What of settings may come along: all, nothing, and as much as makes bags of a few words come and go.
+/// The bounds of inline settings under test: everything, nothing, and a size at which small bags are sometimes omitted.
 const BOUNDS: [usize; 3] = [INLINE_BYTES_MAX, 0, 100];
 
-/// What [`World::run`] answers to a stale draft whose reads no longer hold.
+/// The answer of [`World::run`] to a stale draft whose reads no longer hold.
 pub const CONFLICT: &str = "conflict";
 
 /// All documents as of one revision.
@@ -76,12 +76,12 @@ impl Reader for Documents {
 
 pub struct World {
     pub documents: Documents,
-    /// What the next draft reads instead of the newest documents: a transaction that was long under way.
+    /// What the next draft reads instead of the newest documents, like a transaction that began long ago.
     pub stale: Option<Documents>,
     next_id: u128,
-    /// What each unit has been shown by deltas alone, by what may come along.
+    /// What each unit has received as deltas, by the bound of inline settings.
     watched: BTreeMap<(Uuid, usize), (Snapshot, SentView)>,
-    /// Changes the last transaction sent, by unit.
+    /// The changes that the last transaction sent, by unit.
     pub sent: BTreeMap<Uuid, Vec<crate::unit::snapshot::Change>>,
 }
 
@@ -118,7 +118,7 @@ impl World {
         &self.documents
     }
 
-    /// One transition, committed if it is not refused.
+    /// Runs one transition and commits it if it is not refused.
     pub fn run<T>(
         &mut self,
         transition: impl FnOnce(&mut Draft, &mut dyn FnMut() -> Uuid) -> Result<T, Refusal>,
@@ -197,7 +197,7 @@ impl World {
                     let expected = Snapshot::from_full(full.delta).expect("complete");
                     assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
                 }
-                None => assert!(snapshot.removed, "a removed unit is told so"),
+                None => assert!(snapshot.removed, "a removed unit receives its tombstone"),
             }
             if *bound == INLINE_BYTES_MAX {
                 self.sent.insert(*id, changes);
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// The archive of this digest is there, and declares this charm.
+    /// Stores an archive with this digest that declares this charm.
     pub fn upload(&mut self, sha256: &str, charm: Charm) {
         self.run(|draft, _| {
             application::register_archive(draft, sha256, charm.clone(), 1);
@@ -226,8 +226,8 @@ impl World {
     }
 
     pub fn deploy(&mut self, name: &str, charm: &str, units: u32) -> Uuid {
-        let wish = Deploy { name: name.into(), sha256: charm.into(), units, now_ms: 5, ..Deploy::default() };
-        self.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("it deploys").application
+        let request = Deploy { name: name.into(), sha256: charm.into(), units, now_ms: 5, ..Deploy::default() };
+        self.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys").application
     }
 
     pub fn integrate(&mut self, left: &str, right: &str) -> Result<Uuid, Refusal> {
@@ -258,7 +258,7 @@ impl World {
     }
 }
 
-/// A folder that held this epoch, at a store that was never restored.
+/// The session of a folder that had this epoch, in a store that was never restored.
 pub fn held(epoch: u64) -> (PreviousSession, Uuid) {
     (PreviousSession { epoch, store_generation: Some(Uuid(7)) }, Uuid(7))
 }
@@ -288,7 +288,7 @@ impl Agent {
     }
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
-        let mut next = record.memory.as_ref().map(|_| resync::ResyncProgress::default());
+        let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(bite) = next {
             let of = (self.unit, self.epoch);
             next = world.run(|draft, ids| resync::apply_batch(draft, MODEL, of, record, &bite, ids))?.0;
@@ -296,7 +296,7 @@ impl Agent {
         world.run(|draft, ids| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
     }
 
-    /// Finishes, sends and takes the answer.
+    /// Finishes the operation, sends the record and applies the response.
     pub fn commit(&mut self, world: &mut World, record: Record) -> CommitOutcome {
         let committed = self.send(world, &record).expect("its own session, in order");
         let refusal = committed.refusal.clone();
@@ -340,7 +340,7 @@ impl Agent {
         self.done(world, Operation::EnterScope { relation: doc.number, uuid: id, local_endpoint, settings })
     }
 
-    /// What an implicit endpoint's scope is left by: no hook.
+    /// Leaves the scope of an implicit endpoint, for which no hook runs.
     pub fn leave(&mut self, world: &mut World, id: Uuid) -> CommitOutcome {
         let relation = self.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it is in");
         let relation = *relation.0;
@@ -362,7 +362,7 @@ impl Agent {
         self.done(world, operation)
     }
 
-    /// Everything a Dying unit's agent does, and then the machine agent.
+    /// Does everything that the agent of a Dying unit does, and then the machine agent.
     pub fn finish(&mut self, world: &mut World) {
         let numbers: Vec<_> =
             self.local.relations.iter().filter(|(_, r)| !r.local_endpoint.peer).map(|(n, _)| *n).collect();
@@ -414,13 +414,13 @@ pub fn plain() -> Charm {
     Charm { name: "plain".into(), ..Charm::default() }
 }
 
-/// A principal that logs by an endpoint of its own.
+/// A principal charm with an endpoint of its own for a logging subordinate.
 pub fn shop() -> Charm {
     let endpoints = [endpoint("logs", Role::Provider, "logs"), endpoint("db", Role::Requirer, "mysql")];
     Charm { name: "shop".into(), endpoints: endpoints.into(), ..Charm::default() }
 }
 
-/// A subordinate, by `juju-info` or by its principal's own endpoint; it uses a database too.
+/// A subordinate charm that relates by `juju-info` or by its principal's own endpoint. It also requires a database.
 pub fn logging() -> Charm {
     let container = |(name, end): (String, Endpoint)| (name, Endpoint { scope: Scope::Container, ..end });
     let info = container(endpoint("host", Role::Requirer, "juju-info"));
@@ -430,7 +430,7 @@ pub fn logging() -> Charm {
     Charm { name: "logging".into(), subordinate: true, endpoints: endpoints.into(), ..Charm::default() }
 }
 
-/// A refusal's code and words.
+/// The code and the message of a refusal.
 pub fn refused<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> (Code, String) {
     let refusal = answer.expect_err("it is refused");
     (refusal.code, refusal.message)

@@ -13,8 +13,8 @@ fn call(transition: impl Fn(&mut Draft, &mut dyn FnMut() -> Uuid) -> Result<(), 
     Box::new(transition)
 }
 
-/// `early` commits; `late`, drafted before that, conflicts and, tried again, is refused with this code (none = it
-/// succeeds after all).
+/// `early` commits. `late`, which was drafted before that, conflicts. Run again, it is refused with this code, or
+/// succeeds if the code is none.
 fn excludes(base: &World, early: &Call, late: &Call, then: Option<Code>) {
     let mut world = base.copy();
     let stale = world.documents.clone();
@@ -38,7 +38,7 @@ fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
     excludes(&world, &destroy_unit, &enter, Some(Code::NotAlive));
     excludes(&world, &destroy_application, &enter, Some(Code::NotAlive));
 
-    // the last one leaves while another enters
+    // the last unit leaves while another enters
     let leave = |unit| {
         call(move |draft, _| {
             relation::leave_scope(draft, MODEL, unit, id);
@@ -84,7 +84,7 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     let relate = call(|draft, ids| relation::add(draft, MODEL, ("web", "db"), ids(), 1).map(|_| ()));
     excludes(&world, &destroy, &relate, Some(Code::NotAlive));
     excludes(&world, &relate, &destroy, None);
-    // the last unit leaves the machine while another comes
+    // the last unit leaves the machine while another is assigned
     let remove = call(move |draft, _| unit::destroy(draft, MODEL, unit).map(|_| ()));
     let share = call(move |draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids).map(|_| ()));
     excludes(&world, &remove, &share, Some(Code::NotAlive));
@@ -92,7 +92,7 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     let attach = call(move |draft, _| session::attach(draft, MODEL, unit, Uuid(9), held(0)).map(|_| ()));
     excludes(&world, &remove, &attach, Some(Code::Removed));
     excludes(&world, &attach, &remove, None);
-    // the machine's destruction and a unit that comes
+    // the machine is destroyed while a unit is assigned
     Agent::attach(&mut world, "web/0");
     world.run(remove).expect("it may go");
     let end = call(move |draft, _| machine::destroy(draft, MODEL, machine));
@@ -110,7 +110,7 @@ fn names_leaders_and_relations_are_unique_under_concurrency() {
     excludes(&world, &deploy, &deploy, Some(Code::AlreadyExists));
     let relate = call(|draft, ids| relation::add(draft, MODEL, ("web", "db"), ids(), 1).map(|_| ()));
     excludes(&world, &relate, &relate, Some(Code::AlreadyExists));
-    // the last place of an endpoint, whose holders are counted without being recorded
+    // the last free capacity of an endpoint, whose relations are counted without being recorded
     let mut one = web();
     one.endpoints.get_mut("db").expect("it has it").limit = Some(1);
     world.upload("one", one);

@@ -10,7 +10,7 @@ use crate::operations::{action, leadership};
 use crate::tests::*;
 use crate::unit::hook::{BagWrites, PortWrites};
 
-/// xorshift64*; the seeds are fixed, so a failure names its history.
+/// xorshift64*; the seeds are fixed, so that a failure can be reproduced.
 struct Dice(u64);
 
 impl Dice {
@@ -33,7 +33,7 @@ fn ids(world: &World, kind: Kind) -> Vec<Uuid> {
         .collect()
 }
 
-/// One call at random, of an agent or of anybody; whether it was taken. Refusals are part of the game.
+/// One random call of an agent or a user; returns whether it was accepted. Refusals are expected.
 fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) -> bool {
     let Some(id) = dice.pick(&ids(world, Kind::Unit)).filter(|_| dice.roll(3) == 0) else {
         return call(world, dice).is_ok();
@@ -54,7 +54,7 @@ fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) 
     agents.insert(id, agent).is_none()
 }
 
-/// One transition that needs no agent.
+/// One random transition that needs no agent.
 fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     let none = || Refusal::new(Code::NotFound, "nothing to do it to");
     let pick = |world: &World, dice: &mut Dice, kind: Kind| dice.pick(&ids(world, kind)).ok_or_else(none);
@@ -159,7 +159,7 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Something is removed by force, or its time for going by itself ends.
+/// A random entity is removed by force, or its grace period ends.
 fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][dice.roll(5)];
     let id = dice.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
@@ -177,7 +177,7 @@ fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     })
 }
 
-/// One record of one unit's agent, well or badly timed.
+/// One record of one unit's agent, at a valid or an invalid time.
 fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
     let known: Vec<RelationNumber> = agent.local.relations.keys().copied().collect();
     let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("it is there");
@@ -240,8 +240,8 @@ fn no_random_history_violates_an_invariant() {
     assert!(taken > 400 && subordinates > 0, "the game is played: {taken}, {subordinates}");
 }
 
-/// A transaction is drafted, others commit meanwhile, then it is committed (an engine with concurrent writers):
-/// what was read is all that makes the second one safe.
+/// A transaction is drafted, others commit meanwhile, then it is committed, as in an engine with concurrent writers.
+/// Only the recorded reads make it safe.
 #[test]
 fn the_reads_of_a_transition_are_a_sufficient_precondition() {
     let (mut conflicts, mut both) = (0, 0);

@@ -144,8 +144,8 @@ fn each_entry_is_a_new_incarnation_with_its_settings() {
         world.run(|draft, ids| relation::enter_scope(draft, MODEL, web.unit, id, &Bag::new(), (1, ids)));
     assert_eq!(again, Ok(()));
     assert_eq!(read(world.reader(), &scope), Some(first.clone()), "in scope already: it stays");
-    // 1. A unit says again what it has published, in bites; one is taken. 2. Its folder is lost: it enters anew, and
-    // knows nothing of what is there (sim 55000707).
+    // 1. A unit resyncs in batches, and one batch is applied. 2. Its folder is lost: it enters again, without any
+    // knowledge of what was published (sim 55000707).
     let said: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("in scope");
     assert_eq!(said.values, Bag::new(), "what it enters with is all it has said");
     let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
@@ -202,7 +202,7 @@ fn endpoints_are_inferred_or_refused_in_one_line() {
     assert_eq!(refused(world.integrate("one", "two:server")), (Code::Busy, text.into()));
 }
 
-/// A transaction reads a hundred documents at most: that is no bound of what is counted.
+/// A transaction reads at most a hundred documents, which does not limit what is counted.
 #[test]
 fn capacity_counts_all_relations_of_an_application() {
     let mut world = World::new();
@@ -263,7 +263,7 @@ fn a_relation_is_found_by_its_ends() {
     );
     assert_eq!(refused(find("web", "web")).0, Code::NotFound);
     assert!(find("web:ring", "web:ring").is_ok());
-    // of many others
+    // among many others
     for n in 0..50 {
         let name = format!("db{n}");
         world.deploy(&name, "db", 0);

@@ -17,7 +17,7 @@ fn started(world: &mut World, name: &str) -> Agent {
     agent
 }
 
-/// web/0 with logging/0, by `juju-info`.
+/// web/0 with its subordinate logging/0, related by `juju-info`.
 fn qs(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
@@ -68,7 +68,7 @@ fn scenario_118_a_principal_that_enters_creates_its_subordinate() {
     assert_eq!(shown(&world, agent.unit).unit.subordinates, [UnitName::new("logging", 0)].into());
     let number = world.number(id);
     assert!(shown(&world, agent.unit).relations[&number].members.is_empty(), "it is not in scope yet");
-    // a second time, and another unit: one each
+    // a second entry, and another unit: one subordinate each
     agent.enter(&mut world, id);
     world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids)).expect("it is alive");
     let mut second = started(&mut world, "web/1");
@@ -137,7 +137,7 @@ fn scenario_119_containers_are_separate() {
             assert_eq!(bags, expected, "I31");
         }
     }
-    // what shop/1 writes and does wakes nobody in the container of shop/0
+    // what shop/1 writes and does sends no change to the container of shop/0
     let mut record = shops[1].record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     let change = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
     record
@@ -147,7 +147,7 @@ fn scenario_119_containers_are_separate() {
     shops[1].commit(&mut world, record);
     assert!(world.sent[&shops[0].unit].is_empty() && world.sent[&logs[0].unit].is_empty());
     assert_eq!(world.sent[&logs[1].unit].len(), 1);
-    // its settings are still read when it has left, and by nobody else
+    // its settings can still be fetched after it has left, but by no other unit
     let leaver = UnitName::new("shop", 1);
     destroy(&mut world, id);
     shops[1].broken(&mut world, number);
@@ -225,7 +225,7 @@ fn scenario_122_a_subordinate_remains_alive_while_one_relation_exists() {
     let logging = world.unit("logging/0");
     assert_eq!(destroy(&mut world, info), Destroyed::Dying);
     assert_eq!(world.life(logging), Some(Life::Alive));
-    // the other way round: one that was added later goes on with the line
+    // the other way round: a relation that was added later continues the subordinate link
     shop.leave(&mut world, info);
     let again = world.integrate("shop:juju-info", "logging:host").expect("at once");
     assert_eq!(destroy(&mut world, logs), Destroyed::Dying);
@@ -289,7 +289,7 @@ fn a_subordinate_has_ordinary_relations_too() {
     let number = world.number(id);
     let view = shown(&world, db.unit).relations.remove(&number).expect("it is shown");
     assert_eq!(view.members.keys().collect::<Vec<_>>(), [&UnitName::new("logging", 0)]);
-    // it keeps no subordinate alive
+    // an ordinary relation keeps no subordinate Alive
     assert!(shown(&world, web.unit).relations.keys().all(|other| *other != number));
     let info = read(world.reader(), &MODEL.relation_key("logging:host web:juju-info")).expect("there");
     destroy(&mut world, info);
@@ -389,7 +389,7 @@ fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed
     assert_eq!(web.enter(&mut world, id), CommitOutcome::default());
     let entry: ScopeDoc = read(world.reader(), &MODEL.scope(id, Uuid(0), web.unit)).expect("in scope");
     assert_eq!(entry.incarnation, 2, "it is a new membership");
-    // nothing is written for what is so already, and a removed relation leaves nothing behind
+    // a request without effect writes nothing, and a removed relation leaves no suspension behind
     world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it is not suspended");
     suspend(&mut world, id, "again").expect("it may be");
     assert_eq!(destroy(&mut world, id), Destroyed::Dying);
@@ -421,7 +421,7 @@ fn a_suspended_container_relation_keeps_its_subordinate() {
     assert_eq!(read_all::<()>(world.reader(), &MODEL.units_of(app)).len(), 1, "no second one");
 }
 
-/// A store restored from before the entry: the principal says again what it has published, and gets a subordinate.
+/// The store is restored from a backup before the entry: the principal resyncs and gets a subordinate.
 #[test]
 fn an_entry_of_a_resync_creates_a_subordinate_within_the_transaction_bounds() {
     let mut world = World::new();
@@ -437,7 +437,7 @@ fn an_entry_of_a_resync_creates_a_subordinate_within_the_transaction_bounds() {
     ids.iter().for_each(|id| drop(shop.enter(&mut world, *id)));
     let again = Agent::attach(&mut older, "shop/0");
     let mut restated = shop.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..shop.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..shop.local.clone() }));
     assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
     for n in 0..12 {
         let unit = older.unit(&format!("log{n}/0"));
@@ -445,9 +445,10 @@ fn an_entry_of_a_resync_creates_a_subordinate_within_the_transaction_bounds() {
     }
 }
 
-// 1. web/0's subordinate goes with its relation, and the two are related anew. 2. The store is copied. 3. It has gone,
-// web/0 enters, and brings another. 4. The store is restored from the copy, and web/0 restates that it is in, where
-// the first one still goes: no second one can come. (sim 66064694)
+// 1. web/0's subordinate is Dying with its relation, and the two applications are related again. 2. The store is backed
+// up. 3. The subordinate is removed, and web/0 enters, which creates another. 4. The store is restored from the backup,
+// and web/0 resyncs that it is in scope, where the first subordinate is still Dying: no second one can be created.
+// (sim 66064694)
 #[test]
 fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enters_it_later() {
     let mut world = World::new();
@@ -466,7 +467,7 @@ fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enter
 
     web.epoch = Agent::attach(&mut older, "web/0").epoch;
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
     let committed = web.commit(&mut older, restated);
     assert_eq!(committed.dropped.len(), 1, "{committed:?}");
     assert!(head(&older, web.unit, id).suspended, "it is to leave");
@@ -481,9 +482,9 @@ fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enter
     assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
 }
 
-// 1. web/0 is removed, and its agent runs stop. 2. The store is restored from before the removal: web/0 is Alive there,
-// and its subordinate, which had finished, is there again. 3. The agent of web/0 begins nothing anew, and waits for
-// the subordinate; that one waits for its principal to be Dying. (sim 6002145, 6005423)
+// 1. web/0 is destroyed, and its agent runs stop. 2. The store is restored from a backup before that: web/0 is Alive, and
+// its subordinate, which had finished, exists again. 3. The agent of web/0 starts nothing and waits for the subordinate,
+// which waits for its principal to be Dying. (sim 6002145, 6005423)
 #[test]
 fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive() {
     let mut world = World::new();
@@ -496,7 +497,7 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     web.leave(&mut world, id);
     web.done(&mut world, Operation::Hook(Hook::Stop));
     let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
 
     let lives = |world: &World| {
         let life = |unit| effective_life::unit_life(&mut world.reader(), MODEL, unit);
@@ -520,8 +521,8 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     assert_eq!(lives(&behind), ending, "the records were not yet sent");
 }
 
-// 1. The relation is removed, and the subordinate has run stop. 2. The store is restored from before. 3. The subordinate
-// ends, and nobody but its principal can bring another. (sim 67001406)
+// 1. The relation is removed, and the subordinate has run stop. 2. The store is restored from an earlier backup. 3. The
+// subordinate is removed, and only its principal can create another. (sim 67001406)
 #[test]
 fn a_subordinate_that_had_run_stop_before_a_restore_is_replaced() {
     let mut world = World::new();
@@ -534,13 +535,13 @@ fn a_subordinate_that_had_run_stop_before_a_restore_is_replaced() {
 
     logging.epoch = Agent::attach(&mut older, "logging/0").epoch;
     let mut restated = logging.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
     logging.commit(&mut older, restated);
     assert!(head(&older, web.unit, id).suspended, "the principal is to leave");
-    // it restates too: the other one is on its way out still
+    // it resyncs too: the other subordinate is still Dying
     before.epoch = Agent::attach(&mut older, "web/0").epoch;
     let mut restated = before.record(Operation::Resync, Outcome::Ok);
-    restated.memory = Some(Box::new(Local { outbox: Vec::new(), ..before.local.clone() }));
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..before.local.clone() }));
     before.commit(&mut older, restated);
     assert!(head(&older, web.unit, id).suspended, "as before");
     before.leave(&mut older, id);

@@ -108,7 +108,7 @@ fn a_unit_sees_the_life_of_its_superiors_immediately() {
     assert!(dying(first) && *second == member, "{:?}", world.sent[&db.unit]);
 }
 
-/// Spec E.2, last row: its agent may be frozen, or its hooks fail for days.
+/// Spec E.2, last row: the agent may be frozen, or its hooks may fail for days.
 #[test]
 fn a_dying_unit_has_departed_for_all_others_before_its_own_agent_leaves() {
     let mut world = World::new();
@@ -202,7 +202,7 @@ fn the_units_of_a_dying_machine_are_dying() {
     assert!(matches!(&sent[..], [Change::Unit(view)] if view.life == Life::Dying), "{sent:?}");
 }
 
-/// Units whose bags are withheld from a view that holds so many bytes of settings.
+/// The units whose bags are omitted from a view with this bound of inline settings.
 fn withheld(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
     let full = view::full_view_within(world.reader(), MODEL, unit, bound).expect("it is there");
     let bags = full.delta.changes.into_iter().filter_map(|change| match change {
