@@ -5,7 +5,7 @@
 //! ahead of the view.
 
 use super::hook::{
-    Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network, Relation,
+    RunningAction, Address, HookTrigger, Counterpart, Device, Goal, GoalState, HookContext, HookModel, Network, HookRelation,
     Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
@@ -74,7 +74,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         principal: view.unit.principal.clone(),
         id: format!("{}-{middle}-{}", local.name, input.secret),
         cause,
-        model: Model {
+        model: HookModel {
             name: view.model.name.clone(),
             uuid: view.model.uuid,
             kubernetes: false,
@@ -95,7 +95,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
     })
 }
 
-fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Cause, String)> {
+fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(HookTrigger, String)> {
     match operation {
         Operation::Hook(Hook::Relation { relation, event, .. }) => {
             let Operation::Hook(hook) = operation else { unreachable!("matched above") };
@@ -119,16 +119,16 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(Cause
             let unit = event.remote_unit().cloned();
             let about = Counterpart { relation: *relation, unit, application, departing };
             let name = hook.name().to_string();
-            Some((Cause::Relation { hook: name.clone(), about }, name))
+            Some((HookTrigger::Relation { hook: name.clone(), about }, name))
         }
         Operation::Hook(hook) => {
             let name = hook.name().to_string();
-            Some((Cause::Hook(name.clone()), name))
+            Some((HookTrigger::Hook(name.clone()), name))
         }
         Operation::Action { id, name } => {
             let params = view.actions.get(id).map(|action| action.params.clone()).unwrap_or_default();
             let params = params.into_iter().collect();
-            Some((Cause::Action(Action { name: name.clone(), id: id.to_string(), params }), name.clone()))
+            Some((HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }), name.clone()))
         }
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
@@ -145,7 +145,7 @@ fn relation(
     view: &Snapshot,
     number: RelationNumber,
     operation: &Operation,
-) -> Option<Relation> {
+) -> Option<HookRelation> {
     let known = local.relations.get(&number);
     let is_same = |shown: &&RelationView| known.is_none_or(|known| known.uuid == shown.head.uuid);
     let shown = view.relations.get(&number).filter(is_same);
@@ -180,7 +180,7 @@ fn relation(
     ends.sort();
     let Bags { units: unit_bags, applications: application_bags, omitted } =
         bags(local, view, number, shown);
-    Some(Relation {
+    Some(HookRelation {
         endpoint: endpoint.clone(),
         interface: interface.clone(),
         peer,

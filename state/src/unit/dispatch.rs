@@ -3,7 +3,7 @@
 //! The decision is pure: the caller (the agent's hook process) looks at the charm's folder and passes in what it found. If
 //! the charm has a `dispatch` file, no other file is ever executed.
 
-use super::hook::Cause;
+use super::hook::HookTrigger;
 use crate::charm::Charm;
 use crate::terms::names::UnitName;
 
@@ -63,15 +63,15 @@ pub fn dispatch(files: CharmFiles, path: &str) -> Dispatch {
 /// Whether the deployed charm declares what is to run. Only an action can be undeclared: the controller validates it
 /// against the charm of the application, and the unit may run another revision (it has not upgraded yet, or is in error).
 /// The charm's `dispatch` must not be executed for an undeclared action, because it would exit 0 (scenario 145).
-pub fn declares(deployed: &Charm, cause: &Cause) -> bool {
+pub fn declares(deployed: &Charm, cause: &HookTrigger) -> bool {
     match cause {
-        Cause::Action(action) => deployed.actions.contains_key(&action.name),
-        Cause::Hook(_)
-        | Cause::Relation { .. }
-        | Cause::Storage { .. }
-        | Cause::Secret { .. }
-        | Cause::Workload { .. }
-        | Cause::Commands(_) => true,
+        HookTrigger::Action(action) => deployed.actions.contains_key(&action.name),
+        HookTrigger::Hook(_)
+        | HookTrigger::Relation { .. }
+        | HookTrigger::Storage { .. }
+        | HookTrigger::Secret { .. }
+        | HookTrigger::Workload { .. }
+        | HookTrigger::Commands(_) => true,
     }
 }
 

@@ -3,7 +3,7 @@
 //! The process has exactly these variables and inherits none from the agent. The agent's hook process calls
 //! [`environment`] for every run.
 
-use super::hook::{Cause, Counterpart, HookContext};
+use super::hook::{HookTrigger, Counterpart, HookContext};
 
 /// The facts of the agent and its machine, which are not part of the hook context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,22 +108,22 @@ fn relation_variables(context: &HookContext, about: &Counterpart, add: &mut impl
 }
 
 /// Adds the variables that only this kind of run has.
-fn trigger_variables(cause: &Cause, add: &mut impl FnMut(&str, &str)) {
+fn trigger_variables(cause: &HookTrigger, add: &mut impl FnMut(&str, &str)) {
     match cause {
-        Cause::Hook(_) | Cause::Relation { .. } | Cause::Commands(_) => {}
-        Cause::Storage { id, location, kind, .. } => {
+        HookTrigger::Hook(_) | HookTrigger::Relation { .. } | HookTrigger::Commands(_) => {}
+        HookTrigger::Storage { id, location, kind, .. } => {
             add("JUJU_STORAGE_ID", id);
             add("JUJU_STORAGE_LOCATION", location);
             add("JUJU_STORAGE_KIND", kind);
         }
-        Cause::Secret { id, label, revision, .. } => {
+        HookTrigger::Secret { id, label, revision, .. } => {
             add("JUJU_SECRET_ID", &format!("secret:{id}"));
             add("JUJU_SECRET_LABEL", label);
             if let Some(revision) = revision {
                 add("JUJU_SECRET_REVISION", &revision.to_string());
             }
         }
-        Cause::Workload { workload, notice, check, .. } => {
+        HookTrigger::Workload { workload, notice, check, .. } => {
             add("JUJU_WORKLOAD_NAME", workload);
             if let Some(notice) = notice {
                 add("JUJU_NOTICE_ID", &notice.id);
@@ -134,7 +134,7 @@ fn trigger_variables(cause: &Cause, add: &mut impl FnMut(&str, &str)) {
                 add("JUJU_PEBBLE_CHECK_NAME", check);
             }
         }
-        Cause::Action(action) => {
+        HookTrigger::Action(action) => {
             add("JUJU_ACTION_NAME", &action.name);
             add("JUJU_ACTION_UUID", &action.id);
             add("JUJU_ACTION_TAG", &format!("action-{}", action.id));
@@ -148,11 +148,11 @@ mod tests {
     use crate::terms::life::Life;
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::proxy::{Proxies, Proxy};
-    use crate::unit::hook::{Action, GoalState, Model, Relation, Statuses, Writes};
+    use crate::unit::hook::{RunningAction, GoalState, HookModel, HookRelation, Statuses, Writes};
     use std::collections::{BTreeMap, BTreeSet};
 
-    fn context(cause: Cause) -> HookContext {
-        let relation = Relation {
+    fn context(cause: HookTrigger) -> HookContext {
+        let relation = HookRelation {
             endpoint: "db".to_owned(),
             interface: "sql".to_owned(),
             peer: false,
@@ -172,7 +172,7 @@ mod tests {
             unit: UnitName::new("web", 0),
             id: "web/0-install-00000000000000000000000000000001".to_owned(),
             cause,
-            model: Model { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false, proxies },
+            model: HookModel { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false, proxies },
             leader: false,
             relations: BTreeMap::from([(7, relation)]),
             config: BTreeMap::new(),
@@ -231,7 +231,7 @@ mod tests {
     ];
 
     /// Asserts that the environment consists of exactly the common variables and `own`, each once.
-    fn assert_environment(cause: Cause, own: &[(&str, &str)]) {
+    fn assert_environment(cause: HookTrigger, own: &[(&str, &str)]) {
         let mut expected: Vec<(String, String)> =
             ALWAYS.iter().chain(own).map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let mut actual = environment(&context(cause), &machine_facts());
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_plain_hook_has_nothing_beyond_the_common_variables() {
         let own = [("JUJU_HOOK_NAME", "install"), ("JUJU_DISPATCH_PATH", "hooks/install")];
-        assert_environment(Cause::Hook("install".to_owned()), &own);
+        assert_environment(HookTrigger::Hook("install".to_owned()), &own);
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
             ("JUJU_REMOTE_UNIT", ""),
             ("JUJU_REMOTE_APP", "mysql"),
         ];
-        assert_environment(Cause::Relation { hook: "db-relation-broken".to_owned(), about }, &own);
+        assert_environment(HookTrigger::Relation { hook: "db-relation-broken".to_owned(), about }, &own);
     }
 
     #[test]
@@ -277,13 +277,13 @@ mod tests {
             ("JUJU_REMOTE_APP", "mysql"),
             ("JUJU_DEPARTING_UNIT", "web/0"),
         ];
-        assert_environment(Cause::Relation { hook: "db-relation-departed".to_owned(), about }, &own);
+        assert_environment(HookTrigger::Relation { hook: "db-relation-departed".to_owned(), about }, &own);
     }
 
     #[test]
     fn an_action_has_an_empty_hook_name_and_commands_have_no_dispatch_path() {
         let action =
-            Action { name: "backup".to_owned(), id: "14".to_owned(), params: serde_json::Map::new() };
+            RunningAction { name: "backup".to_owned(), id: "14".to_owned(), params: serde_json::Map::new() };
         let own = [
             ("JUJU_HOOK_NAME", ""),
             ("JUJU_DISPATCH_PATH", "actions/backup"),
@@ -291,13 +291,13 @@ mod tests {
             ("JUJU_ACTION_UUID", "14"),
             ("JUJU_ACTION_TAG", "action-14"),
         ];
-        assert_environment(Cause::Action(action), &own);
-        assert_environment(Cause::Commands(None), &[("JUJU_HOOK_NAME", "")]);
+        assert_environment(HookTrigger::Action(action), &own);
+        assert_environment(HookTrigger::Commands(None), &[("JUJU_HOOK_NAME", "")]);
     }
 
     #[test]
     fn legacy_proxies_are_set_in_both_cases_and_only_if_not_empty() {
-        let mut context = context(Cause::Hook("start".to_owned()));
+        let mut context = context(HookTrigger::Hook("start".to_owned()));
         context.model.proxies.legacy = Proxy { no_proxy: "10.0.0.0/8".to_owned(), ..Proxy::default() };
         let variables = environment(&context, &machine_facts());
         let proxies: Vec<&str> = variables

@@ -29,14 +29,14 @@ pub struct HookContext {
     /// The secret id that every tool call must present: `web/0-install-<32 hex digits>`.
     pub id: String,
     /// Why the charm runs.
-    pub cause: Cause,
+    pub cause: HookTrigger,
     /// The model.
-    pub model: Model,
+    pub model: HookModel,
     /// Whether the unit is the leader for at least another 30 s. The agent revokes it by
     /// [`HookContext::restrict_leadership`]; it never becomes true again in this hook (spec/hook-tools.md 2.2).
     pub leader: bool,
     /// The relations whose scope the unit has entered.
-    pub relations: BTreeMap<RelationNumber, Relation>,
+    pub relations: BTreeMap<RelationNumber, HookRelation>,
     /// Every option that the charm declares: the value that was set, else the default, else null.
     pub config: BTreeMap<String, Value>,
     /// The charm's stored state (state-get) before this hook.
@@ -62,7 +62,7 @@ pub struct HookContext {
 /// Why the charm runs, with the data that only this kind of run has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cause {
+pub enum HookTrigger {
     /// A hook without further data, by its name: `install`, `config-changed`.
     Hook(String),
     /// A relation hook.
@@ -106,7 +106,7 @@ pub enum Cause {
         check: Option<String>,
     },
     /// An action.
-    Action(Action),
+    Action(RunningAction),
     /// Commands of an operator (juju-exec), optionally in the context of a relation.
     Commands(Option<Counterpart>),
 }
@@ -137,7 +137,7 @@ pub struct Notice {
 
 /// The action that runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Action {
+pub struct RunningAction {
     /// The action's name.
     pub name: String,
     /// The task's number.
@@ -148,7 +148,7 @@ pub struct Action {
 
 /// The model of the unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Model {
+pub struct HookModel {
     /// The model's name.
     pub name: String,
     /// The model's UUID.
@@ -161,7 +161,7 @@ pub struct Model {
 
 /// A relation as this hook reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Relation {
+pub struct HookRelation {
     /// The endpoint of the unit's own charm.
     pub endpoint: String,
     /// The interface of both endpoints.
@@ -190,7 +190,7 @@ pub struct Relation {
     pub omitted: OmittedBags,
 }
 
-impl Relation {
+impl HookRelation {
     /// Whether relation-ids omits the relation: it is Dead, or it has no members and cannot gain one
     /// (spec/hook-tools.md 2.1).
     pub fn is_broken(&self) -> bool {
@@ -274,49 +274,49 @@ pub struct Goal {
 
 /// Which of the unit's two bags in a relation a tool writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum BagSide {
     /// The unit's own settings.
     Unit,
     /// The settings of its application.
     Application,
 }
 
-impl Cause {
+impl HookTrigger {
     /// Returns the value of `JUJU_HOOK_NAME`, which is empty for actions and commands.
     pub fn hook(&self) -> &str {
         match self {
-            Cause::Hook(hook)
-            | Cause::Relation { hook, .. }
-            | Cause::Storage { hook, .. }
-            | Cause::Secret { hook, .. }
-            | Cause::Workload { hook, .. } => hook,
-            Cause::Action(_) | Cause::Commands(_) => "",
+            HookTrigger::Hook(hook)
+            | HookTrigger::Relation { hook, .. }
+            | HookTrigger::Storage { hook, .. }
+            | HookTrigger::Secret { hook, .. }
+            | HookTrigger::Workload { hook, .. } => hook,
+            HookTrigger::Action(_) | HookTrigger::Commands(_) => "",
         }
     }
 
     /// Returns the value of `JUJU_DISPATCH_PATH`, which is also the path of the executed file; `None` for commands.
     pub fn dispatch_path(&self) -> Option<String> {
         match self {
-            Cause::Action(action) => Some(format!("actions/{}", action.name)),
-            Cause::Commands(_) => None,
-            Cause::Hook(hook)
-            | Cause::Relation { hook, .. }
-            | Cause::Storage { hook, .. }
-            | Cause::Secret { hook, .. }
-            | Cause::Workload { hook, .. } => Some(format!("hooks/{hook}")),
+            HookTrigger::Action(action) => Some(format!("actions/{}", action.name)),
+            HookTrigger::Commands(_) => None,
+            HookTrigger::Hook(hook)
+            | HookTrigger::Relation { hook, .. }
+            | HookTrigger::Storage { hook, .. }
+            | HookTrigger::Secret { hook, .. }
+            | HookTrigger::Workload { hook, .. } => Some(format!("hooks/{hook}")),
         }
     }
 
     /// Returns the relation of the run, if it has one.
     pub fn counterpart(&self) -> Option<&Counterpart> {
         match self {
-            Cause::Relation { about, .. } => Some(about),
-            Cause::Commands(about) => about.as_ref(),
-            Cause::Hook(_)
-            | Cause::Storage { .. }
-            | Cause::Secret { .. }
-            | Cause::Workload { .. }
-            | Cause::Action(_) => None,
+            HookTrigger::Relation { about, .. } => Some(about),
+            HookTrigger::Commands(about) => about.as_ref(),
+            HookTrigger::Hook(_)
+            | HookTrigger::Storage { .. }
+            | HookTrigger::Secret { .. }
+            | HookTrigger::Workload { .. }
+            | HookTrigger::Action(_) => None,
         }
     }
 }
@@ -333,19 +333,19 @@ impl HookContext {
     }
 
     /// Returns one of this unit's two bags in a relation, including this hook's writes. A bag without settings is empty.
-    pub fn own_bag(&self, number: RelationNumber, side: Side) -> Bag {
+    pub fn own_bag(&self, number: RelationNumber, side: BagSide) -> Bag {
         let relation = self.relations.get(&number);
         let bag = match side {
-            Side::Unit => relation.and_then(|r| r.unit_bags.get(&self.unit)),
-            Side::Application => relation.and_then(|r| r.application_bags.get(&self.unit.application)),
+            BagSide::Unit => relation.and_then(|r| r.unit_bags.get(&self.unit)),
+            BagSide::Application => relation.and_then(|r| r.application_bags.get(&self.unit.application)),
         };
         let mut bag = bag.cloned().unwrap_or_default();
         if let Some(writes) = self.writes.bags.get(&number) {
             settings::apply(
                 &mut bag,
                 match side {
-                    Side::Unit => &writes.unit,
-                    Side::Application => &writes.application,
+                    BagSide::Unit => &writes.unit,
+                    BagSide::Application => &writes.application,
                 },
             );
         }
@@ -360,7 +360,7 @@ impl HookContext {
     pub fn write_bag(
         &mut self,
         number: RelationNumber,
-        side: Side,
+        side: BagSide,
         change: BagChange,
     ) -> Result<(), TooLarge> {
         let mut bag = self.own_bag(number, side);
@@ -375,8 +375,8 @@ impl HookContext {
         let mut writes = self.writes.bags.remove(&number).unwrap_or_default();
         let untouched = self.own_bag(number, side);
         let target = match side {
-            Side::Unit => &mut writes.unit,
-            Side::Application => &mut writes.application,
+            BagSide::Unit => &mut writes.unit,
+            BagSide::Application => &mut writes.application,
         };
         target.extend(change);
         target.retain(|key, value| untouched.get(key).map_or("", String::as_str) != value);
@@ -465,12 +465,12 @@ impl HookContext {
     /// of the unit's own bags, its state and the changes themselves.
     fn stored_bytes(&self) -> usize {
         let replica: usize =
-            self.relations.keys().map(|number| size(&self.own_bag(*number, Side::Unit))).sum();
+            self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit))).sum();
         let touched = self.writes.bags.iter().map(|(number, writes)| {
-            let unit = if writes.unit.is_empty() { 0 } else { size(&self.own_bag(*number, Side::Unit)) };
+            let unit = if writes.unit.is_empty() { 0 } else { size(&self.own_bag(*number, BagSide::Unit)) };
             let application = match writes.application.is_empty() {
                 true => 0,
-                false => size(&self.own_bag(*number, Side::Application)) + size(&writes.application),
+                false => size(&self.own_bag(*number, BagSide::Application)) + size(&writes.application),
             };
             unit + application
         });
@@ -487,7 +487,7 @@ mod tests {
     use super::*;
 
     fn context() -> HookContext {
-        let relation = |number: u32| Relation {
+        let relation = |number: u32| HookRelation {
             endpoint: "db".to_owned(),
             interface: "sql".to_owned(),
             peer: false,
@@ -504,8 +504,8 @@ mod tests {
         HookContext {
             unit: UnitName::new("web", 0),
             id: "web/0-install-0".to_owned(),
-            cause: Cause::Hook("install".to_owned()),
-            model: Model {
+            cause: HookTrigger::Hook("install".to_owned()),
+            model: HookModel {
                 name: "dev".to_owned(),
                 uuid: Uuid(1),
                 kubernetes: false,
@@ -534,12 +534,12 @@ mod tests {
     #[test]
     fn a_hook_reads_its_own_writes_and_only_differences_are_kept() {
         let mut context = context();
-        context.write_bag(1, Side::Unit, change(&[("a", "1"), ("old", "1"), ("gone", "")])).unwrap();
+        context.write_bag(1, BagSide::Unit, change(&[("a", "1"), ("old", "1"), ("gone", "")])).unwrap();
         assert_eq!(context.writes.bags[&1].unit, change(&[("a", "1")]));
-        assert_eq!(context.own_bag(1, Side::Unit), change(&[("a", "1"), ("old", "1")]));
-        context.write_bag(1, Side::Unit, change(&[("a", ""), ("old", "")])).unwrap();
+        assert_eq!(context.own_bag(1, BagSide::Unit), change(&[("a", "1"), ("old", "1")]));
+        context.write_bag(1, BagSide::Unit, change(&[("a", ""), ("old", "")])).unwrap();
         assert_eq!(context.writes.bags[&1].unit, change(&[("old", "")]));
-        context.write_bag(1, Side::Unit, change(&[("old", "1")])).unwrap();
+        context.write_bag(1, BagSide::Unit, change(&[("old", "1")])).unwrap();
         assert_eq!(context.writes, Writes::default());
     }
 
@@ -547,7 +547,7 @@ mod tests {
     fn a_bag_of_one_mebibyte_is_the_largest() {
         let mut context = context();
         let refused =
-            context.write_bag(1, Side::Unit, change(&[("a", &"x".repeat(BAG_BYTES_MAX))])).unwrap_err();
+            context.write_bag(1, BagSide::Unit, change(&[("a", &"x".repeat(BAG_BYTES_MAX))])).unwrap_err();
         assert!(refused.0.contains("a bag holds 1048576 bytes at most"), "{refused:?}");
         assert_eq!(context.writes, Writes::default());
     }
@@ -557,9 +557,9 @@ mod tests {
         let mut context = context();
         // Stored twice: as the bag's document and in the replica.
         let third = "x".repeat(HOOK_WRITES_BYTES_MAX / 3);
-        context.write_bag(1, Side::Unit, change(&[("a", &third)])).unwrap();
+        context.write_bag(1, BagSide::Unit, change(&[("a", &third)])).unwrap();
         let before = context.clone();
-        assert!(context.write_bag(2, Side::Unit, change(&[("a", &third)])).is_err());
+        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", &third)])).is_err());
         assert!(context.write_state("a".to_owned(), Some(third.clone())).is_err());
         assert_eq!(context, before);
     }
@@ -569,22 +569,22 @@ mod tests {
         let mut context = context();
         let own = |size| BTreeMap::from([(UnitName::new("web", 0), change(&[("a", &"x".repeat(size))]))]);
         context.relations.get_mut(&1).unwrap().unit_bags = own(HOOK_WRITES_BYTES_MAX);
-        assert!(context.write_bag(2, Side::Unit, change(&[("a", "1")])).is_err());
+        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).is_err());
         context.relations.get_mut(&2).unwrap().unit_bags = own(100);
-        context.write_bag(2, Side::Unit, change(&[("a", "")])).unwrap();
-        assert_eq!(context.own_bag(2, Side::Unit), Bag::new());
-        context.write_bag(1, Side::Unit, change(&[("a", "")])).unwrap();
-        context.write_bag(2, Side::Unit, change(&[("a", "1")])).unwrap();
+        context.write_bag(2, BagSide::Unit, change(&[("a", "")])).unwrap();
+        assert_eq!(context.own_bag(2, BagSide::Unit), Bag::new());
+        context.write_bag(1, BagSide::Unit, change(&[("a", "")])).unwrap();
+        context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).unwrap();
     }
 
     #[test]
     fn more_documents_than_one_record_holds_are_refused() {
         let mut context = context();
         for number in 0..WRITES_MAX as u32 {
-            context.write_bag(number, Side::Unit, change(&[("a", "1")])).unwrap();
+            context.write_bag(number, BagSide::Unit, change(&[("a", "1")])).unwrap();
         }
         let before = context.clone();
-        assert!(context.write_bag(99, Side::Unit, change(&[("a", "1")])).is_err());
+        assert!(context.write_bag(99, BagSide::Unit, change(&[("a", "1")])).is_err());
         assert!(context.write_state("a".to_owned(), Some(String::new())).is_err());
         assert_eq!(context, before);
     }
@@ -600,7 +600,7 @@ mod tests {
     #[test]
     fn a_context_and_its_writes_survive_a_restart() {
         let mut context = context();
-        context.write_bag(1, Side::Application, change(&[("a", "1")])).unwrap();
+        context.write_bag(1, BagSide::Application, change(&[("a", "1")])).unwrap();
         context.write_state("k".to_owned(), None).unwrap();
         context.write_state("l".to_owned(), Some("v".to_owned())).unwrap();
         let text = serde_json::to_string(&context).unwrap();

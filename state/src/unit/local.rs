@@ -130,7 +130,7 @@ pub struct UnrecordedReport {
     /// The number of the run.
     pub run: u64,
     /// The reports in the order of their calls.
-    pub said: Vec<RunReport>,
+    pub reports: Vec<RunReport>,
 }
 
 /// The durable state of one unit.
@@ -172,10 +172,10 @@ pub struct Local {
     /// Whether the stored state was lost: the files were corrupt after hooks had run. No operation starts until the agent
     /// restores the state from the replica or an operator decides.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub lost: bool,
+    pub state_lost: bool,
     /// The leadership generation for which leader-elected was queued. Whether the unit is the leader now depends on its
     /// lease, which is not stored.
-    pub leader: Option<u64>,
+    pub elected_generation: Option<u64>,
     /// Whether the charm has set its status since install (spec C.4).
     pub status_set: bool,
     /// The workload status and message that the charm set last.
@@ -319,8 +319,8 @@ impl Local {
             stopped: false,
             removed: false,
             dead: false,
-            lost: false,
-            leader: None,
+            state_lost: false,
+            elected_generation: None,
             status_set: false,
             status: None,
             skipped: BTreeSet::new(),
@@ -383,17 +383,17 @@ impl Local {
         };
         Record {
             sequence: self.sequence + 1,
-            after: self.digest.clone(),
+            previous_digest: self.digest.clone(),
             run,
             operation,
             outcome,
             episode: self.episode().map(|episode| episode.id),
             writes: Default::default(),
-            said: Vec::new(),
+            reports: Vec::new(),
             at_ms,
-            generation,
+            leader_generation: generation,
             reboot: None,
-            memory: None,
+            resync_local: None,
         }
     }
 
@@ -444,7 +444,7 @@ impl Local {
                 self.acknowledge(*sequence, *revision, refusal.as_deref(), retry.clone());
             }
             Event::LeadershipChanged(leader) => {
-                self.leader = *leader;
+                self.elected_generation = *leader;
                 self.follow_up = leader.map(|_| FollowUp::LeaderElected);
             }
             Event::RebootRequested(boot) => {
@@ -455,7 +455,7 @@ impl Local {
                 }
             }
             Event::UnrecordedReport(unrecorded) => {
-                unrecorded.said.iter().for_each(|report| self.store_status(&report.what));
+                unrecorded.reports.iter().for_each(|report| self.store_status(&report.what));
                 self.unrecorded_reports.push(unrecorded.clone());
                 let excess = self.unrecorded_reports.len().saturating_sub(UNRECORDED_RUNS_MAX);
                 self.unrecorded_reports.drain(..excess);
@@ -479,7 +479,7 @@ impl Local {
         self.sequence = record.sequence;
         self.digest = record.digest();
         self.run = self.run.max(record.run);
-        for report in &record.said {
+        for report in &record.reports {
             self.store_status(&report.what);
         }
         if record.operation == Operation::Resync {
@@ -649,7 +649,7 @@ impl Local {
                     None => {
                         if self.follow_up == Some(FollowUp::LeaderElected) {
                             // the charm was lost before leader-elected ran: the agent queues the hook again
-                            self.leader = None;
+                            self.elected_generation = None;
                         }
                         self.follow_up = Some(FollowUp::UpgradeCharm);
                     }
@@ -689,7 +689,7 @@ impl Local {
                 self.follow_up = None;
             }
             Hook::LeaderElected { generation } => {
-                self.leader = *generation;
+                self.elected_generation = *generation;
                 self.follow_up = None;
             }
             Hook::ConfigChanged(seen) => {

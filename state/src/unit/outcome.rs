@@ -36,7 +36,7 @@ pub enum Exit {
 
 /// A run that has ended, with its results.
 #[derive(Clone, Debug)]
-pub struct Ended<'a> {
+pub struct FinishedRun<'a> {
     /// The run.
     pub run: &'a Run,
     /// How its process ended.
@@ -44,27 +44,27 @@ pub struct Ended<'a> {
     /// The hook's writes, which are applied only if it succeeded.
     pub writes: &'a Writes,
     /// The hook's reports in order. All of them stand.
-    pub said: Vec<RunReport>,
+    pub reports: Vec<RunReport>,
     /// The reports that were not delivered before the run ended.
-    pub unsaid: &'a PendingReports,
+    pub pending_reports: &'a PendingReports,
 }
 
 /// Returns the events that the end of a run adds to the journal. There are none if the run was interrupted.
-pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Vec<Event> {
+pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Vec<Event> {
     if ended.writes.reboot == Some(Reboot::Now) {
-        let (run, said) = (ended.run.number, bounded_reports(ended.run, ended.said, ended.unsaid, now));
-        let unrecorded = (!said.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, said }));
+        let (run, reports) = (ended.run.number, bounded_reports(ended.run, ended.reports, ended.pending_reports, now));
+        let unrecorded = (!reports.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, reports }));
         return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unrecorded).collect();
     }
     record(local, view, now, ended).map(Event::Finished).into_iter().collect()
 }
 
 /// Returns the record of a run, or `None` if it was interrupted.
-pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -> Option<Record> {
+pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
     let operation = &ended.run.operation;
     let action = matches!(operation, Operation::Action { .. });
     let last_line = match &ended.exit {
-        Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&ended.said),
+        Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&ended.reports),
         Exit::Interrupted | Exit::Missing | Exit::Refused(_) => None,
     };
     let failed = |reason: String| {
@@ -80,7 +80,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
         Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
         Exit::Refused(reason) => failed(reason),
     };
-    let last_call = ended.said.last().map_or(0, |said| said.call);
+    let last_call = ended.reports.last().map_or(0, |report| report.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
     // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {
@@ -90,12 +90,12 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
     } else {
         record.writes.action = ended.writes.action.clone();
     }
-    record.said = bounded_reports(ended.run, ended.said, ended.unsaid, now);
+    record.reports = bounded_reports(ended.run, ended.reports, ended.pending_reports, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = format!("hook \"{}\" failed: {reason}", hook.name());
         let what = ReportContent::Output { hook: stream(operation), level: Level::Error, text };
-        record.said.push(RunReport { call: last_call + 1, at_ms: now.wall_ms, what });
+        record.reports.push(RunReport { call: last_call + 1, at_ms: now.wall_ms, what });
         // the log has the line already; the failure message includes it for status and `why`
         if let Some(line) = last_line {
             *reason = format!("{reason}: {line}");
@@ -105,22 +105,22 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Ended) -
 }
 
 /// Returns the newest reports of a run that fit into one message, and a line with the number of those that do not.
-fn bounded_reports(run: &Run, said: Vec<RunReport>, unsaid: &PendingReports, now: &Now) -> Vec<RunReport> {
-    let (mut said, unfit) = split_newest(said);
-    let omitted = unsaid.unreported_lines(&unfit);
+fn bounded_reports(run: &Run, reports: Vec<RunReport>, pending_reports: &PendingReports, now: &Now) -> Vec<RunReport> {
+    let (mut reports, unfit) = split_newest(reports);
+    let omitted = pending_reports.unreported_lines(&unfit);
     if omitted > 0 {
         let folder = format!("hooks/{:06}", run.number);
         let text = format!("{omitted} earlier lines are omitted; they are in {folder}");
         let what = ReportContent::Output { hook: stream(&run.operation), level: Level::Warning, text };
         // calls are counted from 1, so that call 0 precedes the lines of this message
-        said.push(RunReport { call: 0, at_ms: now.wall_ms, what });
+        reports.push(RunReport { call: 0, at_ms: now.wall_ms, what });
     }
-    said
+    reports
 }
 
 /// Returns the last line that the charm's program printed on stderr.
-fn last_stderr_line(said: &[RunReport]) -> Option<String> {
-    let printed = |said: &RunReport| match &said.what {
+fn last_stderr_line(reports: &[RunReport]) -> Option<String> {
+    let printed = |report: &RunReport| match &report.what {
         ReportContent::Output { level: Level::Warning, text, .. } => {
             Some(text.trim().chars().take(STDERR_LINE_CHARS_MAX).collect::<String>())
         }
@@ -131,7 +131,7 @@ fn last_stderr_line(said: &[RunReport]) -> Option<String> {
         | ReportContent::Log { .. }
         | ReportContent::ActionLog(_) => None,
     };
-    said.iter().rev().filter_map(printed).find(|text| !text.is_empty())
+    reports.iter().rev().filter_map(printed).find(|text| !text.is_empty())
 }
 
 /// Returns the name of the log stream for the output of a run: `unit.web/0.<stream>` (spec/hook-tools.md 5.6).
@@ -144,12 +144,12 @@ pub fn stream(operation: &Operation) -> String {
 
 /// Splits reports into those that one record can hold and those that it cannot. The record holds the last status of each
 /// kind and the newest lines, which show how the run ended.
-fn split_newest(said: Vec<RunReport>) -> (Vec<RunReport>, Vec<RunReport>) {
+fn split_newest(reports: Vec<RunReport>) -> (Vec<RunReport>, Vec<RunReport>) {
     let mut kinds = BTreeSet::new();
     // 5 reports are reserved: three statuses, the line with the failure, and the line with the number of omitted lines
     let mut lines_left = REPORTS_MAX - 5;
     let (mut kept, mut unfit): (Vec<RunReport>, Vec<RunReport>) =
-        said.into_iter().rev().partition(|said| match &said.what {
+        reports.into_iter().rev().partition(|report| match &report.what {
             ReportContent::UnitStatus { .. } => kinds.insert(0),
             ReportContent::ApplicationStatus { .. } => kinds.insert(1),
             ReportContent::WorkloadVersion(_) => kinds.insert(2),
@@ -206,22 +206,22 @@ mod tests {
             idle_ms: 0,
             is_charm_missing: false,
         };
-        let said = |call: u32| {
+        let report = |call: u32| {
             let what = ReportContent::Log { level: Level::Info, text: call.to_string() };
             RunReport { call, at_ms: 5, what }
         };
-        let lines: Vec<RunReport> = (1..=100).map(said).collect();
-        let mut unsaid = PendingReports::default();
-        lines.iter().for_each(|line| unsaid.push(line));
-        let record_of = |exit, unsaid: &PendingReports| {
-            let ended = Ended { run: &run, exit, writes: &Writes::default(), said: lines.clone(), unsaid };
-            record(&local, None, &now, ended).expect("it was not interrupted").said
+        let lines: Vec<RunReport> = (1..=100).map(report).collect();
+        let mut pending_reports = PendingReports::default();
+        lines.iter().for_each(|line| pending_reports.push(line));
+        let record_of = |exit, pending_reports: &PendingReports| {
+            let ended = FinishedRun { run: &run, exit, writes: &Writes::default(), reports: lines.clone(), pending_reports };
+            record(&local, None, &now, ended).expect("it was not interrupted").reports
         };
 
-        let failed = record_of(Exit::Code(1), &unsaid);
+        let failed = record_of(Exit::Code(1), &pending_reports);
         let (here, about) = failed.split_at(55);
         assert_eq!(here, &lines[45..], "the newest lines");
-        let about: Vec<(u32, &ReportContent)> = about.iter().map(|said| (said.call, &said.what)).collect();
+        let about: Vec<(u32, &ReportContent)> = about.iter().map(|report| (report.call, &report.what)).collect();
         let printed = |level, text: &str| {
             let (hook, text) = ("update-status".to_owned(), text.to_owned());
             ReportContent::Output { hook, level, text }
@@ -231,8 +231,8 @@ mod tests {
         let why = printed(Level::Error, "hook \"update-status\" failed: exit status 1");
         assert_eq!(about, [(0, &left_out), (101, &why)]);
 
-        unsaid.acknowledge(45);
-        assert_eq!(record_of(Exit::Code(0), &unsaid), lines[45..], "the others were delivered during the run");
+        pending_reports.acknowledge(45);
+        assert_eq!(record_of(Exit::Code(0), &pending_reports), lines[45..], "the others were delivered during the run");
     }
 
     /// 1. The hook sets a status and requests an immediate reboot. 2. The agent kills it within 100 ms, before it sends any
@@ -242,7 +242,7 @@ mod tests {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let what = ReportContent::UnitStatus { status: "blocked".to_owned(), message: String::new() };
-        let said = vec![RunReport { call: 1, at_ms: 5, what }];
+        let reports = vec![RunReport { call: 1, at_ms: 5, what }];
         let started = |number, attempt| Run {
             number,
             operation: Operation::Hook(Hook::Install),
@@ -255,11 +255,11 @@ mod tests {
         let run = started(1, 1);
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
-        let unsaid = PendingReports::default();
+        let pending_reports = PendingReports::default();
         let ended =
-            Ended { run: &run, exit: Exit::Signal(9), writes: &writes, said: said.clone(), unsaid: &unsaid };
+            FinishedRun { run: &run, exit: Exit::Signal(9), writes: &writes, reports: reports.clone(), pending_reports: &pending_reports };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
-        assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, said }]);
+        assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
         assert_eq!(local.status, Some(("blocked".to_owned(), String::new())), "later hooks read it");
 
         let now = Now { boot: "the next".to_owned(), ..now };
@@ -294,12 +294,12 @@ mod tests {
             leader_generation: None,
             episode: None,
         };
-        let said = stderr.iter().map(line).collect();
-        let unsaid = PendingReports::default();
-        let ended = Ended { run: &run, exit, writes: &Writes::default(), said, unsaid: &unsaid };
+        let reports = stderr.iter().map(line).collect();
+        let pending_reports = PendingReports::default();
+        let ended = FinishedRun { run: &run, exit, writes: &Writes::default(), reports, pending_reports: &pending_reports };
         let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
-        let logged = match record.said.last().map(|said| &said.what) {
+        let logged = match record.reports.last().map(|report| &report.what) {
             Some(ReportContent::Output { text, .. }) => text.clone(),
             other => panic!("{other:?}"),
         };

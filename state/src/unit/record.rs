@@ -76,7 +76,7 @@ pub struct Record {
     /// The digest of the record before this one, empty for the first. It prevents the records of two copies of a unit's
     /// folder from being mixed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub after: String,
+    pub previous_digest: String,
     /// The number of the run that ended. Runs without a process (entering a scope, skipping a hook) have a number too.
     pub run: u64,
     /// The operation that ended.
@@ -93,20 +93,20 @@ pub struct Record {
     pub writes: Writes,
     /// The reports that this record delivers, in the order of their calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<RunReport>,
+    pub reports: Vec<RunReport>,
     /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
     /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if another
     /// generation has begun since, even one of the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generation: Option<u64>,
+    pub leader_generation: Option<u64>,
     /// The boot id of the machine, if the hook requested a reboot when it succeeds: no operation starts in this boot
     /// after this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reboot: Option<String>,
     /// In a resync record: the unit's whole stored state without its outbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Box<Local>>,
+    pub resync_local: Option<Box<Local>>,
 }
 
 fn is_default(writes: &Writes) -> bool {
@@ -122,7 +122,7 @@ impl Record {
 
     /// Whether this record may follow the record with this digest. A resync record may follow any record.
     pub fn is_successor_of(&self, digest: &str) -> bool {
-        self.after == digest || self.operation == Operation::Resync
+        self.previous_digest == digest || self.operation == Operation::Resync
     }
 
     /// Whether the controller may refuse a write of this record, so that no further operation starts before its reply

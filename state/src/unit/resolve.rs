@@ -181,7 +181,7 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
     if let Some(until_ms) = reconcile_until_ms(local, now) {
         return wait(Some(until_ms), vec![wait_reason(local, Duty::CompareState, Actor::Controller)]);
     }
-    if local.lost {
+    if local.state_lost {
         return wait(None, vec![wait_reason(local, Duty::RestoreState, Actor::Operator)]);
     }
     match &local.step {
@@ -490,7 +490,7 @@ fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
         return now.leader_generation.is_none().then_some(Act::PersistEvent(Event::LeadershipChanged(None)));
     }
     let gained = alive && local.installed && local.follow_up.is_none() && now.leader_generation.is_some();
-    (gained && now.leader_generation != local.leader).then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
+    (gained && now.leader_generation != local.elected_generation).then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
 }
 
 /// Runs the next action. `episode` is the open failure, which the action does not affect.
