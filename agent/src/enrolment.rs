@@ -132,7 +132,7 @@ mod tests {
             token: "cd".repeat(32),
             machine: String::new(),
         };
-        write_atomic(&dir.path().join(FILE), knenrolled.to_yaml().as_bytes()).expect("written");
+        write_atomic(&dir.path().join(FILE), known.to_yaml().as_bytes()).expect("written");
         let again = EnrolmentRequest {
             controller: "127.0.0.1:2".to_owned(),
             server_name: "now".to_owned(),

@@ -134,11 +134,11 @@ impl HostCharms {
 
     /// Stores what a later agent needs, then starts the shim.
     fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<tokio::process::Child> {
-        let at = self.folder.run(run.number);
-        if at.exists() {
-            fs::remove_dir_all(&at)?;
+        let run_folder = self.folder.run(run.number);
+        if run_folder.exists() {
+            fs::remove_dir_all(&run_folder)?;
         }
-        folder::private_dir(&at)?;
+        folder::private_dir(&run_folder)?;
         let mut run_file = RunFile {
             operation: run.operation.to_string(),
             cause: run.cause.clone(),
@@ -150,12 +150,12 @@ impl HostCharms {
         run_file.context.id.clear();
         // JSON is valid YAML; one value per line is readable
         let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
-        write_atomic_unsynced(&at.join(CONTEXT), text.as_bytes())?;
+        write_atomic_unsynced(&run_folder.join(CONTEXT), text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let mut command = Command::new(crate::program::path());
         command
             .arg("shim")
-            .arg(&at)
+            .arg(&run_folder)
             .arg(self.folder.charm().join(program))
             .env_clear()
             .envs(environment(context, &self.host_environment))
@@ -205,23 +205,25 @@ impl HostCharms {
         }
     }
 
+    /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
     fn finish(&self, run: &Run, session: HookSession) -> HookResult {
-        let at = self.folder.run(run.number);
-        let exit = read_outcome(&at).unwrap_or(Exit::Interrupted);
+        let run_folder = self.folder.run(run.number);
+        let exit = read_outcome(&run_folder).unwrap_or(Exit::Interrupted);
         let requests_reboot = session.requests_reboot();
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
-            add_results(&at, &exit, &mut writes.action);
+            add_results(&run_folder, &exit, &mut writes.action);
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
         if exit != Exit::Interrupted || requests_reboot {
-            reports.extend(output_lines(&at, run, reports.last().map_or(0, |last| last.call)));
+            reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
         }
         self.delete_old_runs(run.number);
         HookResult { exit, writes, reports }
     }
 
+    /// Deletes the folders of the oldest runs.
     fn delete_old_runs(&self, number: u64) {
         let entries = fs::read_dir(self.folder.file("hooks")).into_iter().flatten().flatten();
         for entry in entries {
@@ -236,11 +238,11 @@ impl HostCharms {
 
 /// Adds to an action's results (spec/hook-tools.md 2.7) the exit code of its program and its output, byte for
 /// byte.
-fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
+fn add_results(run_folder: &Path, exit: &Exit, action: &mut ActionWrites) {
     let Exit::Code(code) = exit else { return };
     action.results.insert("return-code".into(), (*code).into());
     for stream in ["stdout", "stderr"] {
-        let mut printed = fs::read(at.join(stream)).unwrap_or_default();
+        let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();
         let is_text = std::str::from_utf8(&printed).is_ok();
         let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
         // does not split a character
@@ -262,8 +264,8 @@ fn add_results(at: &Path, exit: &Exit, action: &mut ActionWrites) {
 
 /// The output of the charm as log lines: stderr as warnings (spec/hook-tools.md 5.6). stdout has level DEBUG,
 /// which is not stored; it is in `output.log` only.
-fn output_lines(at: &Path, run: &Run, last_call: u32) -> Vec<RunReport> {
-    let text = fs::read(at.join(shim::OUTPUT)).unwrap_or_default();
+fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> {
+    let text = fs::read(run_folder.join(shim::OUTPUT)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let hook = stream(&run.operation);
     let mut lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("stderr: ")).collect();
@@ -285,8 +287,9 @@ fn read_declared(folder: &UnitFolder) -> Option<Arc<Charm>> {
     Some(Arc::new(declared.charm))
 }
 
-fn read_outcome(at: &Path) -> Option<Exit> {
-    let text = fs::read_to_string(at.join(shim::OUTCOME)).ok()?;
+/// The outcome that the shim has stored. None if it has not stored one.
+fn read_outcome(run_folder: &Path) -> Option<Exit> {
+    let text = fs::read_to_string(run_folder.join(shim::OUTCOME)).ok()?;
     let (kind, rest) = text.trim_end().split_once(' ')?;
     match kind {
         "exit" => rest.parse().ok().map(Exit::Code),
@@ -380,21 +383,21 @@ impl Charms for HostCharms {
                 Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
             }
         };
-        let at = self.folder.run(run.number);
+        let run_folder = self.folder.run(run.number);
         let digest = host::digest::sha256(context.id.as_bytes());
         let (on_report, is_leader) = (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
-        let mut session = HookSession::new(context, digest, CallsFile::open(&at), &on_report, &is_leader);
+        let mut session = HookSession::new(context, digest, CallsFile::open(&run_folder), &on_report, &is_leader);
         self.serve_tools(&mut session, hook_host, async {
             // the exit status of the shim is irrelevant: its outcome file counts
             shim.wait().await.ok();
         })
         .await;
         if session.requests_reboot() {
-            tokio::join!(stop_for_reboot(&at), shim.wait()).1.ok();
+            tokio::join!(stop_for_reboot(&run_folder), shim.wait()).1.ok();
         }
-        if read_outcome(&at).is_none() {
+        if read_outcome(&run_folder).is_none() {
             tracing::warn!("the shim of run {} ended without an outcome", run.number);
-            end_leftovers(&at).await;
+            end_leftovers(&run_folder).await;
         }
         self.finish(run, session)
     }
@@ -412,8 +415,8 @@ impl Charms for HostCharms {
     }
 }
 
-fn read_run_file(at: &Path) -> Option<RunFile> {
-    serde_json::from_slice(&fs::read(at.join(CONTEXT)).ok()?).ok()
+fn read_run_file(run_folder: &Path) -> Option<RunFile> {
+    serde_json::from_slice(&fs::read(run_folder.join(CONTEXT)).ok()?).ok()
 }
 
 /// The folder of this unit's tool socket, which the link `run` in the unit's folder refers to. Its path is

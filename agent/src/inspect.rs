@@ -76,7 +76,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         boot: clock.boot(),
         since_boot_ms,
         wall_ms: crate::clock::wall_ms(),
-        leader_generation: local.leader,
+        leader_generation: local.elected_generation,
         ..Now::hypothetical()
     };
     let name = &local.name;

@@ -244,7 +244,7 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
 
 /// Writes a new state file, then an empty journal. The journal is emptied only after the rename of the state is
 /// synced.
-async fn fold<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
+async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
     let body = yaml::to_string(&state).expect("the memory is plain data");
     files.replace(STATE, format!("# checksum {}\n{body}", checksum(body.as_bytes())).as_bytes()).await?;

@@ -28,7 +28,7 @@ use nix::sys::stat::{Mode, umask};
 use state::terms::names::UnitName;
 use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
 use state::unit::local::{Local, Step};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -59,7 +59,7 @@ async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journa
     let (local, index, is_new) = match loaded {
         Loaded::Nothing => {
             // a folder with runs belongs to a unit whose memory was quarantined or deleted, not to a fresh unit
-            empty.lost = folder.file("hooks").exists();
+            empty.state_lost = folder.file("hooks").exists();
             empty.run = newest_run(folder);
             (empty, 0, true)
         }
@@ -72,7 +72,7 @@ async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journa
         }
         Loaded::Corrupt { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
-            empty.lost = folder.file("hooks").exists();
+            empty.state_lost = folder.file("hooks").exists();
             empty.run = newest_run(folder);
             (empty, 0, true)
         }
@@ -96,7 +96,7 @@ fn newest_run(folder: &UnitFolder) -> u64 {
 /// Runs the agent of the unit in the folder `dir` until it must end.
 ///
 /// # Errors
-/// If the agent cannot be started, or the host fails it. The exit code tells how an agent ended that was started.
+/// If the agent cannot be started. The exit code is the reason why a started agent has ended.
 pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let (folder, _lock) = match lock_folder(dir)? {
         Ok(locked) => locked,
@@ -219,10 +219,10 @@ pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
     let (folder, _lock) = lock_folder(dir)?.map_err(|held| anyhow!("{held}\nhint: stop it first"))?;
     let config = AgentConfig::read(folder.root())?;
     let mut local = journal::read_only_load(&folder).await?.context("cannot read the memory of the unit")?;
-    if !local.lost {
+    if !local.state_lost {
         bail!("cannot reset {}: its state was not lost", config.name);
     }
-    local.lost = false;
+    local.state_lost = false;
     Journal::open(folder, 0, &local, true).await.map_err(|failed| anyhow!("{failed}"))?;
     println!("{} starts from the beginning when its agent starts.", config.name);
     Ok(ExitCode::SUCCESS)
@@ -232,6 +232,7 @@ pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
 mod tests {
     use super::*;
     use host::logging;
+    use std::path::Path;
 
     fn write_config(folder: &Path) -> AgentConfig {
         let config = AgentConfig {

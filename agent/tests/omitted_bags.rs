@@ -11,7 +11,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::hook::{self, HookContext, OmittedBags, Relation};
+use state::unit::hook::{self, HookContext, OmittedBags, HookRelation};
 use state::unit::snapshot::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,7 +20,7 @@ const CONTEXT_ID: &str = "web/0-install-0";
 
 /// web/0 in config-changed, with a relation to db/0 whose bag is omitted.
 fn context() -> HookContext {
-    let relation = Relation {
+    let relation = HookRelation {
         endpoint: "db".into(),
         interface: "sql".into(),
         peer: false,
@@ -40,7 +40,7 @@ fn context() -> HookContext {
         },
     };
     HookContext {
-        cause: hook::Cause::Hook("config-changed".into()),
+        cause: hook::HookTrigger::Hook("config-changed".into()),
         relations: BTreeMap::from([(1, relation)]),
         ..support::context()
     }

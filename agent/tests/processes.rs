@@ -168,8 +168,8 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
     fs::create_dir(unit.path().join("charm")).unwrap();
     fs::write(unit.path().join("charm/metadata.yaml"), "name: web\n").unwrap();
     std::os::unix::fs::symlink("/bin/true", unit.path().join("charm/dispatch")).unwrap();
-    let action = hook::Action { name: "backup".into(), id: "7".into(), params: Default::default() };
-    let context = HookContext { cause: hook::Cause::Action(action), ..context() };
+    let action = hook::RunningAction { name: "backup".into(), id: "7".into(), params: Default::default() };
+    let context = HookContext { cause: hook::HookTrigger::Action(action), ..context() };
     let operation = Operation::Action { id: 7, name: "backup".into() };
     let run = Run { operation, ..started_run(&unit.path().join("hooks/000001"), &kernel_boot()) };
 
@@ -318,7 +318,7 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
 #[test]
 fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
     let run = tempfile::tempdir().unwrap();
-    let relation = hook::Relation {
+    let relation = hook::HookRelation {
         endpoint: "db".into(),
         interface: "sql".into(),
         peer: false,

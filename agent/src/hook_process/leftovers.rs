@@ -24,19 +24,19 @@ const EXEC_POLLS_MAX: u32 = 100;
 /// Kills the recorded processes of a run and the hook's process group, and waits until they have ended. This
 /// must be done before the run is repeated (design 12). Processes that the hook started in other sessions
 /// belong to the charm and continue.
-pub async fn end_leftovers(at: &Path) {
-    let shim = Process::read(&at.join(shim::SHIM_PID));
+pub async fn end_leftovers(run_folder: &Path) {
+    let shim = Process::read(&run_folder.join(shim::SHIM_PID));
     if let Some(shim) = shim {
         kill(&shim);
     }
-    let context_digest = read_run_file(at).map(|run_file| run_file.context_digest);
+    let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
     for polls in 1u32.. {
         if polls.is_multiple_of(KILL_POLLS_PER_WARNING) {
-            tracing::error!("{}: waiting for a killed hook that does not end", at.display());
+            tracing::error!("{}: waiting for a killed hook that does not end", run_folder.display());
         }
         // checked before the pid file is read, because a dying shim may still write it
         let shim_ended = !shim.is_some_and(|shim| shim.is_alive());
-        let group = match (Process::read(&at.join(shim::HOOK_PID)), shim) {
+        let group = match (Process::read(&run_folder.join(shim::HOOK_PID)), shim) {
             (Some(hook), _) => HookGroup::of_hook(hook, context_digest.as_deref()),
             (None, Some(shim)) => HookGroup::without_pid(shim, context_digest.as_deref()),
             (None, None) => HookGroup::Ended,
@@ -53,11 +53,11 @@ pub async fn end_leftovers(at: &Path) {
 
 /// Kills a hook that requested a reboot at once. Its shim continues until it has stored the hook's output,
 /// which is final.
-pub(super) async fn stop_for_reboot(at: &Path) {
-    let context_digest = read_run_file(at).map(|run_file| run_file.context_digest);
+pub(super) async fn stop_for_reboot(run_folder: &Path) {
+    let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
     for _ in 0..SHIM_POLLS_MAX {
-        let hook = Process::read(&at.join(shim::HOOK_PID));
-        if read_outcome(at).is_some() || hook.is_none() {
+        let hook = Process::read(&run_folder.join(shim::HOOK_PID));
+        if read_outcome(run_folder).is_some() || hook.is_none() {
             break;
         }
         if let Some(HookGroup::Running(members)) = hook.map(|hook| HookGroup::of_hook(hook, context_digest.as_deref())) {
@@ -65,7 +65,7 @@ pub(super) async fn stop_for_reboot(at: &Path) {
         }
         tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
     }
-    end_leftovers(at).await;
+    end_leftovers(run_folder).await;
 }
 
 /// The process group that a hook led. After the hook has ended, the kernel may reuse its number for another

@@ -20,13 +20,13 @@ use std::rc::Rc;
 impl HostCharms {
     /// See [`Charms::reattach`](crate::ports::Charms::reattach).
     pub(super) async fn resume_run(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
-        let at = self.folder.run(run.number);
+        let run_folder = self.folder.run(run.number);
         // A shim holds the hook lock from before its pid file exists until it ends:
         // 1. The shim was started, and the agent died before the shim wrote a file: only the lock shows the
         //    shim.
         // 2. Therefore, without a pid file, the lock is acquired, and the files are read again: if there is
         //    still nothing, there is no shim.
-        let mut run_file = read_run_file(&at);
+        let mut run_file = read_run_file(&run_folder);
         if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot()) {
             // after another boot no process of it runs, and a power failure may have preserved only the outcome
             // of its unsynced files
@@ -34,15 +34,15 @@ impl HostCharms {
         }
         let mut lock = None;
         loop {
-            if read_outcome(&at).is_some() {
+            if read_outcome(&run_folder).is_some() {
                 break;
             }
-            if let Some(shim) = Process::read(&at.join(shim::SHIM_PID)) {
+            if let Some(shim) = Process::read(&run_folder.join(shim::SHIM_PID)) {
                 if shim.is_alive() {
                     break;
                 }
-                if read_outcome(&at).is_none() {
-                    end_leftovers(&at).await;
+                if read_outcome(&run_folder).is_none() {
+                    end_leftovers(&run_folder).await;
                 }
                 break;
             }
@@ -56,21 +56,21 @@ impl HostCharms {
             }
         }
         drop(lock);
-        let Some(run_file) = run_file.take().or_else(|| read_run_file(&at)) else {
+        let Some(run_file) = run_file.take().or_else(|| read_run_file(&run_folder)) else {
             // without its context the tools cannot be answered, and the hook's writes are unknown
-            end_leftovers(&at).await;
+            end_leftovers(&run_folder).await;
             return None;
         };
         let (on_report, is_leader) = (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
         let mut session =
-            HookSession::new(run_file.context, run_file.context_digest, CallsFile::open(&at), &on_report, &is_leader);
-        if !CallsFile::read(&at).is_some_and(|calls| session.replay(&calls)) {
-            end_leftovers(&at).await;
+            HookSession::new(run_file.context, run_file.context_digest, CallsFile::open(&run_folder), &on_report, &is_leader);
+        if !CallsFile::read(&run_folder).is_some_and(|calls| session.replay(&calls)) {
+            end_leftovers(&run_folder).await;
             return None;
         }
-        let shim = Process::read(&at.join(shim::SHIM_PID));
+        let shim = Process::read(&run_folder.join(shim::SHIM_PID));
         self.serve_tools(&mut session, hook_host, async {
-            while read_outcome(&at).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
+            while read_outcome(&run_folder).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
                 tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
             }
         })
@@ -78,11 +78,11 @@ impl HostCharms {
         // whether this agent or a crash ended the hook: the reboot that it requested last is final
         let requests_reboot = session.requests_reboot();
         if requests_reboot {
-            stop_for_reboot(&at).await;
-        } else if read_outcome(&at).is_none() {
-            end_leftovers(&at).await;
+            stop_for_reboot(&run_folder).await;
+        } else if read_outcome(&run_folder).is_none() {
+            end_leftovers(&run_folder).await;
         }
-        (requests_reboot || read_outcome(&at).is_some()).then(|| self.finish(run, session))
+        (requests_reboot || read_outcome(&run_folder).is_some()).then(|| self.finish(run, session))
     }
 
     /// Both hook locks: a shim holds one of them, depending on the model's setting when the run started.

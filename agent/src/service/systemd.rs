@@ -252,7 +252,7 @@ pub fn mounts_in(folder: &Path) -> Vec<PathBuf> {
 /// Decodes /proc/self/mounts, where a space, a tab, a line end and a backslash are three octal digits.
 fn unescaped(text: &str) -> String {
     let known = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    known.iter().fold(text.to_owned(), |text, (code, character)| text.remount(code, character))
+    known.iter().fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
 #[cfg(test)]

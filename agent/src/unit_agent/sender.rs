@@ -181,8 +181,8 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
 
     /// Sends the reports of a run that has no record.
     async fn send_unrecorded(&self, run: u64) -> Result<(), SendError> {
-        let report = self.local.borrow().unrecorded_reports.iter().find(|unrecorded| unrecorded.run == run).cloned();
-        let (Some(unrecorded), Some(epoch)) = (found, self.epoch()) else { return Ok(()) };
+        let unrecorded = self.local.borrow().unrecorded_reports.iter().find(|report| report.run == run).cloned();
+        let (Some(unrecorded), Some(epoch)) = (unrecorded, self.epoch()) else { return Ok(()) };
         let report = Report { epoch, run, reports: unrecorded.reports, executing: None, executing_for_ms: 0 };
         match self.api.handle(report).await {
             // a refused report is refused again, and the records wait behind it

@@ -121,10 +121,9 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         let mut facts = self.facts.borrow_mut();
         if let Some(view) =
             facts.view.as_mut().filter(|view| view.position.store_generation == position.store_generation)
+            && view.position.revision < position.revision
         {
-            if view.position.revision < position.revision {
-                Arc::make_mut(view).position = position;
-            }
+            Arc::make_mut(view).position = position;
         }
     }
 

@@ -8,8 +8,8 @@ pub fn context() -> HookContext {
     HookContext {
         unit: "web/0".parse().unwrap(),
         id: String::new(),
-        cause: hook::Cause::Hook("install".into()),
-        model: hook::Model {
+        cause: hook::HookTrigger::Hook("install".into()),
+        model: hook::HookModel {
             name: "dev".into(),
             uuid: Uuid(1),
             kubernetes: false,
