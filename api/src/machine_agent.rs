@@ -23,7 +23,7 @@ requests! { MachineAgentRequests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchMachine;
 
-/// Returns what the controller knows about the uuid of a unit.
+/// Returns what the controller has stored about the uuid of a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetUnitExistence {
     /// The unit.
@@ -106,7 +106,7 @@ pub enum MachineWatchEvent {
     Heartbeat(Position),
 }
 
-/// What the controller knows about the uuid of an entity (design 7).
+/// What the controller has stored about the uuid of an entity (design 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Existence {

@@ -28,7 +28,7 @@ pub struct ReportInstance {
     pub what: ProvisioningReport,
 }
 
-/// Returns what the controller knows about the uuid of a machine, in any store generation.
+/// Returns what the controller has stored about the uuid of a machine, in any store generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetMachineExistence {
     /// The machine.

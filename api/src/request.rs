@@ -167,9 +167,9 @@ pub struct Entry {
     /// Who may send it.
     pub caller: Caller,
     /// The encoding of the request.
-    pub takes: Content,
+    pub request_content: Content,
     /// The encoding of the response.
-    pub gives: ResponseBody,
+    pub response_body: ResponseBody,
     /// The JSON schema of the request; none for bytes.
     pub input: fn(&Types) -> Option<Value>,
     /// The JSON schema of the response; none for bytes.
@@ -188,16 +188,32 @@ pub enum ResponseBody {
 impl Entry {
     /// The description of a request type.
     pub const fn of<R: Request>(name: &'static str) -> Entry {
-        let gives = ResponseBody::Single(R::Answer::CONTENT);
+        let response_body = ResponseBody::Single(R::Answer::CONTENT);
         let (input, output) = (R::schema, R::Answer::schema);
-        Entry { name, route: R::ROUTE, caller: R::CALLER, takes: R::CONTENT, gives, input, output }
+        Entry {
+            name,
+            route: R::ROUTE,
+            caller: R::CALLER,
+            request_content: R::CONTENT,
+            response_body,
+            input,
+            output,
+        }
     }
 
     /// The description of a watch request type.
     pub const fn of_watch<R: WatchRequest>(name: &'static str) -> Entry {
         let (input, output) = (R::schema, <StreamLine<R::Item> as Message>::schema);
-        let gives = ResponseBody::Lines;
-        Entry { name, route: R::ROUTE, caller: R::CALLER, takes: R::CONTENT, gives, input, output }
+        let response_body = ResponseBody::Lines;
+        Entry {
+            name,
+            route: R::ROUTE,
+            caller: R::CALLER,
+            request_content: R::CONTENT,
+            response_body,
+            input,
+            output,
+        }
     }
 }
 

@@ -80,7 +80,7 @@ pub struct Report {
     /// The number of the run.
     pub run: u64,
     /// The reports of the run.
-    pub said: Vec<RunReport>,
+    pub reports: Vec<RunReport>,
     /// What the agent is running, for the status; none if nothing. The controller stores it in memory only.
     pub executing: Option<Activity>,
     /// For how long it had been running when the request was sent.

@@ -44,7 +44,7 @@ fn operation(entry: &Entry, types: &Types, failure: &Value) -> Value {
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
         .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
         .collect();
-    let answer_kind = match entry.gives {
+    let answer_kind = match entry.response_body {
         ResponseBody::Single(content) => kind(content),
         ResponseBody::Lines => "application/x-ndjson",
     };
@@ -58,7 +58,7 @@ fn operation(entry: &Entry, types: &Types, failure: &Value) -> Value {
         },
     });
     if entry.route.method == Method::Post {
-        let content = json!({kind(entry.takes): {"schema": schema((entry.input)(types))}});
+        let content = json!({kind(entry.request_content): {"schema": schema((entry.input)(types))}});
         operation["requestBody"] = json!({"required": true, "content": content});
     }
     operation

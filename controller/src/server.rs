@@ -239,7 +239,7 @@ async fn handle_request<S: Store, O: Environment>(
         };
         authority::check_agent(&session.principal, id(params.get("model"))?, id(Some(agent))?)?;
     }
-    let _upload = match entry.takes {
+    let _upload = match entry.request_content {
         Content::Bytes => Some(uploads.acquire().await.expect("it is never closed")),
         Content::Json => None,
     };
@@ -250,7 +250,7 @@ async fn handle_request<S: Store, O: Environment>(
 }
 
 async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
-    let (bytes_max, timeout) = match (entry.route.method, entry.takes) {
+    let (bytes_max, timeout) = match (entry.route.method, entry.request_content) {
         (Method::Get, _) => (0, BODY_TIMEOUT),
         (Method::Post, Content::Json) => (BODY_BYTES_MAX, BODY_TIMEOUT),
         (Method::Post, Content::Bytes) => (ARCHIVE_BYTES_MAX, UPLOAD_TIMEOUT),

@@ -6,7 +6,7 @@ use api::list;
 use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use api::*;
 use axum::body::{Body, Bytes};
-use controller::dispatch::{self, Reply};
+use controller::dispatch::{self, HandlerReply};
 use controller::store::memory::MemoryStore;
 use controller::{Session, openapi};
 use hyper::body::Body as _;
@@ -34,7 +34,7 @@ fn request<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
 }
 
 fn reply<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
-    let kind = match entry.gives {
+    let kind = match entry.response_body {
         ResponseBody::Lines => "application/x-ndjson",
         ResponseBody::Single(_) => "application/json",
     };
@@ -164,15 +164,15 @@ impl Scene {
         let service = services.iter().find(|service| service.entry.name == entry.name).expect("listed");
         let answered = (service.answer)(self.caller(entry), body.to_string().into_bytes()).await;
         match answered.map_err(|error| error.message)? {
-            Reply::AppliedOnce(Content::Json, json) => Ok(serde_json::from_slice(&json).expect("JSON")),
-            Reply::AppliedOnce(Content::Bytes, _) => Ok(Value::Null),
-            Reply::Lines(mut body) => Ok(serde_json::from_slice(&line(&mut body).await).expect("JSON")),
+            HandlerReply::Single(Content::Json, json) => Ok(serde_json::from_slice(&json).expect("JSON")),
+            HandlerReply::Single(Content::Bytes, _) => Ok(Value::Null),
+            HandlerReply::Lines(mut body) => Ok(serde_json::from_slice(&line(&mut body).await).expect("JSON")),
         }
     }
 }
 
 fn takes_json(entry: &Entry) -> bool {
-    entry.route.method == Method::Post && entry.takes == Content::Json
+    entry.route.method == Method::Post && entry.request_content == Content::Json
 }
 
 /// Returns the entry of a request type with an example request.
@@ -210,7 +210,7 @@ async fn every_route_documents_the_fields_of_its_request_and_response() {
             assert!(has_schema(request(&document, entry)), "{} takes {}", entry.name, request(&document, entry));
         }
         // The only message without a schema is this document itself.
-        if entry.gives != ResponseBody::Single(Content::Bytes) && entry.name != "GetOpenApi" {
+        if entry.response_body != ResponseBody::Single(Content::Bytes) && entry.name != "GetOpenApi" {
             assert!(has_schema(reply(&document, entry)), "{} gives {}", entry.name, reply(&document, entry));
         }
     }

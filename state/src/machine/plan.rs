@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(
             evidence(elsewhere, false, true),
             Evidence::None,
-            "a unit that the controller knows is removed normally"
+            "a unit that the controller has stored is removed normally"
         );
         assert_eq!(evidence(None, true, true), Evidence::None, "the controller did not answer");
     }

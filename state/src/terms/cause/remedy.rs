@@ -217,9 +217,8 @@ impl Cause {
                 self.provisioning_remedy(Remedy::CheckMachineAgent { machine: Some(self.name()) })
             }
             Duty::ReportUnstartedDead | Duty::ReleaseInstance => self.provisioning_remedy(Remedy::Automatic),
-            Duty::Uninstall { forced } => {
-                self.provisioning_remedy(Remedy::AutomaticUnlessGone { machine: self.name(), forced: *forced })
-            }
+            Duty::Uninstall { forced } => self
+                .provisioning_remedy(Remedy::AutomaticUnlessGone { machine: self.name(), forced: *forced }),
             Duty::StartInstance { retry_ms } | Duty::TendInstance { retry_ms } => {
                 Remedy::RetryProvisioning { machine: self.name(), retry_ms: Some(*retry_ms) }
             }
