@@ -173,10 +173,10 @@ fn certificate_pair(folder: &Path, name: &str, make: impl FnOnce() -> Result<(St
         let key = read_optional(&key)?.with_context(|| format!("{} is missing", key.display()))?;
         return Ok((text, key));
     }
-    let made = make()?;
-    write_atomic(&key, made.1.as_bytes())?;
-    write_atomic(&certificate, made.0.as_bytes())?;
-    Ok(made)
+    let new_pair = make()?;
+    write_atomic(&key, new_pair.1.as_bytes())?;
+    write_atomic(&certificate, new_pair.0.as_bytes())?;
+    Ok(new_pair)
 }
 
 /// Returns the parameters of the CA's certificate. They are always the same, so that the issuer can be rebuilt from

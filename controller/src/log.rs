@@ -127,7 +127,7 @@ async fn lines_after<S: Store, O: Environment>(
 
 fn least_level(level: Option<&str>) -> Result<usize, ApiError> {
     let Some(level) = level else { return Ok(0) };
-    let found = LEVELS.iter().position(|known| known.eq_ignore_ascii_case(level));
+    let found = LEVELS.iter().position(|name| name.eq_ignore_ascii_case(level));
     found.ok_or_else(|| {
         let text = format!("invalid log level {level:?}: use TRACE, DEBUG, INFO, WARNING or ERROR");
         ApiError::new(ErrorCode::Invalid, text)

@@ -47,7 +47,7 @@ pub struct ExecutingRun {
 /// The presence of all agents.
 pub struct Presence {
     started_ms: u64,
-    seen: Mutex<BTreeMap<Uuid, AgentPresence>>,
+    agents: Mutex<BTreeMap<Uuid, AgentPresence>>,
 }
 
 /// The presence of all agents at one moment.
@@ -55,74 +55,74 @@ pub struct PresenceSnapshot {
     now_ms: u64,
     wall_ms: i64,
     started_ms: u64,
-    seen: BTreeMap<Uuid, AgentPresence>,
+    agents: BTreeMap<Uuid, AgentPresence>,
 }
 
 impl Presence {
     /// `started_ms` is the start of the controller, on the monotonic clock.
     pub fn new(started_ms: u64) -> Presence {
-        Presence { started_ms, seen: Mutex::default() }
+        Presence { started_ms, agents: Mutex::default() }
     }
 
     /// Records that the agent has sent a request.
     pub fn heartbeat(&self, agent: Uuid, now_ms: u64) {
-        let mut all = self.seen();
-        let seen = all.entry(agent).or_default();
-        (seen.last_ms, seen.reported) = (now_ms, true);
+        let mut agents = self.agents();
+        let presence = agents.entry(agent).or_default();
+        (presence.last_ms, presence.reported) = (now_ms, true);
     }
 
     /// Records that the agent is being started: from now on it has the full time to report.
     pub fn expect(&self, agent: Uuid, now_ms: u64) {
-        self.seen().entry(agent).or_default().last_ms = now_ms;
+        self.agents().entry(agent).or_default().last_ms = now_ms;
     }
 
     /// Records the run that the agent reports. A report that is late or repeated has no effect if the record of its run
     /// has been applied already.
     pub fn set_executing(&self, agent: Uuid, executing: Option<ExecutingRun>, now_ms: u64) {
-        let mut all = self.seen();
-        let seen = all.entry(agent).or_default();
-        let executing = executing.filter(|executing| executing.run > seen.last_applied_run);
-        (seen.last_ms, seen.reported, seen.executing) = (now_ms, true, executing);
+        let mut agents = self.agents();
+        let presence = agents.entry(agent).or_default();
+        let executing = executing.filter(|executing| executing.run > presence.last_applied_run);
+        (presence.last_ms, presence.reported, presence.executing) = (now_ms, true, executing);
     }
 
     /// Records that the record of a run was applied: the run is no longer executing. If the agent has already reported
     /// its next run, that one is kept.
     pub fn clear_executing(&self, agent: Uuid, run: u64) {
-        let mut all = self.seen();
-        let seen = all.entry(agent).or_default();
-        seen.last_applied_run = seen.last_applied_run.max(run);
-        seen.executing.take_if(|executing| executing.run <= run);
+        let mut agents = self.agents();
+        let presence = agents.entry(agent).or_default();
+        presence.last_applied_run = presence.last_applied_run.max(run);
+        presence.executing.take_if(|executing| executing.run <= run);
     }
 
     /// Counts an open stream of this agent until the guard is dropped.
     pub fn stream(self: &Arc<Self>, agent: Uuid) -> StreamGuard {
-        self.seen().entry(agent).or_default().streams += 1;
+        self.agents().entry(agent).or_default().streams += 1;
         StreamGuard { presence: Arc::clone(self), agent }
     }
 
     /// Whether some agent has an open stream of this unit.
     pub fn is_streaming(&self, agent: Uuid) -> bool {
-        self.seen().get(&agent).is_some_and(|seen| seen.streams > 0)
+        self.agents().get(&agent).is_some_and(|presence| presence.streams > 0)
     }
 
     /// Removes the presence of an agent.
     pub fn forget(&self, agent: Uuid) {
-        self.seen().remove(&agent);
+        self.agents().remove(&agent);
     }
 
     /// Returns the next agents after this one, in the order of their uuids.
     pub fn after(&self, agent: Option<Uuid>, limit: usize) -> Vec<Uuid> {
         let from = agent.map_or(Bound::Unbounded, Bound::Excluded);
-        self.seen().range((from, Bound::Unbounded)).take(limit).map(|(agent, _)| *agent).collect()
+        self.agents().range((from, Bound::Unbounded)).take(limit).map(|(agent, _)| *agent).collect()
     }
 
     /// Copies the presence of all agents. `now_ms` is the monotonic clock, `wall_ms` the wall clock.
     pub fn snapshot(&self, now_ms: u64, wall_ms: i64) -> PresenceSnapshot {
-        PresenceSnapshot { now_ms, wall_ms, started_ms: self.started_ms, seen: self.seen().clone() }
+        PresenceSnapshot { now_ms, wall_ms, started_ms: self.started_ms, agents: self.agents().clone() }
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, AgentPresence>> {
-        self.seen.lock().expect("no holder panics")
+    fn agents(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, AgentPresence>> {
+        self.agents.lock().expect("no holder panics")
     }
 }
 
@@ -134,8 +134,8 @@ pub struct StreamGuard {
 
 impl Drop for StreamGuard {
     fn drop(&mut self) {
-        if let Some(seen) = self.presence.seen().get_mut(&self.agent) {
-            seen.streams = seen.streams.saturating_sub(1);
+        if let Some(presence) = self.presence.agents().get_mut(&self.agent) {
+            presence.streams = presence.streams.saturating_sub(1);
         }
     }
 }
@@ -147,7 +147,7 @@ impl PresenceSnapshot {
     }
 
     fn silence_ms(&self, agent: Uuid) -> u64 {
-        let last_ms = self.seen.get(&agent).map_or(self.started_ms, |seen| seen.last_ms);
+        let last_ms = self.agents.get(&agent).map_or(self.started_ms, |presence| presence.last_ms);
         self.now_ms.saturating_sub(last_ms)
     }
 
@@ -159,7 +159,7 @@ impl PresenceSnapshot {
 
     /// Whether the agent has sent a request since the controller started.
     pub fn has_reported(&self, agent: Uuid) -> bool {
-        self.seen.get(&agent).is_some_and(|seen| seen.reported)
+        self.agents.get(&agent).is_some_and(|presence| presence.reported)
     }
 
     /// Whether a machine agent was silent for longer than [`LATE_AFTER_MS`].
@@ -179,7 +179,7 @@ impl PresenceSnapshot {
 
     /// Returns the run that an agent executes.
     pub fn executing(&self, agent: Uuid) -> Option<&ExecutingRun> {
-        self.seen.get(&agent)?.executing.as_ref()
+        self.agents.get(&agent)?.executing.as_ref()
     }
 }
 

@@ -178,7 +178,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             self.check_epoch().await?;
         }
         let shown = self.shown.clone().expect("deltas follow a full view");
-        let Some(touched) = view::touched(&shown, changed.keys()) else {
+        let Some(parts) = view::affected_parts(&shown, changed.keys()) else {
             self.cursor.position = position;
             return Ok(None);
         };
@@ -186,7 +186,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             .cursor
             .controller
             .store
-            .read_at(store_position(position), move |reader| view::delta(reader, &shown, &touched));
+            .read_at(store_position(position), move |reader| view::delta(reader, &shown, &parts));
         let Ok(changes) = changes.await else {
             // The log dropped this revision while the reader lagged, so the revisions after it are useless as well.
             self.shown = None;

@@ -12,7 +12,7 @@ use api::{
     SetUnitToken, Stream, UploadArchive, Watch, WatchUnit,
 };
 use controller::Controller;
-use controller::host::Host;
+use controller::host::HostEnvironment;
 use controller::installation::Installation;
 use controller::server;
 use controller::store::sqlite::{Options, Sqlite};
@@ -29,7 +29,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Agent, Fixture, delta};
+use support::{Agent, Fixture, next_delta};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,7 +39,7 @@ use tokio_rustls::{TlsConnector, rustls};
 
 /// A controller that serves in this process.
 struct TestServer {
-    fixture: Fixture<Sqlite, Host>,
+    fixture: Fixture<Sqlite, HostEnvironment>,
     address: String,
     installation: Installation,
     _folder: TempDir,
@@ -50,7 +50,7 @@ impl TestServer {
         let folder = tempfile::tempdir().expect("a folder");
         let installation = Installation::open(folder.path()).expect("a new installation");
         let store = Sqlite::open(&installation.store(), Options::new(Uuid(9))).expect("a new store");
-        let host = Host::new(installation.archives()).expect("a folder for archives");
+        let host = HostEnvironment::new(installation.archives()).expect("a folder for archives");
         let fixture = Fixture::new(Controller::new(store, host, installation.controller())).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound").to_string();
@@ -544,7 +544,7 @@ async fn a_second_controller_on_the_same_folder_is_refused_and_the_holder_is_nam
 #[test]
 fn random_tokens_are_valid_and_differ() {
     let folder = tempfile::tempdir().expect("a folder");
-    let host = Host::new(folder.path().join("archives")).expect("a folder");
+    let host = HostEnvironment::new(folder.path().join("archives")).expect("a folder");
     let (a, b) = (tokens::random_token(&host), tokens::random_token(&host));
     assert!(tokens::is_token(&a) && tokens::is_token(&b) && a != b);
     assert!(host.monotonic_ms() < 60_000, "it counts from its own start");

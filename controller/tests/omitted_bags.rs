@@ -58,11 +58,11 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
         view.apply(sent);
     }
     let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
-    let full_view = next_delta(&mut again).await;
-    assert!(bytes(&whole) <= inline_settings::INLINE_BYTES_MAX + REST, "{} bytes", bytes(&whole));
-    let mut whole = Snapshot::from_full(whole).expect("the view is full");
+    let sent = next_delta(&mut again).await;
+    assert!(bytes(&sent) <= inline_settings::INLINE_BYTES_MAX + REST, "{} bytes", bytes(&sent));
+    let mut full_view = Snapshot::from_full(sent).expect("the view is full");
     full_view.position = view.position;
-    assert_eq!(view, whole, "the deltas add up to the full view");
+    assert_eq!(view, full_view, "the deltas add up to the full view");
     let omitted = omitted(&view, relation.0);
     assert!(!omitted.is_empty() && omitted.len() < 3, "{omitted:?}");
     for owner in omitted {

@@ -222,7 +222,7 @@ async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
     fixture.advance(29_000);
     assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
     let mut record = a.settings_record(relation.0, "a", "1");
-    record.generation = Some(granted.generation);
+    record.leader_generation = Some(granted.generation);
     let writes = record.writes.bags.get_mut(&relation.0).expect("it writes there");
     writes.application = std::mem::take(&mut writes.unit);
     let committed = a.commit(record).await;
@@ -523,7 +523,7 @@ async fn a_resync_restores_what_a_restored_store_has_lost() {
     let unknown = RelationLocal { uuid: Uuid(404), ..memory.relations[&relation].clone() };
     memory.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
     let mut restated = memory.record(Operation::Resync, Outcome::Ok, 5);
-    restated.memory = Some(Box::new(memory));
+    restated.resync_local = Some(Box::new(memory));
     assert_eq!(web.commit(restated).await.dropped.len(), 20);
     let model = fixture.model;
     let scope =
@@ -560,12 +560,12 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
-    let say = |call: u32, level: Level, text: &str| RunReport {
+    let log_line = |call: u32, level: Level, text: &str| RunReport {
         call,
         at_ms: 100 - i64::from(call),
         what: ReportContent::Log { level, text: text.to_owned() },
     };
-    let report = |report| Report { epoch: 1, run: 1, reports, executing: None, executing_for_ms: 0 };
+    let report = |reports| Report { epoch: 1, run: 1, reports, executing: None, executing_for_ms: 0 };
     b.api.handle(report(vec![log_line(1, Level::Info, "one")])).await.expect("the request is accepted");
     a.api
         .handle(report(vec![log_line(1, Level::Warning, "two"), log_line(2, Level::Info, "three")]))

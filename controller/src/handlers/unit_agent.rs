@@ -79,7 +79,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         epoch: u64,
         record: &Record,
     ) -> Result<Vec<String>, ApiError> {
-        let mut next = record.memory.as_ref().map(|_| resync::ResyncProgress::default());
+        let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all_dropped = Vec::new();
         while let Some(progress) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));

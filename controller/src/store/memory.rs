@@ -164,8 +164,8 @@ impl Contents {
         if !(oldest..=newest).contains(&revision) {
             return Err(Compacted);
         }
-        let known = usize::try_from(revision - oldest).expect("the log is in memory");
-        Ok(self.log.range(known..))
+        let skipped = usize::try_from(revision - oldest).expect("the log is in memory");
+        Ok(self.log.range(skipped..))
     }
 }
 

@@ -171,11 +171,11 @@ impl<'r> EarlierReader<'r> {
         revision: Revision,
         undo: impl Iterator<Item = Undo>,
     ) -> EarlierReader<'r> {
-        let mut before = BTreeMap::new();
-        for Undo { key, before: held } in undo {
-            before.entry(key).or_insert(held); // the first change after `revision` has the value at `revision`
+        let mut earlier = BTreeMap::new();
+        for Undo { key, before } in undo {
+            earlier.entry(key).or_insert(before); // the first change after `revision` has the value at `revision`
         }
-        EarlierReader { newest, revision, before }
+        EarlierReader { newest, revision, before: earlier }
     }
 }
 
@@ -191,10 +191,10 @@ impl Reader for EarlierReader<'_> {
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
         // At most `before.len()` of the newest documents are excluded, so this many are always sufficient.
         let newest = self.newest.scan(prefix, after, limit.saturating_add(self.before.len()));
-        let kept = newest.into_iter().filter(|stored| !self.before.contains_key(&stored.key));
-        let held = self.before.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
-        let held = held.filter(|(key, _)| key.as_str() > after).filter_map(|(_, stored)| stored.clone());
-        let mut all: Vec<StoredDocument> = kept.chain(held).collect();
+        let unchanged = newest.into_iter().filter(|stored| !self.before.contains_key(&stored.key));
+        let changed = self.before.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
+        let changed = changed.filter(|(key, _)| key.as_str() > after).filter_map(|(_, stored)| stored.clone());
+        let mut all: Vec<StoredDocument> = unchanged.chain(changed).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.truncate(limit);
         all

@@ -26,7 +26,7 @@ const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
         &[("m/x/e", Some(1))],
         true,
     ),
-    ("a revision, changed", |d| assert_eq!(d.newest_position(&key("m/x/a")), 1), &[("m/x/a", Some(2))], false),
+    ("a revision, changed", |d| assert_eq!(d.revision_of(&key("m/x/a")), 1), &[("m/x/a", Some(2))], false),
     ("the first document, deleted", |d| assert!(d.first("m/one/", &[]).is_some()), &[("m/one/k", None)], false),
     ("the first document, changed", |d| assert!(d.first("m/one/", &[]).is_some()), &[("m/one/k", Some(2))], true),
     ("the first document, another is added", |d| assert!(d.first("m/one/", &[]).is_some()), &[("m/one/l", Some(1))], true),

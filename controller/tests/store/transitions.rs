@@ -198,7 +198,7 @@ impl<S: Store> Fixture<'_, S> {
     async fn attach(&mut self, name: &str) -> Local {
         let unit = self.unit(name).await;
         self.call("session::attach", move |draft| {
-            session::attach(draft, MODEL, unit, Uuid(9), (Held::default(), Uuid(7))).map(drop)
+            session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(7))).map(drop)
         })
         .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));
@@ -206,7 +206,7 @@ impl<S: Store> Fixture<'_, S> {
             store_generation: Uuid(7),
             epoch: 1,
             sequence: 0,
-            found: Default::default(),
+            recovered_bags: Default::default(),
         });
         local
     }
@@ -340,7 +340,7 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     for (bite, memory) in [(ResyncProgress::default(), empty), (ResyncProgress::Enter { after: None }, full)]
     {
         let mut again = local.record(Operation::Resync, Outcome::Ok, 1000);
-        again.memory = Some(Box::new(memory));
+        again.resync_local = Some(Box::new(memory));
         let ids = fixture.ids();
         fixture
             .call("resync::apply_batch", move |draft| {
@@ -473,18 +473,18 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
 /// Runs the transitions of a provisioned machine and of a manual one.
 async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (provisioned, manual) = (Uuid(61), Uuid(62));
-    fixture.call("machine::add", move |draft| machine::add(draft, MODEL, made, 1).map(drop)).await;
+    fixture.call("machine::add", move |draft| machine::add(draft, MODEL, provisioned, 1).map(drop)).await;
     fixture
         .call("instance::reserve_nonce", move |draft| {
-            instance::reserve_nonce(draft, MODEL, made, "nspawn", Uuid(63)).map(drop)
+            instance::reserve_nonce(draft, MODEL, provisioned, "nspawn", Uuid(63)).map(drop)
         })
         .await;
-    fixture.call("instance::record_failure", move |draft| instance::record_failure(draft, MODEL, made, "no room", 2)).await;
-    fixture.call("instance::retry_now", move |draft| instance::retry_now(draft, MODEL, made)).await;
+    fixture.call("instance::record_failure", move |draft| instance::record_failure(draft, MODEL, provisioned, "no room", 2)).await;
+    fixture.call("instance::retry_now", move |draft| instance::retry_now(draft, MODEL, provisioned)).await;
     fixture
-        .call("instance::record_started", move |draft| instance::record_started(draft, MODEL, made, "nspawn-1", "10.0.0.2"))
+        .call("instance::record_started", move |draft| instance::record_started(draft, MODEL, provisioned, "nspawn-1", "10.0.0.2"))
         .await;
-    fixture.call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, made)).await;
+    fixture.call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, provisioned)).await;
     fixture
         .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, manual, 1).map(drop))
         .await;

@@ -227,14 +227,14 @@ impl<A: UnitAgentRequests> Agent<A> {
         let sequence = self.sequence + 1;
         Record {
             sequence,
-            after: self.digest.clone(),
+            previous_digest: self.digest.clone(),
             run: sequence,
             operation,
             outcome: Outcome::Ok,
             episode: None,
-            generation: None,
+            leader_generation: None,
             reboot: None,
-            memory: None,
+            resync_local: None,
             writes: Writes::default(),
             reports: Vec::new(),
             at_ms: 5,
