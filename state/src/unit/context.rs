@@ -1,8 +1,8 @@
 //! Builds the context of a hook from the agent's stored state and its view.
 //!
 //! The agent builds the context once, when it has decided to run the hook; nothing in it changes while the hook runs
-//! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which is
-//! ahead of the view.
+//! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which
+//! is ahead of the view.
 
 use super::hook::{
     RunningAction, Address, HookTrigger, Counterpart, Device, Goal, GoalState, HookContext, HookModel, Network, HookRelation,
@@ -38,8 +38,8 @@ pub fn charm_to_fetch<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<
     local.charm.as_ref().filter(|_| declared.is_none())
 }
 
-/// Returns the request for an omitted bag that must be fetched before this operation starts: the bag of a relation hook's
-/// remote unit or application (design 9). The hook's record reports the version of this bag as delivered.
+/// Returns the request for an omitted bag that must be fetched before this operation starts: the bag of a relation
+/// hook's remote unit or application (design 9). The hook's record reports the version of this bag as delivered.
 pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Option<BagRequest> {
     let Operation::Hook(Hook::Relation { relation, event, .. }) = operation else { return None };
     let owner = match event {
@@ -59,7 +59,8 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
     let (cause, middle) = cause(local, view, &run.operation)?;
     let about = cause.counterpart().cloned();
-    // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped later
+    // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
+    // later
     let numbers: BTreeSet<_> = local.relations.keys().copied().collect();
     let build_relation = |number| relation(local, view, number, &run.operation);
     let relations: BTreeMap<_, _> = numbers.into_iter().filter_map(|n| Some((n, build_relation(n)?))).collect();
@@ -138,8 +139,8 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(HookT
     }
 }
 
-/// Builds a relation as the hook reads it: the members that the charm has observed, with the hook's own effect on them
-/// (spec C.1).
+/// Builds a relation as the hook reads it: the members that the charm has observed, with the hook's own effect on
+/// them (spec C.1).
 fn relation(
     local: &Local,
     view: &Snapshot,
@@ -203,8 +204,8 @@ struct Bags {
     omitted: OmittedBags,
 }
 
-/// Collects the bags of a relation: those of others from the view, this unit's own from its stored state, which is ahead
-/// of the view.
+/// Collects the bags of a relation: those of others from the view, this unit's own from its stored state, which is
+/// ahead of the view.
 fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&RelationView>) -> Bags {
     let (mut units, mut applications) = (BTreeMap::new(), BTreeMap::new());
     let mut omitted = OmittedBags::default();
@@ -307,8 +308,8 @@ fn goal_state(view: &Snapshot) -> GoalState {
 
 /// Formats milliseconds since 1970 as `2006-01-02 15:04:05Z`.
 ///
-/// The calculation shifts the days so that the 400-year cycles of the calendar start on the first of March, which makes
-/// the leap day the last day of a year.
+/// The calculation shifts the days so that the 400-year cycles of the calendar start on the first of March, which
+/// makes the leap day the last day of a year.
 pub fn utc(ms: i64) -> String {
     let seconds = ms.div_euclid(1000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

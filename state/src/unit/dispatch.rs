@@ -1,7 +1,7 @@
 //! Selects the file of the charm that a hook or action executes (spec/hook-tools.md 5, spec/uniter.md A.9).
 //!
-//! The decision is pure: the caller (the agent's hook process) looks at the charm's folder and passes in what it found. If
-//! the charm has a `dispatch` file, no other file is ever executed.
+//! The decision is pure: the caller (the agent's hook process) looks at the charm's folder and passes in what it
+//! found. If the charm has a `dispatch` file, no other file is ever executed.
 
 use super::hook::HookTrigger;
 use crate::charm::Charm;
@@ -61,8 +61,9 @@ pub fn dispatch(files: CharmFiles, path: &str) -> Dispatch {
 }
 
 /// Whether the deployed charm declares what is to run. Only an action can be undeclared: the controller validates it
-/// against the charm of the application, and the unit may run another revision (it has not upgraded yet, or is in error).
-/// The charm's `dispatch` must not be executed for an undeclared action, because it would exit 0 (scenario 145).
+/// against the charm of the application, and the unit may run another revision (it has not upgraded yet, or is in
+/// error). The charm's `dispatch` must not be executed for an undeclared action, because it would exit 0 (scenario
+/// 145).
 pub fn declares(deployed: &Charm, cause: &HookTrigger) -> bool {
     match cause {
         HookTrigger::Action(action) => deployed.actions.contains_key(&action.name),

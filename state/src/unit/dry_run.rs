@@ -1,7 +1,7 @@
 //! The next operation of a unit agent, simulated for a dry run of a removal.
 //!
-//! The simulation calls the agent's own decision ([`next`]) and assumes that every hook succeeds and that the controller
-//! replies at once. It changes only the `Local` that the caller passes in, which is a copy.
+//! The simulation calls the agent's own decision ([`next`]) and assumes that every hook succeeds and that the
+//! controller replies at once. It changes only the `Local` that the caller passes in, which is a copy.
 
 use crate::terms::cause::Cause;
 use crate::unit::local::Local;
@@ -15,14 +15,15 @@ use crate::unit::snapshot::Snapshot;
 pub enum SimulatedStep {
     /// The agent performs an operation successfully; this is its record.
     Performs(Box<Record>),
-    /// The agent waits for these causes. The list is empty if nothing is left to do, or if the agent waits only for itself.
+    /// The agent waits for these causes. The list is empty if nothing is left to do, or if the agent waits only for
+    /// itself.
     Waits(Vec<Cause>),
     /// The unit is Dead or removed, and its agent has stopped.
     Finished,
 }
 
-/// Returns the next step of a unit with this stored state and view. Events that the agent only persists are applied to
-/// `local`; applying the returned record is up to the caller.
+/// Returns the next step of a unit with this stored state and view. Events that the agent only persists are applied
+/// to `local`; applying the returned record is up to the caller.
 pub fn simulate_next(local: &mut Local, view: &Snapshot) -> SimulatedStep {
     loop {
         // a hook that runs now succeeds; its run is counted when the caller applies the record

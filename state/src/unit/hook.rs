@@ -1,8 +1,8 @@
 //! The context of a hook: everything that the hook tools read, and the buffer for what they write.
 //!
-//! What a hook reads is fixed when the agent decides to run it (I5). What it writes is buffered here, and the agent commits
-//! it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a clock:
-//! `context` builds it, and the hook session lends it to the hook tools.
+//! What a hook reads is fixed when the agent decides to run it (I5). What it writes is buffered here, and the agent
+//! commits it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a
+//! clock: `context` builds it, and the hook session lends it to the hook tools.
 
 use super::writes::size;
 pub use super::writes::{
@@ -178,8 +178,8 @@ pub struct HookRelation {
     pub life: Life,
     /// Whether the relation is suspended.
     pub suspended: bool,
-    /// The remote units in scope. The unit of a joined hook is included, the unit of a departed hook is not, nor is this
-    /// unit.
+    /// The remote units in scope. The unit of a joined hook is included, the unit of a departed hook is not, nor is
+    /// this unit.
     pub members: BTreeSet<UnitName>,
     /// The settings of units, this unit included.
     pub unit_bags: BTreeMap<UnitName, Bag>,
@@ -332,7 +332,8 @@ impl HookContext {
         self.relations.get(&number).map(|relation| format!("{}:{number}", relation.endpoint))
     }
 
-    /// Returns one of this unit's two bags in a relation, including this hook's writes. A bag without settings is empty.
+    /// Returns one of this unit's two bags in a relation, including this hook's writes. A bag without settings is
+    /// empty.
     pub fn own_bag(&self, number: RelationNumber, side: BagSide) -> Bag {
         let relation = self.relations.get(&number);
         let bag = match side {
@@ -352,8 +353,8 @@ impl HookContext {
         bag
     }
 
-    /// Buffers a change of one of this unit's two bags. A key that gets back its value from before the hook is removed
-    /// from the buffer, because only differences are sent (spec/uniter.md C.2).
+    /// Buffers a change of one of this unit's two bags. A key that gets back its value from before the hook is
+    /// removed from the buffer, because only differences are sent (spec/uniter.md C.2).
     ///
     /// # Errors
     /// [`TooLarge`] if the bag or all writes of the hook exceed their limit. The buffer is unchanged then.
@@ -440,9 +441,9 @@ impl HookContext {
         self.check_size(before)
     }
 
-    /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds the
-    /// limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the writes
-    /// smaller is always kept.
+    /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds
+    /// the limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the
+    /// writes smaller is always kept.
     fn check_size(&mut self, before: Writes) -> Result<(), TooLarge> {
         let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
         if documents <= WRITES_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
@@ -461,8 +462,8 @@ impl HookContext {
         )))
     }
 
-    /// Returns how many bytes of this unit's data a commit stores: the changed bags as documents, and in the replica all
-    /// of the unit's own bags, its state and the changes themselves.
+    /// Returns how many bytes of this unit's data a commit stores: the changed bags as documents, and in the replica
+    /// all of the unit's own bags, its state and the changes themselves.
     fn stored_bytes(&self) -> usize {
         let replica: usize =
             self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit))).sum();

@@ -1,13 +1,13 @@
 //! The unit agent as pure functions: what it stores, what it receives from the controller, and what it does next.
 //!
-//! Nothing here performs I/O: the agent process reads the clock, runs hooks and talks to the controller, and passes the
-//! facts in as arguments.
+//! Nothing here performs I/O: the agent process reads the clock, runs hooks and talks to the controller, and passes
+//! the facts in as arguments.
 //!
-//! Reading order: `operation` (what an agent can do), `activity` (what it reports while it does so), `snapshot` (the view
-//! that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends), `resolve`,
-//! `relations` and `retry` (what it does next), `hook` and `writes` (what a hook reads and writes), `context`, `dispatch`
-//! and `environment` (how the hook's process receives that), `outcome` and `pending_reports` (what a finished run
-//! becomes).
+//! Reading order: `operation` (what an agent can do), `activity` (what it reports while it does so), `snapshot` (the
+//! view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
+//! `resolve`, `relations` and `retry` (what it does next), `hook` and `writes` (what a hook reads and writes),
+//! `context`, `dispatch` and `environment` (how the hook's process receives that), `outcome` and `pending_reports`
+//! (what a finished run becomes).
 
 pub mod activity;
 pub mod context;

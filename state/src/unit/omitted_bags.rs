@@ -1,7 +1,7 @@
 //! Bags whose values the view omits (design 9), and how a running hook obtains them.
 //!
-//! A hook tool that reads an omitted bag requests it from the controller. The reply becomes part of the hook's context
-//! once, so that every later read in that hook returns the same values (I5). Used by the hook session and by
+//! A hook tool that reads an omitted bag requests it from the controller. The reply becomes part of the hook's
+//! context once, so that every later read in that hook returns the same values (I5). Used by the hook session and by
 //! `relation-get`.
 
 use crate::terms::names::{RelationNumber, Uuid};
@@ -45,8 +45,8 @@ impl HookContext {
         omitted.bags.contains(owner).then(request)
     }
 
-    /// Stores the reply to a request. `None`: the controller no longer has the bag. A bag that the context already has
-    /// keeps its values.
+    /// Stores the reply to a request. `None`: the controller no longer has the bag. A bag that the context already
+    /// has keeps its values.
     pub fn insert_bag(&mut self, request: &BagRequest, values: Option<Bag>) {
         let own_application = self.unit.application.clone();
         for relation in self.relations.values_mut().filter(|r| r.omitted.relation == request.relation) {

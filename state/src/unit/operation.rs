@@ -1,8 +1,8 @@
 //! The operations of a unit agent, of which it performs one at a time.
 //!
-//! An operation carries the versions (of settings, members, leadership, configuration) that it was decided on, so that the
-//! agent commits exactly the versions that its hook observed (spec A.11, "commit the version actually shown"). `resolve`
-//! chooses operations; records, the journal and the controller's replica contain them.
+//! An operation carries the versions (of settings, members, leadership, configuration) that it was decided on, so
+//! that the agent commits exactly the versions that its hook observed (spec A.11, "commit the version actually
+//! shown"). `resolve` chooses operations; records, the journal and the controller's replica contain them.
 
 use super::hook_name::{HookName, RelationEventName};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -21,8 +21,8 @@ pub struct CharmRef {
     pub url: String,
     /// The revision that the URL ends with.
     pub revision: u32,
-    /// The endpoints that the charm declares. The unit does not enter a relation on another endpoint until it upgrades
-    /// to a charm that declares it (spec A.12).
+    /// The endpoints that the charm declares. The unit does not enter a relation on another endpoint until it
+    /// upgrades to a charm that declares it (spec A.12).
     pub endpoints: BTreeSet<String>,
 }
 
@@ -236,8 +236,8 @@ impl Operation {
         }
     }
 
-    /// Whether both operations do the same thing, regardless of the versions they were decided on. A retry that is the
-    /// same in this sense belongs to the same failure episode.
+    /// Whether both operations do the same thing, regardless of the versions they were decided on. A retry that is
+    /// the same in this sense belongs to the same failure episode.
     pub fn is_same_as(&self, other: &Operation) -> bool {
         match (self, other) {
             (Operation::Hook(a), Operation::Hook(b)) => match (a, b) {

@@ -1,8 +1,8 @@
 //! Turns the end of a run into its record.
 //!
-//! The agent passes in how the process ended, what the hook wrote and what it reported. A failed hook publishes only its
-//! reports; an interrupted run has no record and runs again. The record never exceeds the limits of one transaction: log
-//! lines that do not fit are replaced by a line with their number.
+//! The agent passes in how the process ended, what the hook wrote and what it reported. A failed hook publishes only
+//! its reports; an interrupted run has no record and runs again. The record never exceeds the limits of one
+//! transaction: log lines that do not fit are replaced by a line with their number.
 
 use super::dispatch::missing_action;
 use super::hook::{Level, Reboot, ReportContent, Writes};
@@ -15,8 +15,8 @@ use super::snapshot::Snapshot;
 use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
 
-/// The most characters of a failed hook's last line on stderr that become part of the failure message: the message stays
-/// one line in a terminal.
+/// The most characters of a failed hook's last line on stderr that become part of the failure message: the message
+/// stays one line in a terminal.
 const STDERR_LINE_CHARS_MAX: usize = 200;
 
 /// How a hook's process ended.
@@ -142,11 +142,12 @@ pub fn stream(operation: &Operation) -> String {
     }
 }
 
-/// Splits reports into those that one record can hold and those that it cannot. The record holds the last status of each
-/// kind and the newest lines, which show how the run ended.
+/// Splits reports into those that one record can hold and those that it cannot. The record holds the last status of
+/// each kind and the newest lines, which show how the run ended.
 fn split_newest(reports: Vec<RunReport>) -> (Vec<RunReport>, Vec<RunReport>) {
     let mut kinds = BTreeSet::new();
-    // 5 reports are reserved: three statuses, the line with the failure, and the line with the number of omitted lines
+    // 5 reports are reserved: three statuses, the line with the failure, and the line with the number of omitted
+    // lines
     let mut lines_left = REPORTS_MAX - 5;
     let (mut kept, mut unfit): (Vec<RunReport>, Vec<RunReport>) =
         reports.into_iter().rev().partition(|report| match &report.what {
@@ -235,8 +236,9 @@ mod tests {
         assert_eq!(record_of(Exit::Code(0), &pending_reports), lines[45..], "the others were delivered during the run");
     }
 
-    /// 1. The hook sets a status and requests an immediate reboot. 2. The agent kills it within 100 ms, before it sends any
-    ///    report of a running hook. 3. The machine reboots; the hook runs again as another run, and its record is sent.
+    /// 1. The hook sets a status and requests an immediate reboot. 2. The agent kills it within 100 ms, before it
+    /// sends any    report of a running hook. 3. The machine reboots; the hook runs again as another run, and its
+    /// record is sent.
     #[test]
     fn reports_of_a_hook_that_rebooted_immediately_are_sent_before_any_later_record() {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));

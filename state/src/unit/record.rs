@@ -1,8 +1,8 @@
 //! The records that a unit agent sends: one per outcome of an operation, with all effects of that operation.
 //!
-//! The controller applies each record exactly once and in order (design 4): records have consecutive sequence numbers, and
-//! each names the digest of the record before it. `Local` creates records, the agent's outbox keeps them until they are
-//! acknowledged, and `hook_commit` applies them.
+//! The controller applies each record exactly once and in order (design 4): records have consecutive sequence
+//! numbers, and each names the digest of the record before it. `Local` creates records, the agent's outbox keeps them
+//! until they are acknowledged, and `hook_commit` applies them.
 
 use super::hook::{ReportContent, Writes};
 use super::local::Local;
@@ -10,13 +10,13 @@ use super::operation::Operation;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The most reports (log lines and statuses) that one record carries. The agent sends further ones while the hook runs,
-/// or drops them and reports how many. 60 reports and the record's own documents fit into the 100 writes of a
+/// The most reports (log lines and statuses) that one record carries. The agent sends further ones while the hook
+/// runs, or drops them and reports how many. 60 reports and the record's own documents fit into the 100 writes of a
 /// transaction.
 pub const REPORTS_MAX: usize = 60;
 
-/// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms` after
-/// the agent's start. Never a wall-clock time (design 1).
+/// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms`
+/// after the agent's start. Never a wall-clock time (design 1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timer {
     /// The boot id of the machine when the timer was started.
@@ -35,7 +35,8 @@ pub enum Outcome {
     Ok,
     /// The charm does not implement the hook, which counts as success (spec A.9).
     Missing,
-    /// The operation did not run and counts as done: an operator ran `resolved --no-retry`, or its subject was removed.
+    /// The operation did not run and counts as done: an operator ran `resolved --no-retry`, or its subject was
+    /// removed.
     Skipped,
     /// The operation failed.
     Failed {
@@ -56,8 +57,8 @@ impl Outcome {
     }
 }
 
-/// A status or log line that a hook reported and that stands even if the hook fails. Reports are numbered within their
-/// run, so that lost replies do not change their order and a report that is sent twice is stored once.
+/// A status or log line that a hook reported and that stands even if the hook fails. Reports are numbered within
+/// their run, so that lost replies do not change their order and a report that is sent twice is stored once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunReport {
     /// The number of the report within its run, from 1.
@@ -73,11 +74,12 @@ pub struct RunReport {
 pub struct Record {
     /// The number of the record, from 1 without gaps over the life of the unit.
     pub sequence: u64,
-    /// The digest of the record before this one, empty for the first. It prevents the records of two copies of a unit's
-    /// folder from being mixed.
+    /// The digest of the record before this one, empty for the first. It prevents the records of two copies of a
+    /// unit's folder from being mixed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub previous_digest: String,
-    /// The number of the run that ended. Runs without a process (entering a scope, skipping a hook) have a number too.
+    /// The number of the run that ended. Runs without a process (entering a scope, skipping a hook) have a number
+    /// too.
     pub run: u64,
     /// The operation that ended.
     pub operation: Operation,
@@ -96,8 +98,8 @@ pub struct Record {
     pub reports: Vec<RunReport>,
     /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
-    /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if another
-    /// generation has begun since, even one of the same unit.
+    /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if
+    /// another generation has begun since, even one of the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader_generation: Option<u64>,
     /// The boot id of the machine, if the hook requested a reboot when it succeeds: no operation starts in this boot
@@ -114,8 +116,8 @@ fn is_default(writes: &Writes) -> bool {
 }
 
 impl Record {
-    /// Returns the SHA-256 of the record's JSON in hex. Two records with one sequence number and different digests are
-    /// a fork: two copies of one unit have run.
+    /// Returns the SHA-256 of the record's JSON in hex. Two records with one sequence number and different digests
+    /// are a fork: two copies of one unit have run.
     pub fn digest(&self) -> String {
         hex(&Sha256::digest(serde_json::to_vec(self).expect("records are plain data")))
     }

@@ -1,7 +1,7 @@
 //! Which hook is next in one relation: the table of spec A.11, of which the first entry that applies is taken.
 //!
-//! The decision compares what this unit's hooks have observed ([`RelationLocal`]) with the relation in the view. It never
-//! orders hooks across relations; `resolve` does that, and calls [`pending_hook`] for each relation.
+//! The decision compares what this unit's hooks have observed ([`RelationLocal`]) with the relation in the view. It
+//! never orders hooks across relations; `resolve` does that, and calls [`pending_hook`] for each relation.
 
 use super::local::RelationLocal;
 use super::operation::RelationEvent;
@@ -27,8 +27,8 @@ pub struct ThisUnit<'a> {
     pub alive: bool,
 }
 
-/// Returns the relation-changed that must follow a relation-joined. It precedes every other hook of this relation and,
-/// by a choice of this implementation, the hooks of other relations.
+/// Returns the relation-changed that must follow a relation-joined. It precedes every other hook of this relation
+/// and, by a choice of this implementation, the hooks of other relations.
 pub fn pending_changed(local: &RelationLocal, view: Option<&RelationView>) -> Option<RelationEvent> {
     let unit = local.pending_changed.clone()?;
     // if the unit has departed meanwhile, the hook uses the version it joined with: its settings stay readable
@@ -37,8 +37,8 @@ pub fn pending_changed(local: &RelationLocal, view: Option<&RelationView>) -> Op
     Some(RelationEvent::Changed { unit, version: version.unwrap_or(joined) })
 }
 
-/// Returns the next hook in a relation that this unit is in, or `None` if the charm has observed everything. `view` is
-/// `None` if the relation was removed from the model.
+/// Returns the next hook in a relation that this unit is in, or `None` if the charm has observed everything. `view`
+/// is `None` if the relation was removed from the model.
 pub fn pending_hook(
     local: &RelationLocal,
     view: Option<&RelationView>,
@@ -92,7 +92,8 @@ fn joined_event(local: &RelationLocal, view: &RelationView) -> Option<RelationEv
     Some(RelationEvent::Joined { unit: unit.clone(), version })
 }
 
-/// Compares versions for inequality, not for order: the counters of a restored controller may restart from a lower value.
+/// Compares versions for inequality, not for order: the counters of a restored controller may restart from a lower
+/// value.
 fn changed_event(local: &RelationLocal, view: &RelationView) -> Option<RelationEvent> {
     local.members.iter().find_map(|(unit, delivered)| {
         let version = view.version(unit)?;

@@ -1,8 +1,8 @@
 //! Decides what a unit agent does next, as a pure function: [`next`]`(local, view, now)`.
 //!
-//! The function is total: for every state it returns an operation or the reasons why the unit waits, which `pintle why`
-//! shows. The order of hooks is the chain of `or_else` in [`idle`]; no other code orders hooks. No relation hook starts on
-//! a view that may be stale.
+//! The function is total: for every state it returns an operation or the reasons why the unit waits, which `pintle
+//! why` shows. The order of hooks is the chain of `or_else` in [`idle`]; no other code orders hooks. No relation hook
+//! starts on a view that may be stale.
 //!
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
 
@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 /// Relation hooks do not start on a view older than this, in milliseconds: three lost heartbeats and a reconnect
 /// (spec B.6.7).
 pub const LINK_AGE_MAX_MS: u64 = 30_000;
-/// How long a starting agent waits for the reconciliation of its disk with the replica, in milliseconds: about forty round
-/// trips of a slow link.
+/// How long a starting agent waits for the reconciliation of its disk with the replica, in milliseconds: about forty
+/// round trips of a slow link.
 pub const RECONCILE_WAIT_MS: u64 = 2_000;
 /// An agent without a connection stops running update-status once its outbox has this many records: five hours of
 /// update-status at the default interval of 5 minutes.
@@ -48,13 +48,15 @@ pub struct Now {
     pub orphan_missing: bool,
     /// Whether this process has reconciled disk and replica: a session is open.
     pub attached: bool,
-    /// The time since the controller last confirmed the position of the view, in milliseconds. `None`: it has not done so
-    /// in this process, or the view has not reached the position that the store had when the session was opened.
+    /// The time since the controller last confirmed the position of the view, in milliseconds. `None`: it has not
+    /// done so in this process, or the view has not reached the position that the store had when the session was
+    /// opened.
     pub link_age_ms: Option<u64>,
-    /// The leadership generation that this unit holds for at least another 30 s. `None`: the unit is not the leader, or
-    /// that is not known.
+    /// The leadership generation that this unit holds for at least another 30 s. `None`: the unit is not the leader,
+    /// or that is not known.
     pub leader_generation: Option<u64>,
-    /// Whether the controller has replied to a leadership claim of this process, so that `leader_generation` is known.
+    /// Whether the controller has replied to a leadership claim of this process, so that `leader_generation` is
+    /// known.
     pub is_leader_known: bool,
     /// The time since the last hook ended or the agent started, in milliseconds.
     pub idle_ms: u64,
@@ -63,8 +65,8 @@ pub struct Now {
 }
 
 impl Now {
-    /// Returns facts for explaining a unit without running it: the hook lock is held, the connection is fresh, a started
-    /// run has ended, and the boot is not known, so that no timer has expired.
+    /// Returns facts for explaining a unit without running it: the hook lock is held, the connection is fresh, a
+    /// started run has ended, and the boot is not known, so that no timer has expired.
     pub fn hypothetical() -> Now {
         Now {
             boot: String::new(),
@@ -199,20 +201,21 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
     }
 }
 
-/// Whether a hook has requested a reboot that has not happened. If the boot is not known, the request is pending until the
-/// next run starts.
+/// Whether a hook has requested a reboot that has not happened. If the boot is not known, the request is pending
+/// until the next run starts.
 fn is_reboot_pending(local: &Local, now: &Now) -> bool {
     local.reboot.as_ref().is_some_and(|boot| now.boot.is_empty() || *boot == now.boot)
 }
 
-/// Returns the reason why no operation starts before the reboot. `machine` is the name of the unit's machine, if known.
+/// Returns the reason why no operation starts before the reboot. `machine` is the name of the unit's machine, if
+/// known.
 pub fn reboot_reason(unit: &UnitName, machine: Option<&str>) -> Cause {
     let agent = machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()));
     Cause::new(Entity::Unit(unit.clone()), Duty::Reboot, agent)
 }
 
-/// Whether the unit is not being removed. A unit that has run stop or remove is, even if a store that was restored from a
-/// backup has it Alive again.
+/// Whether the unit is not being removed. A unit that has run stop or remove is, even if a store that was restored
+/// from a backup has it Alive again.
 pub(super) fn is_alive(local: &Local, view: &Snapshot) -> bool {
     view.unit.life.is_alive() && !local.is_tearing_down()
 }
@@ -232,7 +235,8 @@ fn no_view_reason(local: &Local, view: Option<&Snapshot>, now: &Now) -> Cause {
     }
 }
 
-/// Returns when the controller last sent a heartbeat, by the wall clock. `None`: at this moment, or not in this process.
+/// Returns when the controller last sent a heartbeat, by the wall clock. `None`: at this moment, or not in this
+/// process.
 fn last_heartbeat_ms(now: &Now) -> Option<i64> {
     let age_ms = now.link_age_ms.filter(|age_ms| *age_ms > 0)?;
     Some(now.wall_ms - i64::try_from(age_ms).ok()?)
@@ -287,8 +291,8 @@ impl ChosenOperation {
     }
 }
 
-/// Starts a run. If it executes a program of the charm, the agent acquires the machine's hook lock first and then decides
-/// again (design 12).
+/// Starts a run. If it executes a program of the charm, the agent acquires the machine's hook lock first and then
+/// decides again (design 12).
 pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
     if run.operation.runs_charm() && view.is_none() {
         // The context is built from the view. The cached view may be lost while the run that started on it is not.
@@ -315,9 +319,9 @@ fn start_after_reboot(local: &Local, now: &Now) -> Option<ChosenOperation> {
     ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, "the machine was rebooted")
 }
 
-/// Unpacks the charm again if its folder was lost. Files that the charm stored there are lost too, so upgrade-charm follows
-/// as after an upgrade (spec A.5). This precedes all hooks, because each of them would download the charm without running
-/// upgrade-charm.
+/// Unpacks the charm again if its folder was lost. Files that the charm stored there are lost too, so upgrade-charm
+/// follows as after an upgrade (spec A.5). This precedes all hooks, because each of them would download the charm
+/// without running upgrade-charm.
 fn lost_charm(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
     // a pending upgrade-charm downloads the charm itself
     let due = alive && local.installed && now.is_charm_missing && local.follow_up != Some(FollowUp::UpgradeCharm);
@@ -421,7 +425,8 @@ fn enter_scope(
     None
 }
 
-/// Returns the reason why the subordinate unit of this relation cannot be created yet (spec A.12, I.20; scenario 125).
+/// Returns the reason why the subordinate unit of this relation cannot be created yet (spec A.12, I.20; scenario
+/// 125).
 fn subordinate_reason(
     local: &Local,
     view: &Snapshot,
@@ -446,7 +451,8 @@ fn subordinate_reason(
     None
 }
 
-/// Returns the initial settings of a unit in a relation (spec A.12; `ingress-address` and `egress-subnets` by E.8#18).
+/// Returns the initial settings of a unit in a relation (spec A.12; `ingress-address` and `egress-subnets` by
+/// E.8#18).
 pub fn addresses(view: &Snapshot) -> Bag {
     let address = &view.unit.address;
     [
@@ -483,8 +489,8 @@ fn created(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut V
     Some(chosen.act(local, view, now))
 }
 
-/// Queues leader-elected once per leadership generation, and removes it from the queue if the unit lost leadership before
-/// the hook ran.
+/// Queues leader-elected once per leadership generation, and removes it from the queue if the unit lost leadership
+/// before the hook ran.
 fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
     if local.follow_up == Some(FollowUp::LeaderElected) {
         return now.leader_generation.is_none().then_some(Act::PersistEvent(Event::LeadershipChanged(None)));
@@ -594,8 +600,8 @@ fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenO
     ChosenOperation::hook(Hook::ConfigChanged(seen), cause)
 }
 
-/// Runs the next relation hook, across all relations in order. A changed that must follow a joined precedes the hooks of
-/// other relations.
+/// Runs the next relation hook, across all relations in order. A changed that must follow a joined precedes the hooks
+/// of other relations.
 fn relation_hook(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut Vec<Cause>) -> Option<Act> {
     if !local.installed {
         return None;
@@ -630,8 +636,8 @@ fn relation_hook(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: 
     None
 }
 
-/// Returns when update-status is due next, in milliseconds since boot: after the model's interval, varied by up to a fifth
-/// depending on the unit and its last run, so that units do not run it at the same time.
+/// Returns when update-status is due next, in milliseconds since boot: after the model's interval, varied by up to a
+/// fifth depending on the unit and its last run, so that units do not run it at the same time.
 fn update_status_due(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<u64> {
     let interval = view.model.update_status_ms;
     if !alive || !local.started || interval == 0 || local.outbox.len() >= OUTBOX_MAX {

@@ -1,9 +1,10 @@
 //! Decides what follows a run that was interrupted or has failed: whether, when and with which versions it runs again
 //! (spec A.8).
 //!
-//! An interrupted hook runs again immediately and is not a failure; an action never runs twice. A failed hook is retried
-//! with a growing delay until it succeeds, its retries are exhausted, or an operator resolves the error. A retry never
-//! delivers older versions than the run before it. `resolve` calls this module for a unit that is not idle.
+//! An interrupted hook runs again immediately and is not a failure; an action never runs twice. A failed hook is
+//! retried with a growing delay until it succeeds, its retries are exhausted, or an operator resolves the error. A
+//! retry never delivers older versions than the run before it. `resolve` calls this module for a unit that is not
+//! idle.
 
 use super::activity::Activity;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
@@ -49,8 +50,8 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
     if let Some(instead) = record_without_running(local, view, now, &run.operation) {
         return instead;
     }
-    // The view on disk is not synced, so that a power failure may revert it. The hook must not deliver older versions than
-    // the interrupted run (I6, I48).
+    // The view on disk is not synced, so that a power failure may revert it. The hook must not deliver older versions
+    // than the interrupted run (I6, I48).
     let is_reverted = run.position.zip(view).is_some_and(|(started, view)| {
         started.store_generation == view.position.store_generation
             && started.revision > view.position.revision
@@ -80,8 +81,8 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         });
         instead.unwrap_or_else(|| run(refreshed(), cause, open))
     };
-    // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a cached
-    // view, and the charm has observed newer versions since (cargo sim 71023351).
+    // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a
+    // cached view, and the charm has observed newer versions since (cargo sim 71023351).
     let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
     let is_stale = of_relation && !is_link_fresh(now);
     let mark = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id);
@@ -147,8 +148,8 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     wait(due, causes)
 }
 
-/// Removes the episode from a record, because an operator has ended it. If the controller refuses the record, a new episode
-/// starts. Otherwise the same resolved mark would apply again after each refusal, in an endless loop.
+/// Removes the episode from a record, because an operator has ended it. If the controller refuses the record, a new
+/// episode starts. Otherwise the same resolved mark would apply again after each refusal, in an endless loop.
 fn without_episode(record: Record) -> Record {
     Record { episode: None, ..record }
 }
@@ -230,8 +231,8 @@ pub fn retry_after(
     }
     let doubled = RETRY_FIRST_MS << (failures - 1).min(16);
     let delay = doubled.min(RETRY_MAX_MS);
-    // The delay is up to a tenth longer, so that units that failed together do not retry together. It is a function of
-    // the unit and the number of failures, so that a simulation is reproducible.
+    // The delay is up to a tenth longer, so that units that failed together do not retry together. It is a function
+    // of the unit and the number of failures, so that a simulation is reproducible.
     let jitter = jitter(local.unit, u64::from(failures)) % (delay / 10);
     Some(Timer { boot: now.boot.clone(), started_ms: now.since_boot_ms, delay_ms: delay + jitter })
 }

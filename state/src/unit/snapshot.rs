@@ -1,8 +1,8 @@
 //! The view of the model that a unit agent has received from the controller, and the deltas that update it.
 //!
-//! A view is the state at one position of the store. Agents compare it with their own state; they never treat a delta as an
-//! event to act on, because deltas may be merged or repeated (design 1, 9). The controller builds views in `views`; the
-//! agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and `context`.
+//! A view is the state at one position of the store. Agents compare it with their own state; they never treat a delta
+//! as an event to act on, because deltas may be merged or repeated (design 1, 9). The controller builds views in
+//! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and `context`.
 
 use crate::charm::{Charm, Scope};
 use crate::documents::keys::{CharmDoc, ResolvedDoc, StatusDoc};
@@ -55,11 +55,12 @@ pub struct UnitView {
     pub life: Life,
     /// The subordinates that are not removed yet. The unit cannot become Dead while one is left.
     pub subordinates: BTreeSet<UnitName>,
-    /// Those subordinates that are not Alive. The unit does not enter a relation that would create another unit of their
-    /// application.
+    /// Those subordinates that are not Alive. The unit does not enter a relation that would create another unit of
+    /// their application.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub departing_subordinates: BTreeSet<UnitName>,
-    /// Whether the machine has its maximum of units. The unit does not enter a relation that would create another one.
+    /// Whether the machine has its maximum of units. The unit does not enter a relation that would create another
+    /// one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub machine_full: bool,
 }
@@ -213,8 +214,8 @@ pub enum Change {
         /// The bag.
         bag: Option<BagView>,
     },
-    /// The workload status of another unit, for goal-state and status-get. Cold data: its change does not wake the agent
-    /// (design 17).
+    /// The workload status of another unit, for goal-state and status-get. Cold data: its change does not wake the
+    /// agent (design 17).
     Status {
         /// The other unit.
         unit: UnitName,
@@ -306,8 +307,8 @@ pub struct Snapshot {
     pub fetched_bag: Option<FetchedBag>,
 }
 
-/// The error for a full view that lacks its model, unit or charm. The agent discards such a view, which only a defect of
-/// the controller can produce.
+/// The error for a full view that lacks its model, unit or charm. The agent discards such a view, which only a defect
+/// of the controller can produce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IncompleteView;
 
@@ -347,7 +348,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Returns the values of a bag of this view, if the view contains them or they were fetched in the view's version.
+    /// Returns the values of a bag of this view, if the view contains them or they were fetched in the view's
+    /// version.
     pub fn values(&self, relation: RelationNumber, owner: &Owner) -> Option<&Bag> {
         let view = self.relations.get(&relation)?;
         let bag = view.bag(owner)?;
@@ -357,8 +359,8 @@ impl Snapshot {
         bag.values.as_ref().or(fetched.map(|fetched| &fetched.values))
     }
 
-    /// Stores a fetched bag and returns `true` if it has the version of this view. A newer version is discarded: a hook
-    /// would read one bag ahead of all others (I5), and the delta that updates the view is about to arrive.
+    /// Stores a fetched bag and returns `true` if it has the version of this view. A newer version is discarded: a
+    /// hook would read one bag ahead of all others (I5), and the delta that updates the view is about to arrive.
     pub fn keep_fetched(&mut self, request: BagRequest, bag: BagView) -> bool {
         let BagRequest { relation, owner, .. } = request;
         let shown = self.relations.values().find(|view| view.head.uuid == relation);

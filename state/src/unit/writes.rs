@@ -1,8 +1,8 @@
 //! The writes of a hook, and the limits of their size.
 //!
 //! Most writes are buffered and take effect only if the hook's process exits with 0 ([`Writes`]). Reports
-//! ([`ReportContent`]: statuses and log lines) take effect immediately, even if the hook fails (spec/hook-tools.md 3). The
-//! limits guarantee that a record always fits into one transaction of the store.
+//! ([`ReportContent`]: statuses and log lines) take effect immediately, even if the hook fails (spec/hook-tools.md
+//! 3). The limits guarantee that a record always fits into one transaction of the store.
 
 use super::record::REPORTS_MAX;
 use crate::terms::names::RelationNumber;
@@ -15,12 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// minus 20 for the record's own documents (sequence, digest, replica and others).
 pub const WRITES_MAX: usize = 100 - REPORTS_MAX - 20;
 
-/// The most bytes of a unit's own data in a transaction: its 1 MiB, minus the reports of the record, minus 16 KiB for the
-/// headers of documents.
+/// The most bytes of a unit's own data in a transaction: its 1 MiB, minus the reports of the record, minus 16 KiB for
+/// the headers of documents.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
-/// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its log
-/// share this limit.
+/// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its
+/// log share this limit.
 pub const REPORTS_BYTES_MAX: usize = REPORTS_MAX * (4 << 10);
 
 /// The most bytes of an action's parameters, as JSON: enough for a file of keys or certificates.
@@ -64,8 +64,8 @@ pub struct Writes {
 pub enum Reboot {
     /// After the hook has succeeded.
     AfterHook,
-    /// Immediately (`juju-reboot --now`): the hook is killed, its writes are discarded, and it runs again first after the
-    /// boot.
+    /// Immediately (`juju-reboot --now`): the hook is killed, its writes are discarded, and it runs again first after
+    /// the boot.
     Now,
 }
 
@@ -81,7 +81,8 @@ pub struct BagWrites {
     pub application: BagChange,
 }
 
-/// Port changes: first ranges are opened, then closed. Closing a range at [`ALL_ENDPOINTS`] closes it at every endpoint.
+/// Port changes: first ranges are opened, then closed. Closing a range at [`ALL_ENDPOINTS`] closes it at every
+/// endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortWrites {
@@ -246,13 +247,14 @@ impl std::fmt::Display for Level {
     }
 }
 
-/// The error for a write that exceeds the limit of a bag or of a record. The text is for the charm. Nothing was written.
+/// The error for a write that exceeds the limit of a bag or of a record. The text is for the charm. Nothing was
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLarge(pub String);
 
 impl Writes {
-    /// Returns how many documents a commit of these writes changes: one for each bag, one each for the ports, the charm's
-    /// state and the action's results.
+    /// Returns how many documents a commit of these writes changes: one for each bag, one each for the ports, the
+    /// charm's state and the action's results.
     pub(super) fn documents(&self) -> usize {
         let bags = self.bags.values();
         bags.map(|bag| usize::from(!bag.unit.is_empty()) + usize::from(!bag.application.is_empty()))

@@ -1,0 +1,362 @@
+//! The transitions of [`Local`]: how each event changes the stored state of a unit agent.
+//!
+//! [`Local::apply`] is the only way in which the state changes. The agent applies an event after its journal has stored it;
+//! the controller's replica applies the same events for the records that it receives. An impossible order of events is a
+//! defect of this program and panics.
+
+use super::{Episode, Event, FollowUp, Local, RelationLocal, Run, Step, UNRECORDED_RUNS_MAX};
+use crate::terms::names::RelationNumber;
+use crate::terms::settings::{self, BagChange};
+use crate::unit::hook::ReportContent;
+use crate::unit::operation::{Hook, Operation, RelationEvent};
+use crate::unit::record::{Outcome, Record, Timer};
+use std::collections::BTreeMap;
+
+impl Local {
+    /// Applies one event. This is the only way in which the state changes.
+    ///
+    /// # Panics
+    /// If the event cannot occur in this state, for example if a run starts before the controller has replied to a
+    /// conditional record.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Attaching { nonce } => self.nonce = Some(*nonce),
+            Event::Attached { store_generation, epoch, sequence, recovered_bags } => {
+                self.store_generation = Some(*store_generation);
+                for (number, bag) in recovered_bags {
+                    let known =
+                        self.relations.get_mut(number).expect("recovered bags belong to entered relations");
+                    known.bag = bag.clone();
+                    settings::apply(&mut known.bag, &known.lost_bag_changes.take().unwrap_or_default());
+                }
+                self.epoch = *epoch;
+                self.nonce = None;
+                // a record whose reply was lost is sent again to obtain the reply
+                let waiting = match self.step {
+                    Step::AwaitingAnswer { sequence, .. } => Some(sequence),
+                    Step::Idle | Step::Started(_) | Step::Failed(_) => None,
+                };
+                self.outbox.retain(|r| r.sequence > *sequence || Some(r.sequence) == waiting);
+            }
+            Event::ReplicaTaken { replica } => {
+                // runs that this disk has started stay counted: a number must never name two runs
+                let (nonce, run) = (self.nonce, self.run);
+                *self = (**replica).clone();
+                self.nonce = nonce;
+                self.run = self.run.max(run);
+            }
+            Event::Started(run) => self.start(run),
+            Event::Finished(record) => self.finish(record),
+            Event::Acknowledged { sequence, revision, refusal, retry } => {
+                self.acknowledge(*sequence, *revision, refusal.as_deref(), retry.clone());
+            }
+            Event::LeadershipChanged(leader) => {
+                self.elected_generation = *leader;
+                self.follow_up = leader.map(|_| FollowUp::LeaderElected);
+            }
+            Event::RebootRequested(boot) => {
+                self.reboot = Some(boot.clone());
+                if let Step::Started(run) = &mut self.step {
+                    // the hook requested this interruption, so that it does not count as one
+                    run.attempt = 0;
+                }
+            }
+            Event::UnrecordedReport(unrecorded) => {
+                unrecorded.reports.iter().for_each(|report| self.store_status(&report.what));
+                self.unrecorded_reports.push(unrecorded.clone());
+                let excess = self.unrecorded_reports.len().saturating_sub(UNRECORDED_RUNS_MAX);
+                self.unrecorded_reports.drain(..excess);
+            }
+            Event::ReportAcknowledged { run } => {
+                self.unrecorded_reports.retain(|unrecorded| unrecorded.run != *run);
+            }
+        }
+    }
+
+    fn start(&mut self, run: &Run) {
+        assert_eq!(run.number, self.run + 1, "run numbers are consecutive");
+        assert!(!matches!(self.step, Step::AwaitingAnswer { .. }), "no run starts before the reply");
+        self.run = run.number;
+        self.reboot = None;
+        self.step = Step::Started(run.clone());
+    }
+
+    fn finish(&mut self, record: &Record) {
+        assert_eq!(record.sequence, self.sequence + 1, "sequence numbers are consecutive");
+        self.sequence = record.sequence;
+        self.digest = record.digest();
+        self.run = self.run.max(record.run);
+        for report in &record.reports {
+            self.store_status(&report.what);
+        }
+        if record.operation == Operation::Resync {
+            // A resync publishes the effects of earlier operations, those of unsent records included, and has no
+            // effect on this state. An operation that awaited a reply is decided again: its store is gone, and so is
+            // the reply.
+            self.last_action = self.newest_action();
+            if let Step::AwaitingAnswer { episode, .. } = &mut self.step {
+                self.step = episode.take().map_or(Step::Idle, Step::Failed);
+            }
+            self.outbox = vec![record.clone()];
+            return;
+        }
+        self.note_skipped(record);
+        self.reboot = record.reboot.clone();
+        let episode = match std::mem::take(&mut self.step) {
+            Step::Started(run) => run.episode,
+            Step::Failed(episode) => Some(episode),
+            Step::Idle => None,
+            Step::AwaitingAnswer { .. } => panic!("no run finishes before the reply"),
+        };
+        // 1. A hook is retried, and its unit resyncs: in the replica, that run has started.
+        // 2. An operator ends the failure, and another run succeeds.
+        // The replica does not receive the start of that run. It must conclude from the record alone that the failure
+        // has ended (cargo sim 66111392).
+        let episode = episode.filter(|episode| record.episode == Some(episode.id));
+        if record.is_conditional() {
+            self.step = Step::AwaitingAnswer { sequence: record.sequence, episode };
+        } else {
+            self.apply_outcome(record, episode);
+        }
+        self.outbox.push(record.clone());
+    }
+
+    fn acknowledge(&mut self, sequence: u64, revision: u64, refusal: Option<&str>, retry: Option<Timer>) {
+        let pending = self.outbox.iter().find(|record| record.sequence == sequence).cloned();
+        self.outbox.retain(|record| record.sequence > sequence);
+        let episode = match &mut self.step {
+            Step::AwaitingAnswer { sequence: waiting, episode } if *waiting == sequence => episode.take(),
+            Step::AwaitingAnswer { .. } | Step::Idle | Step::Started(_) | Step::Failed(_) => return,
+        };
+        let record = pending.expect("an unacknowledged record is in the outbox");
+        match refusal {
+            None => {
+                self.apply_outcome(&record, episode);
+                self.overlay_application_bags(&record, revision);
+            }
+            // this is not a failure: the relation is being removed, and the view is about to show it
+            Some(_) if matches!(record.operation, Operation::EnterScope { .. }) => {
+                self.step = episode.map_or(Step::Idle, Step::Failed);
+            }
+            // a refusal ends the action and does not put the unit into error (spec A.16)
+            Some(_) if matches!(record.operation, Operation::Action { .. }) => {
+                self.advance(&record, None);
+                self.step = episode.map_or(Step::Idle, Step::Failed);
+            }
+            Some(reason) => {
+                self.reboot = None;
+                self.fail(&record, reason, retry, episode);
+            }
+        }
+    }
+
+    /// Stores what the leader wrote into its application's bag, so that its next hooks read it before a view contains
+    /// it.
+    fn overlay_application_bags(&mut self, record: &Record, revision: u64) {
+        for (relation, writes) in &record.writes.bags {
+            if writes.application.is_empty() {
+                continue;
+            }
+            if let Some(local) = self.relations.get_mut(relation) {
+                let mut change = local.pending_application_writes.take().map_or(BagChange::new(), |(_, c)| c);
+                change.extend(writes.application.clone());
+                local.pending_application_writes = Some((revision, change));
+            }
+        }
+    }
+
+    /// Applies the outcome of a record. `episode` is the failure that the run retried, or that it did not affect.
+    fn apply_outcome(&mut self, record: &Record, episode: Option<Episode>) {
+        match &record.outcome {
+            // the failure of an action does not put the unit into error (spec A.16)
+            _ if matches!(record.operation, Operation::Action { .. }) => {
+                if record.outcome == Outcome::Ok {
+                    self.publish(record);
+                }
+                self.advance(record, None);
+                self.step = episode.map_or(Step::Idle, Step::Failed);
+            }
+            Outcome::Failed { reason, retry } => self.fail(record, reason, retry.clone(), episode),
+            Outcome::Ok | Outcome::Missing | Outcome::Skipped => {
+                let other = episode.filter(|episode| !episode.operation.is_same_as(&record.operation));
+                if let (Operation::Hook(hook), false) =
+                    (&record.operation, record.outcome == Outcome::Skipped)
+                {
+                    self.skipped.remove(&hook.name().to_string());
+                }
+                self.publish(record);
+                self.advance(record, other.as_ref());
+                self.step = other.map_or(Step::Idle, Step::Failed);
+            }
+        }
+    }
+
+    /// Stores that an operator has skipped a hook: the record is skipped and does not continue the open failure.
+    fn note_skipped(&mut self, record: &Record) {
+        let Step::Failed(episode) = &self.step else { return };
+        let ended = record.episode.is_none() && episode.operation.is_same_as(&record.operation);
+        if let (true, Outcome::Skipped, Operation::Hook(hook)) = (ended, &record.outcome, &record.operation) {
+            self.skipped.insert(hook.name().to_string());
+        }
+    }
+
+    fn fail(&mut self, record: &Record, reason: &str, retry: Option<Timer>, episode: Option<Episode>) {
+        let before = episode.filter(|episode| episode.operation.is_same_as(&record.operation));
+        let (id, since_ms, failures) =
+            before.map_or((record.run, record.at_ms, 0), |e| (e.id, e.since_ms, e.failures));
+        self.step = Step::Failed(Episode {
+            id,
+            operation: record.operation.clone(),
+            reason: reason.to_owned(),
+            since_ms,
+            failures: failures + 1,
+            retry,
+        });
+    }
+
+    fn store_status(&mut self, content: &ReportContent) {
+        match content {
+            ReportContent::UnitStatus { status, message } => {
+                self.status_set = true;
+                self.status = Some((status.clone(), message.clone()));
+            }
+            ReportContent::WorkloadVersion(version) => self.workload_version = version.clone(),
+            ReportContent::ApplicationStatus { .. }
+            | ReportContent::Log { .. }
+            | ReportContent::ActionLog(_)
+            | ReportContent::Output { .. } => {}
+        }
+    }
+
+    /// Applies the writes of a successful hook to the state that this unit has published.
+    fn publish(&mut self, record: &Record) {
+        for (relation, writes) in &record.writes.bags {
+            if let Some(local) = self.relations.get_mut(relation) {
+                settings::apply(&mut local.bag, &writes.unit);
+                if let Some(since) = &mut local.lost_bag_changes {
+                    since.extend(writes.unit.clone());
+                }
+            }
+        }
+        for (key, value) in &record.writes.state {
+            match value {
+                Some(value) => self.charm_state.insert(key.clone(), value.clone()),
+                None => self.charm_state.remove(key),
+            };
+        }
+        self.ports = record.writes.ports.applied_to(&self.ports);
+    }
+
+    /// Applies a completed operation, and queues the hook that follows it immediately (spec A.4). `other` is an open
+    /// failure of another operation.
+    fn advance(&mut self, record: &Record, other: Option<&Episode>) {
+        match &record.operation {
+            Operation::InstallCharm(charm) => {
+                self.charm = Some(charm.clone());
+                match other.map(|episode| &episode.operation) {
+                    None if !self.installed => self.follow_up = Some(FollowUp::Install),
+                    None => {
+                        if self.follow_up == Some(FollowUp::LeaderElected) {
+                            // the charm was lost before leader-elected ran: the agent queues the hook again
+                            self.elected_generation = None;
+                        }
+                        self.follow_up = Some(FollowUp::UpgradeCharm);
+                    }
+                    // the failed hook runs again from the new charm, which expects no further upgrade-charm
+                    Some(Operation::Hook(Hook::Install | Hook::UpgradeCharm)) => {}
+                    Some(_) => self.upgrade_pending = true,
+                }
+            }
+            Operation::EnterScope { relation, uuid, local_endpoint, settings } => {
+                let local = RelationLocal {
+                    uuid: *uuid,
+                    local_endpoint: local_endpoint.clone(),
+                    created: local_endpoint.implicit,
+                    members: BTreeMap::new(),
+                    applications: BTreeMap::new(),
+                    pending_changed: None,
+                    bag: settings.clone(),
+                    lost_bag_changes: None,
+                    pending_application_writes: None,
+                };
+                self.relations.insert(*relation, local);
+            }
+            Operation::LeaveScope { relation, .. } => {
+                self.relations.remove(relation);
+            }
+            Operation::Resync => {}
+            Operation::Action { id, .. } => self.last_action = self.last_action.max(Some(*id)),
+            Operation::SetDead => self.dead = true,
+            Operation::Hook(hook) => self.advance_hook(hook),
+        }
+    }
+
+    fn advance_hook(&mut self, hook: &Hook) {
+        match hook {
+            Hook::Install => {
+                self.installed = true;
+                self.follow_up = None;
+            }
+            Hook::LeaderElected { generation } => {
+                self.elected_generation = *generation;
+                self.follow_up = None;
+            }
+            Hook::ConfigChanged(seen) => {
+                self.config = Some(seen.clone());
+                self.follow_up = (!self.started).then_some(FollowUp::Start);
+            }
+            Hook::Start { boot } => {
+                self.started = true;
+                self.stopped = false;
+                self.boot = Some(boot.clone());
+                if self.follow_up == Some(FollowUp::Start) {
+                    self.follow_up = None;
+                }
+            }
+            Hook::UpgradeCharm => {
+                self.upgrade_pending = false;
+                self.follow_up = Some(FollowUp::ConfigChanged);
+            }
+            Hook::UpdateStatus => {}
+            Hook::Stop => self.stopped = true,
+            Hook::Remove => self.removed = true,
+            Hook::Relation { relation, event, .. } => self.advance_relation(*relation, event),
+        }
+    }
+
+    fn advance_relation(&mut self, relation: RelationNumber, event: &RelationEvent) {
+        let local = self.relations.get_mut(&relation);
+        let local = local.expect("hooks run only for relations whose scope was entered");
+        match event {
+            RelationEvent::Created => local.created = true,
+            RelationEvent::Joined { unit, version } => {
+                local.members.insert(unit.clone(), *version);
+                local.pending_changed = Some(unit.clone());
+            }
+            RelationEvent::Changed { unit, version } => {
+                local.members.insert(unit.clone(), *version);
+                if local.pending_changed.as_ref() == Some(unit) {
+                    local.pending_changed = None;
+                }
+            }
+            RelationEvent::ApplicationChanged { application, counter } => {
+                local.applications.insert(application.clone(), *counter);
+            }
+            RelationEvent::Departed { unit, .. } => {
+                local.members.remove(unit);
+                // an agent runs a pending changed before departed; a record that violates this does no harm here
+                local.pending_changed.take_if(|pending| pending == unit);
+            }
+            RelationEvent::Broken => {
+                let prefix = format!("{}-relation-", local.local_endpoint.endpoint);
+                self.relations.remove(&relation);
+                // the skipped hooks of the endpoint's last relation can no longer succeed
+                let is_same =
+                    |other: &RelationLocal| prefix == format!("{}-relation-", other.local_endpoint.endpoint);
+                if !self.relations.values().any(is_same) {
+                    self.skipped.retain(|hook| !hook.starts_with(&prefix));
+                }
+            }
+        }
+    }
+}
