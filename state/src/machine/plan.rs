@@ -34,7 +34,7 @@ pub enum Evidence {
 ///
 /// 1. web/0 is deployed on machine 0.
 /// 2. The controller is restored from a backup that does not contain web/0.
-/// 3. Machine 0 is removed. It would remain Dying for ever, because nobody can remove a unit that the
+/// 3. Machine 0 is removed. It would remain Dying for ever, because no agent can remove a unit that the
 ///    controller does not know.
 ///
 /// The unit is therefore quarantined. If a newer backup is restored in time, the unit is deployed again.

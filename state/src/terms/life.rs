@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
-    /// The entity exists and nobody has requested its removal.
+    /// The entity exists and its removal was not requested.
     #[default]
     Alive,
     /// The removal of the entity was requested; its agent runs the last hooks.
