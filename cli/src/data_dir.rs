@@ -20,13 +20,13 @@ impl DataDir {
     pub fn choose(given: Option<&Path>) -> Result<DataDir, CommandError> {
         let path = match given {
             Some(path) => path.to_owned(),
-            None => default_path(|name| std::env::var_os(name).map(PathBuf::from))
-                .ok_or_else(|| {
-                    CommandError::new("cannot choose a data folder: HOME is not set").hint("use --data DIR")
-                })?,
+            None => default_path(|name| std::env::var_os(name).map(PathBuf::from)).ok_or_else(|| {
+                CommandError::new("cannot choose a data folder: HOME is not set").hint("use --data DIR")
+            })?,
         };
-        let path = std::path::absolute(&path)
-            .map_err(|error| CommandError::new(format!("cannot use data folder {}: {error}", path.display())))?;
+        let path = std::path::absolute(&path).map_err(|error| {
+            CommandError::new(format!("cannot use data folder {}: {error}", path.display()))
+        })?;
         Ok(DataDir(path))
     }
 
@@ -92,21 +92,22 @@ impl DataDir {
     /// If the folder belongs to another user, or other users can write to it.
     pub fn create(&self) -> Result<(), CommandError> {
         let name = self.0.display();
-        let broken = |error: io::Error| CommandError::new(format!("cannot create data folder {name}: {error}"));
-        make_private(&self.0).map_err(broken)?;
-        let found = self.0.metadata().map_err(broken)?;
+        let to_error =
+            |error: io::Error| CommandError::new(format!("cannot create data folder {name}: {error}"));
+        make_private(&self.0).map_err(to_error)?;
+        let found = self.0.metadata().map_err(to_error)?;
         if found.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(
-                CommandError::new(format!("cannot use data folder {name}: it belongs to another user"))
-                    .hint("use --data DIR")
-            );
+            return Err(CommandError::new(format!(
+                "cannot use data folder {name}: it belongs to another user"
+            ))
+            .hint("use --data DIR"));
         }
         if found.permissions().mode() & 0o022 != 0 {
             let help = format!("chmod go-w {name}, or use --data DIR");
             let text = format!("cannot use data folder {name}: other users can write to it");
             return Err(CommandError::new(text).hint(help));
         }
-        make_private(&self.0.join("log")).and_then(|()| make_private(&self.machines())).map_err(broken)
+        make_private(&self.0.join("log")).and_then(|()| make_private(&self.machines())).map_err(to_error)
     }
 }
 

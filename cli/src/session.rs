@@ -125,7 +125,9 @@ pub fn model_name(text: &str) -> Result<&str, CommandError> {
     let (controller, model) = text.split_once(':').unwrap_or((CONTROLLER_NAME, text));
     let (owner, name) = model.split_once('/').unwrap_or((OWNER_NAME, model));
     if controller != CONTROLLER_NAME {
-        let hint = format!("this data folder has one controller, {CONTROLLER_NAME}; to select another data folder: --data DIR");
+        let hint = format!(
+            "this data folder has one controller, {CONTROLLER_NAME}; to select another data folder: --data DIR"
+        );
         return Err(CommandError::new(format!("controller {controller:?} not found")).hint(hint));
     }
     if owner != OWNER_NAME || name.is_empty() || name.contains('/') {
@@ -163,7 +165,8 @@ mod tests {
             explain(refused, &dir).message,
             "no controller is running for /data: connection refused; start it with: pintle up"
         );
-        let unknown = CommandError::from(ApiError::new(ErrorCode::NotFound, "application web is not there: no"));
+        let unknown =
+            CommandError::from(ApiError::new(ErrorCode::NotFound, "application web is not there: no"));
         assert_eq!(explain(unknown.clone(), &dir), unknown);
     }
 

@@ -79,8 +79,8 @@ fn every_command_line_of_clients_is_parsed() {
 
 #[test]
 fn flags_reach_their_command() {
-    let arguments =
-        parse("deploy --model here:admin/m ./c web --config a=1 -n 3 --to 0,1").expect("a valid command line");
+    let arguments = parse("deploy --model here:admin/m ./c web --config a=1 -n 3 --to 0,1")
+        .expect("a valid command line");
     assert_eq!(arguments.global.model.as_deref(), Some("here:admin/m"));
     let Verb::Deploy(deploy) = arguments.verb else { panic!("deploy") };
     assert_eq!(

@@ -11,7 +11,7 @@ use cli::commands::{config, status};
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::CommandSession;
-use common::fake::{FakeController, FakeClient};
+use common::fake::{FakeClient, FakeController};
 use common::{info, sample};
 use serde_json::Value;
 use state::terms::names::UnitName;
@@ -38,7 +38,8 @@ fn idle(message: &str) -> Status {
 }
 
 fn session_with(statuses: Vec<Status>) -> CommandSession<FakeClient> {
-    let api = FakeClient::new(FakeController { statuses: statuses.into(), ..FakeController::default() }, "dev");
+    let api =
+        FakeClient::new(FakeController { statuses: statuses.into(), ..FakeController::default() }, "dev");
     let (output, writes) = (Output::memory(), LastWrites::memory());
     CommandSession { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
 }
@@ -74,7 +75,11 @@ async fn status_waits_for_a_write_until_it_was_applied_once() {
     let session = session_with(vec![idle("done"), busy("something else"), idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
     assert_eq!(shown_message(&session, STATUS).await, "done");
-    assert_eq!(shown_message(&session, STATUS).await, "something else", "nothing of the caller's is under way");
+    assert_eq!(
+        shown_message(&session, STATUS).await,
+        "something else",
+        "nothing of the caller's is under way"
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]

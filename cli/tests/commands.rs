@@ -15,7 +15,7 @@ use cli::data_dir::DataDir;
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::CommandSession;
-use common::fake::{FakeController, FakeClient};
+use common::fake::{FakeClient, FakeController};
 use common::{sample, sample_task};
 use serde_json::{Value, json};
 use state::terms::status::ActionStatus;
@@ -58,9 +58,11 @@ fn ledger(task: Option<api::ActionInfo>) -> CommandSession<FakeClient> {
 #[tokio::test(flavor = "current_thread")]
 async fn a_successful_task_is_printed_as_json_by_unit() {
     let session = ledger(Some(sample_task()));
-    let done =
-        run_command(&["run", "--format", "json", "ledger/0", "post", "account=cash", "amount=3", "a.b=yes"], &session)
-            .await;
+    let done = run_command(
+        &["run", "--format", "json", "ledger/0", "post", "account=cash", "amount=3", "a.b=yes"],
+        &session,
+    )
+    .await;
     assert_eq!(done, Ok(()));
     let (stdout, stderr) = session.output.printed();
     let document: Value = serde_json::from_str(&stdout).expect("JSON");
@@ -80,7 +82,8 @@ async fn a_failed_process_is_reported_as_json_with_exit_code_1() {
     task.status = ActionStatus::Failed;
     task.results.insert("return-code".to_owned(), json!(3));
     let session = ledger(Some(task));
-    let failure = run_command(&["run", "--format", "json", "ledger/0", "post"], &session).await.expect_err("it failed");
+    let failure =
+        run_command(&["run", "--format", "json", "ledger/0", "post"], &session).await.expect_err("it failed");
     assert_eq!(failure.code, 1);
     assert!(failure.text().contains("task failed"), "{failure:?}");
     assert!(failure.text().contains("id \"7\" with return code 3"), "{failure:?}");
@@ -112,7 +115,9 @@ async fn plain_output_is_the_results_without_the_return_code() {
 #[tokio::test(flavor = "current_thread")]
 async fn waiting_for_results_times_out() {
     let session = ledger(None);
-    let failure = run_command(&["run", "ledger/0", "post", "--wait", "20ms"], &session).await.expect_err("it never ends");
+    let failure = run_command(&["run", "ledger/0", "post", "--wait", "20ms"], &session)
+        .await
+        .expect_err("it never ends");
     assert_eq!(failure.code, 1);
     assert!(failure.message.contains("timed out"), "{failure:?}");
 }
@@ -136,8 +141,12 @@ async fn an_action_in_an_unknown_model_is_an_error() {
 #[tokio::test(flavor = "current_thread")]
 async fn why_explains_known_entities_and_reports_all_unknown_ones() {
     let unknown = |name: &str| (name.to_owned(), format!("unit {name:?} not found"));
-    let session = session_with(FakeController { refuses: [unknown("a/9"), unknown("c/9")].into(), ..FakeController::default() });
-    let failure = run_command(&["why", "a/9", "b/0", "c/9", "d/0"], &session).await.expect_err("two are unknown");
+    let session = session_with(FakeController {
+        refuses: [unknown("a/9"), unknown("c/9")].into(),
+        ..FakeController::default()
+    });
+    let failure =
+        run_command(&["why", "a/9", "b/0", "c/9", "d/0"], &session).await.expect_err("two are unknown");
     assert_eq!(failure.text(), "ERROR unit \"a/9\" not found\n      unit \"c/9\" not found\n");
     assert_eq!(failure.code, 1);
     let expected = "b/0: alive, idle\n  waits for nothing\nd/0: alive, idle\n  waits for nothing\n";
@@ -162,7 +171,8 @@ async fn flags_of_charm_stores_are_reported_to_have_no_effect() {
 #[tokio::test(flavor = "current_thread")]
 async fn an_unknown_action_is_exit_code_1_and_not_found() {
     let session = ledger(None);
-    let failure = run_command(&["run", "--format", "json", "ledger/0", "fly"], &session).await.expect_err("unknown");
+    let failure =
+        run_command(&["run", "--format", "json", "ledger/0", "fly"], &session).await.expect_err("unknown");
     assert_eq!(failure.code, 1);
     assert!(failure.text().contains("(not found)"), "{failure:?}");
     assert_eq!(session.output.printed().0, "");
@@ -231,7 +241,8 @@ async fn all_problems_of_a_charm_are_reported_before_any_request() {
     // A folder that is not a charm is reported in one line.
     std::fs::remove_file(folder.path().join("metadata.yaml")).expect("it is ours");
     let failure = run_command(&["deploy", &path], &session).await.expect_err("no charm");
-    let expected = format!("ERROR {path:?} is not a charm: it has neither metadata.yaml nor charmcraft.yaml\n");
+    let expected =
+        format!("ERROR {path:?} is not a charm: it has neither metadata.yaml nor charmcraft.yaml\n");
     assert_eq!(failure.text(), expected);
 
     let failure = run_command(&["deploy", "no-such-charm"], &session).await.expect_err("no charm");
@@ -273,7 +284,10 @@ async fn model_config_shows_one_key_and_never_together_with_a_change() {
 async fn settings_and_resets_are_sent_as_one_change() {
     let session = session_with(FakeController::default());
     run_command(&["config", "ledger", "a=1", "b=x=y", "--reset", "c,d"], &session).await.expect("changed");
-    assert_eq!(session.api.requests(), ["configure dev ledger {\"a\": \"1\", \"b\": \"x=y\"} [\"c\", \"d\"]"]);
+    assert_eq!(
+        session.api.requests(),
+        ["configure dev ledger {\"a\": \"1\", \"b\": \"x=y\"} [\"c\", \"d\"]"]
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -290,7 +304,9 @@ async fn the_whole_log_is_read_in_pages() {
         LogPage { lines: vec![line("two")], cursor: "c2".to_owned(), more: false },
     ];
     let session = session_with(FakeController { pages: pages.into(), ..FakeController::default() });
-    run_command(&["debug-log", "--limit", "0", "--utc", "--no-tail", "--replay"], &session).await.expect("it ends");
+    run_command(&["debug-log", "--limit", "0", "--utc", "--no-tail", "--replay"], &session)
+        .await
+        .expect("it ends");
     let prefix = "unit-web-0: 10:00:09 INFO unit.web/0.juju-log";
     assert_eq!(session.output.printed().0, format!("{prefix} one\n{prefix} two\n"));
     assert_eq!(
@@ -303,8 +319,9 @@ async fn the_whole_log_is_read_in_pages() {
 async fn a_rejected_removal_does_not_stop_the_others() {
     let refuses = [("web/8".to_owned(), "unit \"web/8\" not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
-    let failure =
-        run_command(&["remove-unit", "--no-prompt", "web/8", "web/9"], &session).await.expect_err("one is unknown");
+    let failure = run_command(&["remove-unit", "--no-prompt", "web/8", "web/9"], &session)
+        .await
+        .expect_err("one is unknown");
     assert_eq!(failure.text(), "ERROR unit \"web/8\" not found\n");
     assert_eq!(session.api.requests(), ["remove web/8 force=No", "remove web/9 force=No"]);
 }
@@ -315,9 +332,14 @@ async fn a_dry_run_removes_nothing_and_rejects_unknown_units() {
     let session = session_with(FakeController { refuses, ..FakeController::default() });
     run_command(&["remove-unit", "--dry-run", "web/9"], &session).await.expect("a dry run");
     assert_eq!(session.output.printed().0, "would be dying:\n  unit web/9\n");
-    let failure = run_command(&["remove-unit", "--dry-run", "web/8"], &session).await.expect_err("it is unknown");
+    let failure =
+        run_command(&["remove-unit", "--dry-run", "web/8"], &session).await.expect_err("it is unknown");
     assert_eq!((failure.text().as_str(), failure.code), ("ERROR unit web/8 not found\n", 1));
-    assert!(session.api.requests().iter().all(|requests| requests.starts_with("forecast")), "{:?}", session.api.requests());
+    assert!(
+        session.api.requests().iter().all(|requests| requests.starts_with("forecast")),
+        "{:?}",
+        session.api.requests()
+    );
 }
 
 /// The dry run of the sample lists neither its two units nor its machine as removed, so the model is not listed
@@ -336,7 +358,9 @@ async fn the_dry_run_of_a_model_lists_the_model_only_if_nothing_remains_in_it() 
 async fn no_wait_requires_force_and_each_removal_is_reported() {
     let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
-    let failure = run_command(&["remove-unit", "--no-prompt", "--no-wait", "web/9"], &session).await.expect_err("alone");
+    let failure = run_command(&["remove-unit", "--no-prompt", "--no-wait", "web/9"], &session)
+        .await
+        .expect_err("alone");
     assert_eq!(failure.text(), "ERROR --no-wait requires --force\n");
     let words = ["remove-unit", "--no-prompt", "--force", "--no-wait", "web/8", "web/9"];
     run_command(&words, &session).await.expect_err("one is unknown");
@@ -365,10 +389,13 @@ async fn relations_are_suspended_and_resumed_by_their_ends() {
         assert_eq!(run_command(&line, &session).await, Ok(()), "{ends:?}");
     }
     assert_eq!(run_command(&["resume-relation", "ledger:ring"], &session).await, Ok(()));
-    let requests: Vec<String> = session.api.requests().into_iter().filter(|requests| requests != "status").collect();
+    let requests: Vec<String> =
+        session.api.requests().into_iter().filter(|requests| requests != "status").collect();
     assert_eq!(requests, [&["suspend 1 \"db moves\""; 4][..], &["resume 0"]].concat());
 
-    let refused = async |line: &[&str]| run_command(line, &session).await.expect_err("it names no one relation").message;
+    let refused = async |line: &[&str]| {
+        run_command(line, &session).await.expect_err("it names no one relation").message
+    };
     assert_eq!(
         refused(&["resume-relation", "web:db", "ledger"]).await,
         "no relation between web:db and ledger"
@@ -394,10 +421,15 @@ async fn destroy_model_waits_until_the_model_is_removed() {
         status
     };
     let statuses = vec![sample(), sample(), empty(sample())];
-    let session = session_with(FakeController { statuses: statuses.into(), looks: 5.into(), ..FakeController::default() });
+    let session = session_with(FakeController {
+        statuses: statuses.into(),
+        looks: 5.into(),
+        ..FakeController::default()
+    });
     let words = ["destroy-model", "dev", "--no-prompt", "--destroy-storage", "--force", "--release-storage"];
     assert_eq!(run_command(&words, &session).await, Ok(()));
-    let requests: Vec<String> = session.api.requests().into_iter().filter(|requests| requests != "status").collect();
+    let requests: Vec<String> =
+        session.api.requests().into_iter().filter(|requests| requests != "status").collect();
     assert_eq!(requests, [format!("destroy {} AfterWait", sample().model.uuid)]);
     assert_eq!(
         lines(&session),

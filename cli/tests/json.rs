@@ -108,14 +108,14 @@ fn an_option_without_a_value_has_no_value_key() {
 
 #[test]
 fn the_document_of_a_task_is_the_sample_of_the_spec() {
-    let session = "1970-01-01 10:00:09 +0000 UTC";
+    let time = "1970-01-01 10:00:09 +0000 UTC";
     let expected = json!({
         "id": "7",
         "status": "completed",
         "unit": "ledger/0",
         "results": { "balance": "30", "nested": { "a": "1" }, "return-code": 0 },
-        "log": [format!("{at} posting")],
-        "timing": { "enqueued": at, "started": at, "completed": at },
+        "log": [format!("{time} posting")],
+        "timing": { "enqueued": time, "started": time, "completed": time },
     });
     assert_eq!(task::document(&sample_task()), expected);
 }

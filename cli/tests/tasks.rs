@@ -11,7 +11,7 @@ use cli::data_dir::DataDir;
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::CommandSession;
-use common::fake::{FakeController, FakeClient};
+use common::fake::{FakeClient, FakeController};
 use common::sample_task;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,11 @@ fn session_with(api: FakeController) -> CommandSession<FakeClient> {
     CommandSession { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
 }
 
-async fn run_command(words: &[&str], session: &CommandSession<FakeClient>, dir: Option<&DataDir>) -> Result<(), CommandError> {
+async fn run_command(
+    words: &[&str],
+    session: &CommandSession<FakeClient>,
+    dir: Option<&DataDir>,
+) -> Result<(), CommandError> {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
         Verb::Run(args) => run::run(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
@@ -40,7 +44,8 @@ async fn run_command(words: &[&str], session: &CommandSession<FakeClient>, dir: 
 #[tokio::test(flavor = "current_thread")]
 async fn a_background_task_is_reported_by_number_and_shown_later() {
     let units = vec!["ledger/0".to_owned()];
-    let session = session_with(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
+    let session =
+        session_with(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
     run_command(&["run", "ledger/0", "post", "--background"], &session, None).await.expect("scheduled");
     assert_eq!(session.output.printed().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
     run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
@@ -59,7 +64,8 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
     run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
     let task: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
     assert_eq!(task["status"], "running");
-    let failure = run_command(&["show-task", "7", "--wait", "20ms"], &session, None).await.expect_err("it never ends");
+    let failure =
+        run_command(&["show-task", "7", "--wait", "20ms"], &session, None).await.expect_err("it never ends");
     assert!(failure.message.contains("timed out"), "{failure:?}");
 }
 
@@ -67,7 +73,9 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
 async fn an_unknown_task_is_reported_with_the_word_of_the_command() {
     let refuses = [("999".to_owned(), "action 999 not found".to_owned())].into();
     let session = session_with(FakeController { refuses, ..FakeController::default() });
-    for (verb, expected) in [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")] {
+    for (verb, expected) in
+        [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")]
+    {
         let failure = run_command(&[verb, "999"], &session, None).await.expect_err("it is unknown");
         assert_eq!((failure.message.as_str(), failure.code), (expected, 1));
     }
@@ -111,8 +119,17 @@ async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
     assert_eq!(run_command(&["set-model-constraints", &own], &session, None).await, Ok(()));
     assert_eq!(session.output.printed().1, "");
     assert_eq!(run_command(&["set-model-constraints", "mem=8G"], &session, None).await, Ok(()));
-    assert_eq!(session.output.printed().1, "WARNING constraint \"mem\" has no effect: every machine runs on this host\n");
-    assert_eq!(run_command(&["set-model-constraints", "arch=vax"], &session, None).await.expect_err("none here").code, 1);
+    assert_eq!(
+        session.output.printed().1,
+        "WARNING constraint \"mem\" has no effect: every machine runs on this host\n"
+    );
+    assert_eq!(
+        run_command(&["set-model-constraints", "arch=vax"], &session, None)
+            .await
+            .expect_err("none here")
+            .code,
+        1
+    );
 }
 
 /// A data folder in which this model is the current one.
@@ -134,7 +151,9 @@ async fn a_destroyed_model_is_no_longer_the_current_model() {
     for (before, after) in [("dev", "model: \"\""), ("other", "model: other")] {
         let (_outer, dir) = current_model(before);
         let session = session_with(FakeController { looks: 2.into(), ..FakeController::default() });
-        run_command(&["destroy-model", "dev", "--no-prompt"], &session, Some(&dir)).await.expect("it is removed");
+        run_command(&["destroy-model", "dev", "--no-prompt"], &session, Some(&dir))
+            .await
+            .expect("it is removed");
         assert_eq!(current(&dir).as_deref(), Some(after));
     }
     let (_outer, dir) = current_model("dev");
@@ -167,9 +186,19 @@ async fn switch_changes_the_current_model_and_switches_back() {
     assert_eq!(session.output.printed().1, "here:admin/old -> here:admin/dev\n");
     assert_eq!(current().as_deref(), Some("model: dev"));
     // The controller of this test has one model, dev.
-    assert!(run_command(&["switch", "-"], &session, Some(&dir)).await.expect_err("gone").message.contains("\"old\""));
     assert!(
-        run_command(&["switch", "nosuch"], &session, Some(&dir)).await.expect_err("unknown").message.contains("nosuch")
+        run_command(&["switch", "-"], &session, Some(&dir))
+            .await
+            .expect_err("gone")
+            .message
+            .contains("\"old\"")
+    );
+    assert!(
+        run_command(&["switch", "nosuch"], &session, Some(&dir))
+            .await
+            .expect_err("unknown")
+            .message
+            .contains("nosuch")
     );
     assert_eq!(current().as_deref(), Some("model: dev"));
 }

@@ -24,7 +24,11 @@ pub struct AddMachineArgs {
     pub constraints: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &AddMachineArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &AddMachineArgs,
+    session: &CommandSession<A>,
+    dir: &DataDir,
+) -> Result<(), CommandError> {
     let manual = match args.target.as_deref() {
         None => false,
         Some("manual") => true,
@@ -45,8 +49,13 @@ pub async fn run<A: UserPort>(args: &AddMachineArgs, session: &CommandSession<A>
 }
 
 /// The command that the operator runs on the machine to enrol it.
-pub async fn enrolment_command<A: UserPort>(session: &CommandSession<A>, dir: &DataDir, name: &str) -> Result<String, CommandError> {
-    let file = read_client_file(dir)?.ok_or_else(|| CommandError::new("the client file does not exist yet"))?;
+pub async fn enrolment_command<A: UserPort>(
+    session: &CommandSession<A>,
+    dir: &DataDir,
+    name: &str,
+) -> Result<String, CommandError> {
+    let file =
+        read_client_file(dir)?.ok_or_else(|| CommandError::new("the client file does not exist yet"))?;
     let port = file.controller.rsplit(':').next().unwrap_or_default();
     let controller = match UpSettings::read(dir)?.listen {
         Some(address) => std::net::SocketAddr::new(address, port.parse().unwrap_or_default()).to_string(),

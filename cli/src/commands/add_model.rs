@@ -29,7 +29,11 @@ pub struct AddModelArgs {
     pub owner: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &AddModelArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &AddModelArgs,
+    session: &CommandSession<A>,
+    dir: &DataDir,
+) -> Result<(), CommandError> {
     let config = settings::from_flags(&args.config, None)?;
     let name = model_name(&args.name)?.to_owned();
     let model = session.api.handle(CreateModel { name, config }).await?;

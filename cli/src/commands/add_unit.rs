@@ -23,8 +23,8 @@ pub struct AddUnitArgs {
 pub async fn run<A: UserPort>(args: &AddUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let add = |units, to| AddUnits { application: args.application.clone(), units, to };
     let placed: Vec<&String> = args.to.iter().take(args.num_units as usize).collect();
-    for &place in &placed {
-        session.note_write(session.api.handle(add(1, Some(place.clone()))).await?.revision);
+    for &machine in &placed {
+        session.note_write(session.api.handle(add(1, Some(machine.clone()))).await?.revision);
     }
     let rest = args.num_units - placed.len() as u32;
     if rest > 0 {

@@ -11,39 +11,47 @@ use std::path::Path;
 /// Reads and validates the charm at `path`. The error lists all problems, one per line.
 pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<CharmSource, CommandError> {
     // Bundles and old scripts use `local:./x`.
-    let place = Path::new(path.strip_prefix("local:").unwrap_or(path));
-    if !place.exists() {
-        let help =
-            "give the path of a charm folder or a .charm file, for example ./web; charm stores are not supported";
+    let local_path = Path::new(path.strip_prefix("local:").unwrap_or(path));
+    if !local_path.exists() {
+        let help = "give the path of a charm folder or a .charm file, for example ./web; charm stores are not supported";
         return Err(CommandError::new(format!("no charm at {path:?}")).hint(help));
     }
-    let described = ["metadata.yaml", "charmcraft.yaml"];
-    if place.is_dir() && !described.iter().any(|file| place.join(file).exists()) {
-        let text = format!("{path:?} is not a charm: it has neither {} nor {}", described[0], described[1]);
+    let metadata_files = ["metadata.yaml", "charmcraft.yaml"];
+    if local_path.is_dir() && !metadata_files.iter().any(|file| local_path.join(file).exists()) {
+        let text = format!(
+            "{path:?} is not a charm: it has neither {} nor {}",
+            metadata_files[0], metadata_files[1]
+        );
         return Err(CommandError::new(text));
     }
     let options = ReadOptions { cache: session.charm_cache.clone(), force };
-    let source = read(place, &options).map_err(|problems| {
+    let source = read(local_path, &options).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
         CommandError::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
     })?;
     session.output.warn(&source.notes);
     let declares =
         [("storages", !source.charm.storage.is_empty()), ("resources", !source.charm.resources.is_empty())];
-    for (what, _) in declares.iter().filter(|(_, declared)| *declared) {
-        session.output.warn(&[format!("{what} are not supported yet: the hooks of the charm run without them")]);
+    for (kind, _) in declares.iter().filter(|(_, declared)| *declared) {
+        session
+            .output
+            .warn(&[format!("{kind} are not supported yet: the hooks of the charm run without them")]);
     }
     Ok(source)
 }
 
 /// Uploads the archive, unless the controller already has it.
-pub async fn upload<A: UserPort>(source: CharmSource, session: &CommandSession<A>) -> Result<ArchiveInfo, CommandError> {
+pub async fn upload<A: UserPort>(
+    source: CharmSource,
+    session: &CommandSession<A>,
+) -> Result<ArchiveInfo, CommandError> {
     if let Some(known) = session.api.handle(FindArchive { sha256: source.sha256.to_owned() }).await? {
         return Ok(known);
     }
     let uploaded = session.api.handle(UploadArchive(source.archive)).await?;
     if uploaded.sha256 != source.sha256 {
-        let text = format!("charm upload corrupted: expected sha256 {}, got {}", source.sha256, uploaded.sha256);
+        let text =
+            format!("charm upload corrupted: expected sha256 {}, got {}", source.sha256, uploaded.sha256);
         return Err(CommandError::new(text).hint("try again"));
     }
     Ok(uploaded)

@@ -47,13 +47,20 @@ pub async fn run<A: UserPort>(args: &ConfigArgs, session: &CommandSession<A>) ->
     Ok(())
 }
 
-async fn show<A: UserPort>(args: &ConfigArgs, keys: Vec<&String>, session: &CommandSession<A>) -> Result<(), CommandError> {
+async fn show<A: UserPort>(
+    args: &ConfigArgs,
+    keys: Vec<&String>,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let config = session.api.handle(GetConfig { application: args.application.to_owned() }).await?;
     match keys[..] {
         [] => session.output.print(&render::structured(&application_config::document(&config), args.format)?),
         [key] => {
             let setting = config.settings.get(key).ok_or_else(|| {
-                CommandError::new(format!("key {key:?} not found in {:?} application config", args.application))
+                CommandError::new(format!(
+                    "key {key:?} not found in {:?} application config",
+                    args.application
+                ))
             })?;
             let value = setting.value.as_ref().map(application_config::unquoted);
             session.output.print(&value.unwrap_or_else(|| "\n".to_owned()))

@@ -155,6 +155,9 @@ mod tests {
         assert_eq!(extent(&DebugLogArgs { replay: true, no_tail: true, ..defaults() }, true), (None, false));
         assert_eq!(extent(&DebugLogArgs { replay: true, ..defaults() }, true), (None, true));
         assert_eq!(extent(&DebugLogArgs { tail: true, ..defaults() }, false), (Some(10), true));
-        assert_eq!(extent(&DebugLogArgs { lines: Some(3), tail: true, ..defaults() }, false), (Some(3), true));
+        assert_eq!(
+            extent(&DebugLogArgs { lines: Some(3), tail: true, ..defaults() }, false),
+            (Some(3), true)
+        );
     }
 }

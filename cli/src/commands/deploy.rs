@@ -89,7 +89,9 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let config = settings::from_flags(&args.config, Some(&application))?;
     if args.dry_run {
-        session.output.print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
+        session
+            .output
+            .print_remark(&format!("Would deploy \"{application}\" from local charm \"{charm}\"\n"));
         return Ok(());
     }
     let subordinate = source.charm.subordinate;
@@ -107,10 +109,12 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);
-    let located = format!("local charm \"{charm}\", revision {}", deployed.charm_revision);
-    session.output.print_remark(&format!("Located {located}\nDeploying \"{application}\" from {located}\n"));
-    for place in further {
-        let add = AddUnits { application: application.clone(), units: 1, to: Some(place.clone()) };
+    let charm_text = format!("local charm \"{charm}\", revision {}", deployed.charm_revision);
+    session
+        .output
+        .print_remark(&format!("Located {charm_text}\nDeploying \"{application}\" from {charm_text}\n"));
+    for machine in further {
+        let add = AddUnits { application: application.clone(), units: 1, to: Some(machine.clone()) };
         session.note_write(session.api.handle(add).await?.revision);
     }
     Ok(())

@@ -9,7 +9,9 @@ use crate::data_dir::DataDir;
 use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
-use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, DryRunResponse, GetStatus, RemovalTarget, Status, UserPort};
+use api::{
+    DRY_RUN_TARGETS_MAX, DryRunRemoval, DryRunResponse, Force, GetStatus, RemovalTarget, Status, UserPort,
+};
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -32,7 +34,11 @@ pub struct DestroyModelArgs {
 /// Interval between two requests for the status of the model.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-pub async fn run<A: UserPort>(args: &DestroyModelArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &DestroyModelArgs,
+    session: &CommandSession<A>,
+    dir: &DataDir,
+) -> Result<(), CommandError> {
     let force = args.removal.force.mode()?;
     let name = model_name(&args.name)?;
     if args.removal.dry_run {
@@ -88,7 +94,8 @@ fn add_removed_last(forecast: &mut DryRunResponse, removed_last: &RemovedLast, f
     let machines = removed_last.machines.iter().filter(|(_, units)| are_removed(units));
     let machines: Vec<String> = machines.map(|(name, _)| format!("machine {name}")).collect();
     let machines: Vec<String> = machines.into_iter().filter(|machine| !all.contains(machine)).collect();
-    let whole = force != Force::No || forecast.blocked.is_empty() && removed_last.machines.values().all(are_removed);
+    let whole =
+        force != Force::No || forecast.blocked.is_empty() && removed_last.machines.values().all(are_removed);
     forecast.gone.extend(machines);
     forecast.gone.extend(whole.then(|| removed_last.model.clone()));
 }

@@ -21,12 +21,19 @@ pub struct ModelConfigArgs {
     pub format: Option<StructuredFormat>,
 }
 
-pub async fn run<A: UserPort>(args: &ModelConfigArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &ModelConfigArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let (set, keys): (Vec<&String>, Vec<&String>) = args.words.iter().partition(|word| word.contains('='));
     match &keys[..] {
         [] => {}
         [_] if keys.len() == args.words.len() && args.reset.is_empty() => {}
-        [key] => return Err(CommandError::usage(format!("cannot show {key:?} and change settings in one command"))),
+        [key] => {
+            return Err(CommandError::usage(format!(
+                "cannot show {key:?} and change settings in one command"
+            )));
+        }
         _ => return Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
     }
     let change = ConfigChange { set: settings::pairs(set)?, reset: settings::reset_words(&args.reset) };

@@ -56,52 +56,58 @@ fn status_words() -> impl TypedValueParser<Value = ActionStatus> {
     PossibleValuesParser::new(ActionStatus::WORDS).try_map(|word| word.parse())
 }
 
-pub async fn list<A: UserPort>(args: &OperationsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn list<A: UserPort>(
+    args: &OperationsArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let mut all = session.api.handle(ListActions).await?;
     let any = |words: &[String], text: &str| words.is_empty() || words.iter().any(|word| word == text);
-    all.retain(|one| {
-        any(&args.apps, &one.unit.application)
-            && any(&args.units, &one.unit.to_string())
-            && any(&args.actions, &one.action)
-            && (args.status.is_empty() || args.status.contains(&one.status))
+    all.retain(|action| {
+        any(&args.apps, &action.unit.application)
+            && any(&args.units, &action.unit.to_string())
+            && any(&args.actions, &action.action)
+            && (args.status.is_empty() || args.status.contains(&action.status))
     });
     all.drain(..all.len().saturating_sub(args.limit));
     if let Some(format) = args.format {
         let operations: Map<String, Value> = all
             .iter()
-            .map(|one| (one.id.to_string(), document(one, |task| json!({ "unit": task.unit }))))
+            .map(|action| (action.id.to_string(), document(action, |task| json!({ "unit": task.unit }))))
             .collect();
         return session.output.print(&render::structured(&operations.into(), format)?);
     }
     let zone = Zone::new(args.utc);
     let time = |ms: Option<i64>| ms.map_or(String::new(), |ms| zone.iso(ms));
     let mut rows = vec![row(["Id", "Status", "Started", "Finished", "Task IDs", "Summary"])];
-    for one in &all {
-        let id = one.id.to_string();
+    for action in &all {
+        let id = action.id.to_string();
         rows.push(row([
             &id,
-            one.status.as_str(),
-            &time(one.started_ms),
-            &time(one.completed_ms),
+            action.status.as_str(),
+            &time(action.started_ms),
+            &time(action.completed_ms),
             &id,
-            &summary(one),
+            &summary(action),
         ]));
     }
     session.output.print(&Table { right: &[], rows }.text())
 }
 
-pub async fn show<A: UserPort>(args: &ShowOperationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let one = session.api.handle(GetAction { id: args.id }).await;
-    let one = one.map_err(|error| task::unknown_task_error(error, "operation", args.id))?;
-    session.output.print(&render::structured(&document(&one, task::document), args.format)?)
+pub async fn show<A: UserPort>(
+    args: &ShowOperationArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let action = session.api.handle(GetAction { id: args.id }).await;
+    let action = action.map_err(|error| task::unknown_task_error(error, "operation", args.id))?;
+    session.output.print(&render::structured(&document(&action, task::document), args.format)?)
 }
 
-fn summary(one: &ActionInfo) -> String {
-    format!("{} run on {}", one.action, one.unit)
+fn summary(action: &ActionInfo) -> String {
+    format!("{} run on {}", action.action, action.unit)
 }
 
-fn document(one: &ActionInfo, inside: impl Fn(&ActionInfo) -> Value) -> Value {
-    let tasks = Map::from_iter([(one.id.to_string(), inside(one))]);
-    let timing = task::timing(one);
-    json!({ "summary": summary(one), "status": one.status.as_str(), "action": one.action, "timing": timing, "tasks": tasks })
+fn document(action: &ActionInfo, inside: impl Fn(&ActionInfo) -> Value) -> Value {
+    let tasks = Map::from_iter([(action.id.to_string(), inside(action))]);
+    let timing = task::timing(action);
+    json!({ "summary": summary(action), "status": action.status.as_str(), "action": action.action, "timing": timing, "tasks": tasks })
 }

@@ -9,7 +9,7 @@ use crate::render;
 use crate::session::CommandSession;
 use crate::times::{Zone, now_ms};
 use api::error::ApiError;
-use api::{WriteResponse, DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort};
+use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort, WriteResponse};
 use std::io::BufRead;
 
 /// Handles the flags that apply before a removal. With `--dry-run` it only prints the dry run. Without `--no-prompt`
@@ -81,7 +81,11 @@ pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Re
         return Ok(true);
     }
     let aborted = CommandError::new("aborted: nothing was removed");
-    Err(if read == 0 { aborted.hint("stdin is empty; to skip the confirmation: --no-prompt") } else { aborted })
+    Err(if read == 0 {
+        aborted.hint("stdin is empty; to skip the confirmation: --no-prompt")
+    } else {
+        aborted
+    })
 }
 
 /// Prints what removing all these entities together would change. Rejected like the removal itself.

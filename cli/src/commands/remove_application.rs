@@ -17,7 +17,10 @@ pub struct RemoveApplicationArgs {
     pub removal: RemovalArguments,
 }
 
-pub async fn run<A: UserPort>(args: &RemoveApplicationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &RemoveApplicationArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let entities: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
     let removed = args.applications.iter().cloned().map(RemovalTarget::Application).collect();
     let Some(force) = removal::confirm(&entities, removed, &args.removal, session).await? else {

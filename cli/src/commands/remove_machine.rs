@@ -20,7 +20,10 @@ pub struct RemoveMachineArgs {
     pub removal: RemovalArguments,
 }
 
-pub async fn run<A: UserPort>(args: &RemoveMachineArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &RemoveMachineArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let entities: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
     let removed = args.machines.iter().cloned().map(RemovalTarget::Machine).collect();
     let Some(force) = removal::confirm(&entities, removed, &args.removal, session).await? else {

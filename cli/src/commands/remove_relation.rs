@@ -22,11 +22,15 @@ pub struct RemoveRelationArgs {
     pub no_prompt: bool,
 }
 
-pub async fn run<A: UserPort>(args: &RemoveRelationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &RemoveRelationArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let force = args.force.mode()?;
     let choice = match &args.ends[..] {
         [number] => RelationChoice::Number(number.parse().map_err(|_| {
-            let text = format!("invalid relation {number:?}: expected the number of a relation, or its two ends");
+            let text =
+                format!("invalid relation {number:?}: expected the number of a relation, or its two ends");
             CommandError::usage(text).hint("see: pintle status --relations")
         })?),
         [a, b] => RelationChoice::Ends(Ends { a: a.clone(), b: b.clone() }),

@@ -20,7 +20,10 @@ pub struct RemoveUnitArgs {
     pub removal: RemovalArguments,
 }
 
-pub async fn run<A: UserPort>(args: &RemoveUnitArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &RemoveUnitArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let units = match (args.num_units, &args.units[..]) {
         (None, units) => units.to_vec(),
         (Some(count), [application]) => newest(application, count, session).await?,
@@ -52,7 +55,9 @@ async fn newest<A: UserPort>(
     let units: Vec<String> = alive.rev().take(count).map(|(name, _)| name.to_string()).collect();
     if units.len() < count {
         let have = units.len();
-        return Err(CommandError::new(format!("cannot remove {count} units of {application}: it has {have}")));
+        return Err(CommandError::new(format!(
+            "cannot remove {count} units of {application}: it has {have}"
+        )));
     }
     Ok(units)
 }

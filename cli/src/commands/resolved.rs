@@ -29,7 +29,11 @@ pub async fn run<A: UserPort>(args: &ResolvedArgs, session: &CommandSession<A>) 
     }
     for unit in units {
         session.note_write(
-            session.api.handle(ResolvedRequest { unit: unit.to_owned(), retry: !args.no_retry }).await?.revision,
+            session
+                .api
+                .handle(ResolvedRequest { unit: unit.to_owned(), retry: !args.no_retry })
+                .await?
+                .revision,
         );
     }
     Ok(())

@@ -14,7 +14,10 @@ pub struct RetryProvisioningArgs {
     pub machines: Vec<String>,
 }
 
-pub async fn run<A: UserPort>(args: &RetryProvisioningArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &RetryProvisioningArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let mut failures = Vec::new();
     for machine in &args.machines {
         match session.api.handle(api::RetryProvisioning { machine: machine.to_owned() }).await {

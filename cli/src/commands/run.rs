@@ -71,7 +71,8 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
     let request = parse_words(args)?;
     let mut tasks = Vec::new();
     for unit in &request.units {
-        let run = api::Run { unit: unit.clone(), action: request.action.clone(), params: request.params.clone() };
+        let run =
+            api::Run { unit: unit.clone(), action: request.action.clone(), params: request.params.clone() };
         match session.api.handle(run).await {
             Ok(task) => {
                 session.note_write(task.revision);
@@ -81,7 +82,10 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
             Err(error) if error.code == ErrorCode::NotFound => {
                 // An unknown model is an error, as in every command.
                 let models = session.api.handle(ListModels).await?;
-                if !models.iter().any(|model| model.name == session.model || model.uuid.to_string() == session.model) {
+                if !models
+                    .iter()
+                    .any(|model| model.name == session.model || model.uuid.to_string() == session.model)
+                {
                     return Err(error.into());
                 }
                 session.output.print_remark(&format!(
@@ -108,7 +112,10 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
     let done = tokio::time::timeout(limit, results(&tasks, args, session)).await.map_err(|_| {
         let units: Vec<String> = tasks.iter().map(|task| format!("unit {}", task.unit)).collect();
         let text = format!("timed out waiting for results from: {}", units.join(", "));
-        CommandError::new(text).hint(format!("the task keeps running; to wait for it: pintle show-task {} --wait 5m", tasks[0].id))
+        CommandError::new(text).hint(format!(
+            "the task keeps running; to wait for it: pintle show-task {} --wait 5m",
+            tasks[0].id
+        ))
     })??;
     print(&done, args, session)?;
     task::failure(&done).map_or(Ok(()), Err)
@@ -132,7 +139,12 @@ fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
         return Err(CommandError::usage("cannot run an action on units of different applications"));
     }
     let mut rest = args.words[units.len()..].iter();
-    let action = rest.next().ok_or_else(|| CommandError::usage("the name of the action is missing: expected UNIT ACTION [KEY=VALUE...]"))?.clone();
+    let action = rest
+        .next()
+        .ok_or_else(|| {
+            CommandError::usage("the name of the action is missing: expected UNIT ACTION [KEY=VALUE...]")
+        })?
+        .clone();
     let mut params = args.params.as_deref().map_or(Ok(BTreeMap::new()), params_from_file)?;
     for word in rest {
         let (key, value) = word
@@ -144,7 +156,8 @@ fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
 }
 
 fn params_from_file(file: &Path) -> Result<BTreeMap<String, Value>, CommandError> {
-    let bad = |why: String| CommandError::new(format!("cannot read parameters from {}: {why}", file.display()));
+    let bad =
+        |why: String| CommandError::new(format!("cannot read parameters from {}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| bad(error.to_string()))?;
     serde_yaml::from_str(&text).map_err(|error| bad(error.to_string()))
 }
@@ -153,8 +166,9 @@ fn parse(text: &str, as_text: bool) -> Result<Value, CommandError> {
     if as_text || text.is_empty() {
         return Ok(text.into());
     }
-    serde_yaml::from_str(text)
-        .map_err(|_| CommandError::usage(format!("cannot parse {text:?} as YAML")).hint("to use it as text: --string-args"))
+    serde_yaml::from_str(text).map_err(|_| {
+        CommandError::usage(format!("cannot parse {text:?} as YAML")).hint("to use it as text: --string-args")
+    })
 }
 
 /// Sets the parameter `a.b.c`, and creates the maps `a` and `a.b` if necessary. Each part of a key consists of
@@ -165,8 +179,9 @@ fn insert_nested(params: &mut BTreeMap<String, Value>, key: &str, value: Value) 
         plain && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
     };
     if !key.split('.').all(good) {
-        let text =
-            format!("invalid parameter key {key:?}: use lower-case letters, digits and inner hyphens; dots for nesting");
+        let text = format!(
+            "invalid parameter key {key:?}: use lower-case letters, digits and inner hyphens; dots for nesting"
+        );
         return Err(CommandError::usage(text));
     }
     let (first, inner) = key.split_once('.').map_or((key, None), |(first, inner)| (first, Some(inner)));
@@ -199,7 +214,11 @@ async fn results<A: UserPort>(
         let mut shown = 0;
         let print_log = |task: &ActionInfo| {
             for (ms, line) in task.log.iter().skip(shown).filter(|_| plain) {
-                session.output.print_remark(&format!("{} {}\n", zone.log_time(*ms, false, false), safe_line(line)));
+                session.output.print_remark(&format!(
+                    "{} {}\n",
+                    zone.log_time(*ms, false, false),
+                    safe_line(line)
+                ));
             }
             shown = task.log.len();
         };

@@ -22,13 +22,18 @@ pub fn pair(text: &str) -> Result<(String, String), CommandError> {
 }
 
 /// Parses all pairs. If a key occurs twice, the last value is used.
-pub fn pairs<'a>(texts: impl IntoIterator<Item = &'a String>) -> Result<BTreeMap<String, String>, CommandError> {
+pub fn pairs<'a>(
+    texts: impl IntoIterator<Item = &'a String>,
+) -> Result<BTreeMap<String, String>, CommandError> {
     texts.into_iter().map(|text| pair(text)).collect()
 }
 
 /// Parses the values of `--config`: each is `key=value` or a YAML file for [`from_file`]. Later values take
 /// precedence.
-pub fn from_flags(flags: &[String], application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
+pub fn from_flags(
+    flags: &[String],
+    application: Option<&str>,
+) -> Result<BTreeMap<String, String>, CommandError> {
     let mut all = BTreeMap::new();
     for flag in flags {
         if flag.contains('=') {
@@ -51,8 +56,8 @@ pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<Stri
     };
     if let Some(Value::Object(settings)) = map.get("settings") {
         let user =
-            settings.iter().filter(|(_, one)| one.get("source").is_some_and(|source| source == "user"));
-        map = user.filter_map(|(key, one)| Some((key.clone(), one.get("value")?.clone()))).collect();
+            settings.iter().filter(|(_, entry)| entry.get("source").is_some_and(|source| source == "user"));
+        map = user.filter_map(|(key, entry)| Some((key.clone(), entry.get("value")?.clone()))).collect();
     } else if let Some(Value::Object(own)) = application.and_then(|name| map.get(name)) {
         map = own.clone();
     }

@@ -22,7 +22,10 @@ pub struct ShowMachineArgs {
     pub utc: bool,
 }
 
-pub async fn run<A: UserPort>(args: &ShowMachineArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &ShowMachineArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     let status = session.api.handle(GetStatus).await?;
     if let Some(unknown) = args.machines.iter().find(|name| !status.machines.contains_key(*name)) {
         return Err(CommandError::new(format!("machine {unknown} not found")));

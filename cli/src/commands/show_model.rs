@@ -21,8 +21,8 @@ pub async fn run<A: UserPort>(args: &ShowModelArgs, session: &CommandSession<A>)
     let name = args.name.as_deref().map_or(Ok(session.model.as_str()), model_name)?;
     let models = session.api.handle(ListModels).await?;
     let found = models.iter().find(|model| model.name == name || model.uuid.to_string() == name);
-    let model =
-        found.ok_or_else(|| CommandError::new(format!("model {name:?} not found")).hint("see: pintle models"))?;
+    let model = found
+        .ok_or_else(|| CommandError::new(format!("model {name:?} not found")).hint("see: pintle models"))?;
     let status = session.api.in_model(&model.uuid.to_string()).handle(GetStatus).await?;
     let all = Map::from_iter([(model.name.clone(), document(model, &status))]);
     session.output.print(&render::structured(&all.into(), args.format)?)

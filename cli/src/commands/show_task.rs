@@ -31,8 +31,11 @@ pub async fn run<A: UserPort>(args: &ShowTaskArgs, session: &CommandSession<A>) 
             task.map_err(|error| task::unknown_task_error(error, "task", args.id))?
         }
         Some(limit) => {
-            let timed_out = |_| CommandError::new(format!("timed out waiting for results of task {}", args.id));
-            tokio::time::timeout(limit, wait_for_task(args.id, session, |_| ())).await.map_err(timed_out)??
+            let timed_out =
+                |_| CommandError::new(format!("timed out waiting for results of task {}", args.id));
+            tokio::time::timeout(limit, wait_for_task(args.id, session, |_| ()))
+                .await
+                .map_err(timed_out)??
         }
     };
     session.output.print(&render::structured(&task::document(&task), args.format)?)

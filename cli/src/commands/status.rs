@@ -85,7 +85,10 @@ async fn show<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Re
 
 /// Returns the status once every agent has applied the caller's last write and everything that followed from it
 /// (spec/clients.md 2.3). Waiting ends early if a unit fails, and in any case after [`CATCH_UP_MAX`].
-async fn caught_up_status<A: UserPort>(args: &StatusArgs, session: &CommandSession<A>) -> Result<api::Status, CommandError> {
+async fn caught_up_status<A: UserPort>(
+    args: &StatusArgs,
+    session: &CommandSession<A>,
+) -> Result<api::Status, CommandError> {
     let mut status = session.api.handle(GetStatus).await?;
     let Some(revision) = session.writes.get(&session.model).filter(|_| !args.no_wait_for_agents) else {
         return Ok(status);
@@ -150,7 +153,7 @@ pub fn filter(status: &mut api::Status, filters: &[String]) {
     });
     status.machines.retain(|name, _| used.contains(name) || means(name));
     let kept = &status.applications;
-    status.relations.retain(|one| one.ends.iter().any(|end| kept.contains_key(&end.application)));
+    status.relations.retain(|entry| entry.ends.iter().any(|end| kept.contains_key(&end.application)));
 }
 
 /// Whether `text` matches `pattern`, in which `*` matches any text.

@@ -25,9 +25,9 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     // A new session detaches the supervisor from the signals and the hang-up of the terminal. setsid fails only for a
     // process group leader, which is detached already.
     let _ = nix::unistd::setsid();
-    let broken = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
-    let mut end = signal(SignalKind::terminate()).map_err(broken)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
+    let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
+    let mut end = signal(SignalKind::terminate()).map_err(to_error)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(to_error)?;
     let _held = lock::acquire(dir)?;
     let (controller, agent) = (program("pintle-controller")?, program("pintle-agent")?);
     // Unit agents require pintle-hook in the folder of their own program.
@@ -69,7 +69,9 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let left = stop::stop_children(dir, agents).await.left;
     match left.first() {
         None => halted.map(drop),
-        Some(process) => Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid))),
+        Some(process) => {
+            Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid)))
+        }
     }
 }
 

@@ -30,10 +30,14 @@ pub struct ResumeRelationArgs {
 }
 
 /// Suspends the relations, one request each.
-pub async fn suspend<A: UserPort>(args: &SuspendRelationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn suspend<A: UserPort>(
+    args: &SuspendRelationArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     for relation in numbers(&args.relations, session).await? {
         session.note_write(
-            session.api
+            session
+                .api
                 .handle(api::SuspendRelation { relation, message: args.message.to_owned() })
                 .await?
                 .revision,
@@ -43,7 +47,10 @@ pub async fn suspend<A: UserPort>(args: &SuspendRelationArgs, session: &CommandS
 }
 
 /// Resumes the relations, one request each.
-pub async fn resume<A: UserPort>(args: &ResumeRelationArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+pub async fn resume<A: UserPort>(
+    args: &ResumeRelationArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
     for relation in numbers(&args.relations, session).await? {
         session.note_write(session.api.handle(api::ResumeRelation { relation }).await?.revision);
     }
@@ -51,7 +58,10 @@ pub async fn resume<A: UserPort>(args: &ResumeRelationArgs, session: &CommandSes
 }
 
 /// The numbers of the relations that the words select.
-async fn numbers<A: UserPort>(words: &[String], session: &CommandSession<A>) -> Result<Vec<RelationNumber>, CommandError> {
+async fn numbers<A: UserPort>(
+    words: &[String],
+    session: &CommandSession<A>,
+) -> Result<Vec<RelationNumber>, CommandError> {
     if let Ok(numbers) = words.iter().map(|word| word.parse()).collect() {
         return Ok(numbers);
     }
@@ -65,7 +75,8 @@ async fn numbers<A: UserPort>(words: &[String], session: &CommandSession<A>) -> 
     let words = words.join(" and ");
     match named[..] {
         [] => {
-            Err(CommandError::new(format!("no relation between {words}")).hint("see: pintle status --relations"))
+            Err(CommandError::new(format!("no relation between {words}"))
+                .hint("see: pintle status --relations"))
         }
         [one] => Ok(vec![one.number]),
         _ => {

@@ -20,7 +20,11 @@ pub struct SwitchArgs {
     pub name: Option<String>,
 }
 
-pub async fn run<A: UserPort>(args: &SwitchArgs, session: &CommandSession<A>, dir: &DataDir) -> Result<(), CommandError> {
+pub async fn run<A: UserPort>(
+    args: &SwitchArgs,
+    session: &CommandSession<A>,
+    dir: &DataDir,
+) -> Result<(), CommandError> {
     let Some(name) = &args.name else {
         session.require_model()?;
         return session.output.print(&format!("here:admin/{}\n", session.model));

@@ -80,7 +80,12 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
 }
 
 /// Stores the settings of the arguments after checking that they can be used on this host.
-fn store_settings(args: &UpArgs, dir: &DataDir, is_running: bool, output: &Output) -> Result<(), CommandError> {
+fn store_settings(
+    args: &UpArgs,
+    dir: &DataDir,
+    is_running: bool,
+    output: &Output,
+) -> Result<(), CommandError> {
     let before = UpSettings::read(dir)?;
     let base = args.base.as_ref().map(std::path::absolute).transpose();
     let base = base.map_err(|error| CommandError::new(format!("cannot use this base folder: {error}")))?;
@@ -91,7 +96,8 @@ fn store_settings(args: &UpArgs, dir: &DataDir, is_running: bool, output: &Outpu
     };
     if settings != before && is_running {
         let name = dir.path().display();
-        return Err(CommandError::new(format!("cannot change settings: {name} is running")).hint("pintle down, then pintle up"));
+        return Err(CommandError::new(format!("cannot change settings: {name} is running"))
+            .hint("pintle down, then pintle up"));
     }
     if settings.provider != before.provider && dir.client_file().exists() {
         let text = format!(
@@ -110,7 +116,9 @@ fn store_settings(args: &UpArgs, dir: &DataDir, is_running: bool, output: &Outpu
         nspawn::require()?;
         let base = settings.base.clone().unwrap_or_else(|| nspawn::default_base(dir));
         if !base.is_dir() {
-            output.print_remark("Creating the base system of machines. This is done once and takes about two minutes.\n");
+            output.print_remark(
+                "Creating the base system of machines. This is done once and takes about two minutes.\n",
+            );
             nspawn::make_base(&base)?;
         }
     }
@@ -144,7 +152,8 @@ fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
             let text =
                 format!("cannot start: the controller's address {address} is in use by another program");
             let port = address.rsplit(':').next().unwrap_or_default();
-            Err(CommandError::new(text).hint(format!("stop that program first; to find it: ss -ltnp sport = :{port}")))
+            Err(CommandError::new(text)
+                .hint(format!("stop that program first; to find it: ss -ltnp sport = :{port}")))
         }
         // The controller reports any other error.
         Ok(_) | Err(_) => Ok(()),
@@ -153,22 +162,25 @@ fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
 
 /// Starts the supervisor process, which detaches itself by starting a new session.
 fn detach(dir: &DataDir) -> Result<Child, CommandError> {
-    let broken = |error: std::io::Error| CommandError::new(format!("cannot start the supervisor: {error}"));
-    let log = open_log(&dir.log("supervisor")).map_err(broken)?;
-    Command::new(std::env::current_exe().map_err(broken)?)
+    let to_error = |error: std::io::Error| CommandError::new(format!("cannot start the supervisor: {error}"));
+    let log = open_log(&dir.log("supervisor")).map_err(to_error)?;
+    Command::new(std::env::current_exe().map_err(to_error)?)
         .arg("supervise")
         .arg("--data")
         .arg(dir.path())
         .stdin(Stdio::null())
-        .stdout(log.try_clone().map_err(broken)?)
+        .stdout(log.try_clone().map_err(to_error)?)
         .stderr(log)
         .current_dir("/")
         .spawn()
-        .map_err(broken)
+        .map_err(to_error)
 }
 
 /// Waits until the controller that the supervisor of this folder started answers, and returns its client file.
-async fn wait_for_controller(dir: &DataDir, supervisor: &mut Option<Child>) -> Result<ClientFile, CommandError> {
+async fn wait_for_controller(
+    dir: &DataDir,
+    supervisor: &mut Option<Child>,
+) -> Result<ClientFile, CommandError> {
     let end = Instant::now() + START_TIMEOUT;
     let mut running_since = None;
     let mut last_error = CommandError::new("the controller does not answer");

@@ -83,8 +83,8 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
     if why.causes.is_empty() {
         text += "  waits for nothing\n";
     }
-    for one in &why.causes {
-        text += &render::cause::lines(one, now_ms, zone);
+    for cause in &why.causes {
+        text += &render::cause::lines(cause, now_ms, zone);
     }
     if why.more {
         text += "  and more\n";
@@ -94,7 +94,7 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
 
 fn structured(why: &api::Why, now_ms: i64) -> Value {
     let mut value = serde_json::to_value(why).expect("plain data");
-    value["causes"] = why.causes.iter().map(|one| render::cause::structured(one, now_ms)).collect();
+    value["causes"] = why.causes.iter().map(|cause| render::cause::structured(cause, now_ms)).collect();
     value
 }
 

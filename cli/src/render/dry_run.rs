@@ -5,7 +5,7 @@
 use crate::render::cause;
 use crate::terminal::safe_line;
 use crate::times::Zone;
-use api::{ExpectedHook, Force, DryRunResponse};
+use api::{DryRunResponse, ExpectedHook, Force};
 
 /// The sections of a dry run. Blockers are printed like the causes of `why`.
 pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
@@ -22,7 +22,8 @@ pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone
         Force::No | Force::AfterWait => "would be removed after these hooks have succeeded:",
         Force::AtOnce => "would be removed then:",
     };
-    let hooks = |all: &[ExpectedHook]| all.iter().map(|one| format!("{}: {}", one.unit, one.hook)).collect();
+    let hooks =
+        |all: &[ExpectedHook]| all.iter().map(|entry| format!("{}: {}", entry.unit, entry.hook)).collect();
     let sections: [(&str, Vec<String>); 5] = [
         ("would be removed at once:", forecast.at_once.clone()),
         ("would be dying:", forecast.dying.clone()),
@@ -40,8 +41,8 @@ pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone
     if !forecast.blocked.is_empty() {
         text += &format!("{blocked_title}\n");
     }
-    for one in &forecast.blocked {
-        text += &cause::lines(one, now_ms, zone);
+    for entry in &forecast.blocked {
+        text += &cause::lines(entry, now_ms, zone);
     }
     if forecast.more {
         text += "and more: the removal is too large for a complete dry run\n";
@@ -89,7 +90,8 @@ mod tests {
                      db/0: remove\nwould be removed then";
         assert!(at_once.contains(order), "{at_once}");
         assert_eq!(text(&DryRunResponse::default(), Force::No, at), "nothing would change\n");
-        let part = DryRunResponse { dying: vec!["unit web/0".to_owned()], more: true, ..DryRunResponse::default() };
+        let part =
+            DryRunResponse { dying: vec!["unit web/0".to_owned()], more: true, ..DryRunResponse::default() };
         let text = text(&part, Force::No, at);
         assert!(
             text.ends_with("unit web/0\nand more: the removal is too large for a complete dry run\n"),

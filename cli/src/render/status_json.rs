@@ -40,7 +40,7 @@ pub fn document(status: &Status, zone: &Zone) -> Value {
 /// The machines, by name.
 pub fn machines(status: &Status, zone: &Zone) -> Map<String, Value> {
     let version = &status.model.version;
-    status.machines.iter().map(|(name, one)| (name.clone(), machine(one, version, zone))).collect()
+    status.machines.iter().map(|(name, entry)| (name.clone(), machine(entry, version, zone))).collect()
 }
 
 /// A status: `current`, and its message and time if they are known.
@@ -97,7 +97,7 @@ fn application(status: &Status, app: &ApplicationStatus, zone: &Zone) -> Value {
     }
     let own = app.units.iter().filter(|(_, unit)| unit.principal.is_none());
     let units: Map<String, Value> =
-        own.map(|(name, one)| (name.to_string(), unit(status, name, one, zone))).collect();
+        own.map(|(name, entry)| (name.to_string(), unit(status, name, entry, zone))).collect();
     if !units.is_empty() {
         map.insert("units".into(), units.into());
     }
@@ -116,7 +116,7 @@ fn unit(status: &Status, name: &UnitName, unit: &UnitStatus, zone: &Zone) -> Val
     let mut map = unit_alone(unit, &status.model.version, zone);
     put_text(&mut map, "machine", &unit.machine);
     let below: Map<String, Value> = subordinates(status, name)
-        .map(|(name, one)| (name.to_string(), unit_alone(one, &status.model.version, zone).into()))
+        .map(|(name, entry)| (name.to_string(), unit_alone(entry, &status.model.version, zone).into()))
         .collect();
     if !below.is_empty() {
         map.insert("subordinates".into(), below.into());

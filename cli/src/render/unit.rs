@@ -19,8 +19,8 @@ pub struct ShowUnitFilter {
 pub fn document(unit: &UnitInfo, filter: &ShowUnitFilter) -> Value {
     let relations = unit.relations.iter();
     let wanted =
-        relations.filter(|one| filter.endpoint.as_ref().is_none_or(|endpoint| *endpoint == one.endpoint));
-    let relations: Vec<Value> = wanted.map(|one| relation(one, filter)).collect();
+        relations.filter(|entry| filter.endpoint.as_ref().is_none_or(|endpoint| *endpoint == entry.endpoint));
+    let relations: Vec<Value> = wanted.map(|entry| relation(entry, filter)).collect();
     let mut map = Map::new();
     put_text(&mut map, "workload-version", &unit.workload_version);
     put_text(&mut map, "machine", &unit.machine);

@@ -46,7 +46,8 @@ impl AgentConfigFile {
 pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientFile) -> io::Result<String> {
     let path = folder.join(AgentConfigFile::NAME);
     let before = AgentConfigFile::read(folder);
-    let existing_token = before.as_ref().filter(|file| file.uuid == machine.uuid).map(|file| file.token.clone());
+    let existing_token =
+        before.as_ref().filter(|file| file.uuid == machine.uuid).map(|file| file.token.clone());
     let file = AgentConfigFile {
         kind: "machine".to_owned(),
         uuid: machine.uuid,

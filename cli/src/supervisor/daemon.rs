@@ -75,7 +75,11 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
             backoff.reset();
         }
         let delay = Duration::from_millis(backoff.delay_ms());
-        eprintln!("{}: {reason}; restarting in {delay:?}, see {}", program.path.display(), program.log.display());
+        eprintln!(
+            "{}: {reason}; restarting in {delay:?}, see {}",
+            program.path.display(),
+            program.log.display()
+        );
         tokio::time::sleep(delay).await;
         backoff.increase();
     }

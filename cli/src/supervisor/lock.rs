@@ -15,10 +15,11 @@ pub fn holder(dir: &DataDir) -> Option<Process> {
 /// Acquires the lock for this process until the returned value is dropped. An error if another process holds it.
 pub fn acquire(dir: &DataDir) -> Result<Lock, CommandError> {
     let path = dir.supervisor_lock();
-    let failed = |error: std::io::Error| CommandError::new(format!("cannot lock {}: {error}", path.display()));
+    let failed =
+        |error: std::io::Error| CommandError::new(format!("cannot lock {}: {error}", path.display()));
     Lock::take(&path, &format!("{}\n", Process::this())).map_err(failed)?.map_err(|_| {
-        let holder =
-            self::holder(dir).map_or("another process".to_owned(), |process| format!("process {}", process.pid));
+        let holder = self::holder(dir)
+            .map_or("another process".to_owned(), |process| format!("process {}", process.pid));
         CommandError::new(format!("cannot lock {}: {holder} already supervises it", dir.path().display()))
     })
 }

@@ -7,7 +7,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::session::{client, read_client_file};
 use crate::supervisor::provider::AnyProvider;
-use crate::supervisor::provisioner::{ProvisionerEnvironment, Provisioner};
+use crate::supervisor::provisioner::{Provisioner, ProvisionerEnvironment};
 use api::ClientFile;
 use host::process::Process;
 use state::terms::names::Uuid;
@@ -29,7 +29,11 @@ pub struct MachineSupervisor {
 impl MachineSupervisor {
     /// A supervisor for the machines of `dir`.
     pub fn new(dir: DataDir, provider: AnyProvider, controller: Option<String>) -> MachineSupervisor {
-        MachineSupervisor { dir, provisioner: Provisioner { provider, environment: ProvisionerHost }, controller }
+        MachineSupervisor {
+            dir,
+            provisioner: Provisioner { provider, environment: ProvisionerHost },
+            controller,
+        }
     }
 
     /// Provisions machines until the future is dropped.

@@ -30,10 +30,10 @@ pub struct Network {
 impl Network {
     /// Reads the stored network of the folder, or chooses and stores one that is free on this host.
     pub fn open(folder: &Path) -> Result<Network, CommandError> {
-        let place = folder.join(FILE);
-        if let Ok(text) = std::fs::read_to_string(&place) {
+        let path = folder.join(FILE);
+        if let Ok(text) = std::fs::read_to_string(&path) {
             return serde_yaml::from_str(&text)
-                .map_err(|error| CommandError::new(format!("{} is damaged: {error}", place.display())));
+                .map_err(|error| CommandError::new(format!("{} is damaged: {error}", path.display())));
         }
         let network = Network::choose()?;
         network.save(folder)?;
@@ -42,9 +42,9 @@ impl Network {
 
     fn save(&self, folder: &Path) -> Result<(), CommandError> {
         let text = serde_yaml::to_string(self).expect("plain data");
-        let place = folder.join(FILE);
-        write_atomic(&place, text.as_bytes())
-            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", place.display())))
+        let path = folder.join(FILE);
+        write_atomic(&path, text.as_bytes())
+            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", path.display())))
     }
 
     /// A random /20 network of 10.0.0.0/8 for whose /16 this host has no route.
@@ -59,7 +59,9 @@ impl Network {
                 return Ok(Network { bridge, gateway });
             }
         }
-        Err(CommandError::new("cannot choose a network for machines: no part of 10.0.0.0/8 is free on this host"))
+        Err(CommandError::new(
+            "cannot choose a network for machines: no part of 10.0.0.0/8 is free on this host",
+        ))
     }
 
     /// The address with the prefix length, for an interface: `10.1.16.2/20`.
@@ -72,7 +74,9 @@ impl Network {
         let first = u32::from(self.gateway);
         let last = first | (u32::MAX >> PREFIX);
         let free = (first + 1..last).map(Ipv4Addr::from).find(|address| !taken.contains(address));
-        free.ok_or_else(|| CommandError::new(format!("cannot choose an address: all addresses of {} are taken", self.bridge)))
+        free.ok_or_else(|| {
+            CommandError::new(format!("cannot choose an address: all addresses of {} are taken", self.bridge))
+        })
     }
 
     /// Creates the bridge, the translation rules and forwarding. Parts that exist already are kept.
@@ -93,10 +97,11 @@ impl Network {
              ip saddr {network} ip daddr != {network} masquerade\n  }}\n}}\n"
         );
         tools::run_with_input("nft", &["-f", "-"], &rules)?;
-        let broken = |error: std::io::Error| CommandError::new(format!("cannot write {FORWARDING}: {error}"));
+        let to_error =
+            |error: std::io::Error| CommandError::new(format!("cannot write {FORWARDING}: {error}"));
         // Forwarding is never disabled again, because other programs of this host may depend on it by then.
-        if std::fs::read_to_string(FORWARDING).map_err(broken)?.trim() == "0" {
-            std::fs::write(FORWARDING, "1").map_err(broken)?;
+        if std::fs::read_to_string(FORWARDING).map_err(to_error)?.trim() == "0" {
+            std::fs::write(FORWARDING, "1").map_err(to_error)?;
         }
         Ok(())
     }

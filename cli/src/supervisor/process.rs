@@ -16,15 +16,15 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The running processes whose root is below this folder, directly or as the upper layer of an overlay. These are the
 /// processes that remain in a container after systemd-nspawn was killed.
-pub fn living_in(folder: &Path) -> Vec<Process> {
+pub fn processes_in_container(folder: &Path) -> Vec<Process> {
     let (root, upper) =
         (format!("{}/root", folder.display()), format!("upperdir={}/upper,", folder.display()));
-    let lives_there = |process: &Process| {
+    let is_in_container = |process: &Process| {
         let mounts = std::fs::read_to_string(format!("/proc/{}/mountinfo", process.pid)).unwrap_or_default();
         let mut roots = mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/"));
         roots.any(|line| line.contains(&upper) || line.split(' ').nth(3) == Some(&root))
     };
-    Process::all().into_keys().filter(lives_there).collect()
+    Process::all().into_keys().filter(is_in_container).collect()
 }
 
 /// The direct children of a process.

@@ -6,13 +6,16 @@
 //! simulator runs it too.
 
 use crate::command_error::CommandError;
-use crate::supervisor::provider::{Provider, InstanceSpec};
+use crate::supervisor::provider::{InstanceSpec, Provider};
 use api::error::ErrorCode;
 use api::{
-    ClientFile, Existence, GetModelConfig, ListMachines, ListModels, GetMachineExistence, MachineInfo, ModelInfo,
-    ProvisionerPort, ProvisioningReport, RemoveDeadMachine, ReportInstance, SetMachineToken, WaitForChange,
+    ClientFile, Existence, GetMachineExistence, GetModelConfig, ListMachines, ListModels, MachineInfo,
+    ModelInfo, ProvisionerPort, ProvisioningReport, RemoveDeadMachine, ReportInstance, SetMachineToken,
+    WaitForChange,
 };
-use state::machine::provision::{self, DesiredMachine, ListedInstance, HarvestMode, InstanceOwner, ProvisionStep, plan};
+use state::machine::provision::{
+    self, DesiredMachine, HarvestMode, InstanceOwner, ListedInstance, ProvisionStep, plan,
+};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,7 +98,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
         let machines: BTreeMap<Uuid, MachineInfo> =
             machines.into_iter().map(|machine| (machine.uuid, machine)).collect();
         let mut wanted: BTreeMap<Uuid, DesiredMachine> =
-            machines.iter().map(|(id, one)| (*id, wanted(one))).collect();
+            machines.iter().map(|(id, entry)| (*id, desired_machine(entry))).collect();
         let (mut found, mut harvest) = (BTreeMap::new(), HarvestMode::default());
         let now_ms = self.environment.wall_ms();
         for (id, nonce) in self.provider.list(model.uuid)? {
@@ -105,7 +108,8 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
                 // affected.
                 Err(failure) => {
                     wanted.remove(&id);
-                    let due = machines.get(&id).map(|one| one.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
+                    let due =
+                        machines.get(&id).map(|entry| entry.retry_ms.is_none_or(|due_ms| due_ms <= now_ms));
                     if due == Some(true) {
                         self.report_failure(client, id, failure.message).await?;
                     }
@@ -130,7 +134,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
             if failed.contains(&step.machine()) {
                 continue;
             }
-            let known = found.get(&step.machine()).map(|one| one.nonce);
+            let known = found.get(&step.machine()).map(|entry| entry.nonce);
             let done = self.execute(client, (file, model), (&machines, known), step).await;
             match done {
                 Ok(None) => {}
@@ -238,7 +242,7 @@ fn is_recorded(machine: &MachineInfo, address: &str) -> bool {
     machine.instance_id.is_some() && machine.retry_ms.is_none() && machine.address == address
 }
 
-fn wanted(machine: &MachineInfo) -> DesiredMachine {
+fn desired_machine(machine: &MachineInfo) -> DesiredMachine {
     DesiredMachine {
         life: machine.life,
         owner: if machine.manual { InstanceOwner::Manual } else { InstanceOwner::Provisioner },
@@ -255,8 +259,8 @@ fn wanted(machine: &MachineInfo) -> DesiredMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supervisor::provider::InstanceList;
     use crate::supervisor::provider::CreatedInstance;
+    use crate::supervisor::provider::InstanceList;
     use api::error::ApiError;
     use api::{Handle, InModel, Request};
     use state::terms::life::Life;
@@ -280,10 +284,10 @@ mod tests {
     }
 
     macro_rules! answers {
-        ($($request:ident: |$one:ident, $request:pat_param| $answer:expr;)*) => {$(
+        ($($request:ident: |$entry:ident, $body:pat_param| $answer:expr;)*) => {$(
             impl Handle<$request> for OneMachineController {
-                async fn handle(&self, $request: $request) -> Result<<$request as Request>::Answer, ApiError> {
-                    let $one = self;
+                async fn handle(&self, $body: $request) -> Result<<$request as Request>::Answer, ApiError> {
+                    let $entry = self;
                     $answer
                 }
             }
@@ -300,18 +304,18 @@ mod tests {
             None => Ok(Position::default()),
             Some(_) => Err(ApiError::new(ErrorCode::Unreachable, "one round is enough")),
         };
-        ListMachines: |one, _| Ok(vec![one.machine.clone()]);
+        ListMachines: |entry, _| Ok(vec![entry.machine.clone()]);
         GetMachineExistence: |_one, _| Ok(Existence::Unknown);
-        SetMachineToken: |one, _| {
-            one.has_token.store(true, Ordering::Relaxed);
+        SetMachineToken: |entry, _| {
+            entry.has_token.store(true, Ordering::Relaxed);
             Ok(())
         };
         RemoveDeadMachine: |_one, _| Ok(());
-        ReportInstance: |one, report| {
+        ReportInstance: |entry, report| {
             if matches!(report.what, ProvisioningReport::Started { .. }) {
-                one.has_token.store(false, Ordering::Relaxed);
+                entry.has_token.store(false, Ordering::Relaxed);
             }
-            one.reports.lock().expect("no holder panics").push(report.what);
+            entry.reports.lock().expect("no holder panics").push(report.what);
             Ok(Uuid(70))
         };
     }
@@ -338,7 +342,11 @@ mod tests {
         }
         fn create(&mut self, _: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
             let text = |text: &str| text.to_owned();
-            Ok(CreatedInstance { instance_id: text("running-0"), address: text("127.0.0.1"), token: text("t") })
+            Ok(CreatedInstance {
+                instance_id: text("running-0"),
+                address: text("127.0.0.1"),
+                token: text("t"),
+            })
         }
         async fn start(&mut self, _: &InstanceSpec<'_>) -> Result<Option<Duration>, CommandError> {
             assert!(self.is_lost, "it runs");
@@ -403,7 +411,10 @@ mod tests {
         let client = OneMachineController { machine, reports: Arc::default(), has_token };
         let mut provisioner = Provisioner { provider, environment: FrozenEnvironment };
         let Err(_) = provisioner.follow(&client, &file).await;
-        assert!(client.has_token.load(Ordering::Relaxed), "the token of a machine whose start is recorded is registered");
+        assert!(
+            client.has_token.load(Ordering::Relaxed),
+            "the token of a machine whose start is recorded is registered"
+        );
         client.reports.lock().expect("no holder panics").clone()
     }
 
@@ -433,7 +444,8 @@ mod tests {
                 "{reports:?}"
             );
         }
-        let reports = reports_with(Running { is_readable: true, is_lost: true }, "127.0.0.1", Some("running-0"), None);
+        let reports =
+            reports_with(Running { is_readable: true, is_lost: true }, "127.0.0.1", Some("running-0"), None);
         assert_eq!(reports.await, []);
     }
 

@@ -24,19 +24,19 @@ pub struct UpSettings {
 impl UpSettings {
     /// Reads the settings of a data folder; the defaults if none are stored.
     pub fn read(dir: &DataDir) -> Result<UpSettings, CommandError> {
-        let place = dir.settings();
-        match ignore_not_found(std::fs::read_to_string(&place)) {
+        let path = dir.settings();
+        match ignore_not_found(std::fs::read_to_string(&path)) {
             Ok(Some(text)) => serde_yaml::from_str(&text)
-                .map_err(|error| CommandError::new(format!("{} is damaged: {error}", place.display()))),
+                .map_err(|error| CommandError::new(format!("{} is damaged: {error}", path.display()))),
             Ok(None) => Ok(UpSettings::default()),
-            Err(error) => Err(CommandError::new(format!("cannot read {}: {error}", place.display()))),
+            Err(error) => Err(CommandError::new(format!("cannot read {}: {error}", path.display()))),
         }
     }
 
     /// Stores the settings.
     pub fn write(&self, dir: &DataDir) -> Result<(), CommandError> {
-        let (place, text) = (dir.settings(), serde_yaml::to_string(self).expect("plain data"));
-        write_atomic(&place, text.as_bytes())
-            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", place.display())))
+        let (path, text) = (dir.settings(), serde_yaml::to_string(self).expect("plain data"));
+        write_atomic(&path, text.as_bytes())
+            .map_err(|error| CommandError::new(format!("cannot write {}: {error}", path.display())))
     }
 }

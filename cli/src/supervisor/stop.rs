@@ -45,8 +45,11 @@ pub async fn stop_all(dir: &DataDir) -> StopResult {
     let started: Vec<Process> = supervisor.map(children).unwrap_or_default();
     let mut stopped = StopResult::default();
     stopped.stop(supervisor.into_iter().collect(), SUPERVISOR_GRACE).await;
-    let stop_children = stop_children(dir, started).await;
-    StopResult { ended: stopped.ended + stop_children.ended, left: [stopped.left, stop_children.left].concat() }
+    let children_result = stop_children(dir, started).await;
+    StopResult {
+        ended: stopped.ended + children_result.ended,
+        left: [stopped.left, children_result.left].concat(),
+    }
 }
 
 /// Stops machine agents, unit agents, hooks and the controller. `started`: children of the supervisor, which must no

@@ -14,15 +14,15 @@ pub fn run(program: &str, args: &[&str]) -> Result<String, CommandError> {
 /// Like [`run`], with `input` on stdin.
 pub fn run_with_input(program: &str, args: &[&str], input: &str) -> Result<String, CommandError> {
     let line = || format!("{program} {}", args.join(" "));
-    let broken = |error: std::io::Error| CommandError::new(format!("cannot run {}: {error}", line()));
+    let to_error = |error: std::io::Error| CommandError::new(format!("cannot run {}: {error}", line()));
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(broken)?;
+    let mut child = command.spawn().map_err(to_error)?;
     if let Some(mut stdin) = child.stdin.take() {
         // A program that does not read all input reports the reason itself, so the write error is ignored.
         stdin.write_all(input.as_bytes()).ok();
     }
-    let output = child.wait_with_output().map_err(broken)?;
+    let output = child.wait_with_output().map_err(to_error)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

@@ -4,8 +4,8 @@
 //! the host, so this provider suits development and tests.
 
 use super::{
-    Instance, InstanceList, CreatedInstance, InstanceSpec, address, hand_over, instance_for_list, machine_folders, make_folder,
-    remove_folder,
+    CreatedInstance, Instance, InstanceList, InstanceSpec, address, hand_over, instance_for_list,
+    machine_folders, make_folder, remove_folder,
 };
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -104,7 +104,9 @@ impl Local {
         let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
         let stopped = stop::stop_machine(&self.folder(machine), agent).await;
         match stopped.left.first() {
-            Some(left) => Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid))),
+            Some(left) => {
+                Err(CommandError::new(format!("cannot stop process {}: it does not exit", left.pid)))
+            }
             None => hand_over(&self.dir, machine),
         }
     }
@@ -143,9 +145,9 @@ mod tests {
     /// 1. A machine runs. 2. Its folder is deleted. 3. The provisioner lists the machines again.
     #[tokio::test(flavor = "current_thread")]
     async fn a_machine_whose_folder_was_deleted_is_created_again_and_its_old_agent_stopped() {
-        let place = tempfile::tempdir().expect("a folder");
-        let dir = DataDir::choose(Some(&place.path().join("data"))).expect("a path");
-        let (program, pids) = (place.path().join("agent"), place.path().join("pids"));
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(&outer.path().join("data"))).expect("a path");
+        let (program, pids) = (outer.path().join("agent"), outer.path().join("pids"));
         let script = format!("#!/bin/sh\necho $$ >> {}\nexec sleep 1000\n", pids.display());
         fs::write(&program, script).expect("written");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");

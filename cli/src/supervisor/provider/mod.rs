@@ -5,6 +5,7 @@
 //! `instance.yaml`.
 
 pub mod local;
+mod mounts;
 pub mod nspawn;
 
 use crate::command_error::CommandError;
@@ -118,7 +119,10 @@ pub trait Provider {
     fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError>;
     /// Starts a created instance. Returns `Some(pause)` if the instance has just exited and must be started again
     /// only after this pause.
-    fn start(&mut self, spec: &InstanceSpec<'_>) -> impl Future<Output = Result<Option<Duration>, CommandError>>;
+    fn start(
+        &mut self,
+        spec: &InstanceSpec<'_>,
+    ) -> impl Future<Output = Result<Option<Duration>, CommandError>>;
     /// Stops the instance and deletes it with all its data. Succeeds if there is none.
     fn terminate(&mut self, machine: Uuid) -> impl Future<Output = Result<(), CommandError>>;
     /// Hands the instance over to the operator: it is no longer listed or managed. Succeeds if there is none.
@@ -223,12 +227,14 @@ fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), CommandError> {
             0 => machine.to_string(),
             _ => format!("{machine}.{again}"),
         });
-        let free = names.map(|name| dir.kept_instances().join(name)).find(|place| !place.exists());
-        let place =
-            free.ok_or_else(|| io::Error::other(format!("{} has too many of its instances", dir.kept_instances().display())))?;
-        std::fs::rename(&folder, place)
+        let free = names.map(|name| dir.kept_instances().join(name)).find(|path| !path.exists());
+        let path = free.ok_or_else(|| {
+            io::Error::other(format!("{} has too many of its instances", dir.kept_instances().display()))
+        })?;
+        std::fs::rename(&folder, path)
     };
-    moved().map_err(|error: io::Error| CommandError::new(format!("cannot move {}: {error}", folder.display())))
+    moved()
+        .map_err(|error: io::Error| CommandError::new(format!("cannot move {}: {error}", folder.display())))
 }
 
 /// Deletes the folder of a machine. `instance.yaml` is deleted last: after an interrupted deletion the next
@@ -280,8 +286,8 @@ fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
 }
 
 /// The paths in a folder; empty if the folder does not exist.
-fn folders(place: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = ignore_not_found(std::fs::read_dir(place))?.into_iter().flatten();
+fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = ignore_not_found(std::fs::read_dir(path))?.into_iter().flatten();
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
@@ -333,8 +339,8 @@ mod tests {
 
     #[test]
     fn a_handed_over_instance_is_moved_once_to_an_unused_name() {
-        let place = tempfile::tempdir().expect("a folder");
-        let dir = DataDir::choose(Some(place.path())).expect("a path");
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(outer.path())).expect("a path");
         for name in ["00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000007.1"] {
             make_folder(&dir.machines().join(Uuid(7).to_string())).expect("made");
             assert_eq!(hand_over(&dir, Uuid(7)), Ok(()));
@@ -346,13 +352,13 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_listed_is_an_error_and_not_an_empty_list() {
-        let place = tempfile::tempdir().expect("a folder");
-        assert_eq!(machine_folders(&place.path().join("none")).expect("no machine yet"), []);
-        let file = place.path().join("file");
+        let outer = tempfile::tempdir().expect("a folder");
+        assert_eq!(machine_folders(&outer.path().join("none")).expect("no machine yet"), []);
+        let file = outer.path().join("file");
         std::fs::write(&file, "").expect("written");
         machine_folders(&file).expect_err("no folder");
-        std::fs::create_dir(place.path().join("instance.yaml")).expect("made");
-        Instance::read(place.path()).expect_err("it is there, and cannot be read");
+        std::fs::create_dir(outer.path().join("instance.yaml")).expect("made");
+        Instance::read(outer.path()).expect_err("it is there, and cannot be read");
         let cut_off = tempfile::tempdir().expect("a folder");
         std::fs::write(cut_off.path().join(Instance::FILE), "").expect("written");
         Instance::read(cut_off.path()).expect_err("it is there, and not understood");

@@ -21,9 +21,10 @@
 //! After the first boot this host must never write below the root of the machine: a symbolic link created in the
 //! machine would redirect a write of the host's root user to a file of this host.
 
+use super::mounts::{is_mounted, mount_path, require_mount_path, unmount_below};
 use super::{
-    Instance, InstanceList, CreatedInstance, InstanceSpec, address, folders, hand_over, instance_for_list, machine_folders, make_folder,
-    remove_folder,
+    CreatedInstance, Instance, InstanceList, InstanceSpec, address, folders, hand_over, instance_for_list,
+    machine_folders, make_folder, remove_folder,
 };
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -123,43 +124,46 @@ pub fn require() -> Result<(), CommandError> {
 /// Creates the base system at `base` with debootstrap, in about two minutes. The folder gets its name only when it is
 /// complete.
 pub fn make_base(base: &Path) -> Result<(), CommandError> {
-    let broken = |error: io::Error| CommandError::new(format!("cannot create {}: {error}", base.display()));
-    let name = base.file_name().ok_or_else(|| CommandError::new(format!("invalid base folder {}", base.display())))?;
+    let to_error = |error: io::Error| CommandError::new(format!("cannot create {}: {error}", base.display()));
+    let name = base
+        .file_name()
+        .ok_or_else(|| CommandError::new(format!("invalid base folder {}", base.display())))?;
     let parent = base.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).map_err(broken)?;
+    fs::create_dir_all(parent).map_err(to_error)?;
     // No other program uses this name, so the remains of an earlier attempt can be deleted.
-    let beside = mount_path(parent)?.join(format!(".{}.pintle-new", name.to_string_lossy()));
-    require_mount_path(&beside)?;
-    if beside.exists() {
-        unmount_below(&beside)?;
-        fs::remove_dir_all(&beside).map_err(broken)?;
+    let temporary = mount_path(parent)?.join(format!(".{}.pintle-new", name.to_string_lossy()));
+    require_mount_path(&temporary)?;
+    if temporary.exists() {
+        unmount_below(&temporary)?;
+        fs::remove_dir_all(&temporary).map_err(to_error)?;
     }
-    let (include, place) = (format!("--include={PACKAGES}"), beside.display().to_string());
-    let mut args = vec!["--variant=minbase", &include, SUITE, &place];
+    let (include, path) = (format!("--include={PACKAGES}"), temporary.display().to_string());
+    let mut args = vec!["--variant=minbase", &include, SUITE, &path];
     // A Debian host uses the mirror from which it installs its own packages.
     let targets = tools::run("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
     let targets = targets.unwrap_or_default();
     let is_debian = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.contains("\nID=debian\n"));
     args.extend(targets.lines().find(|uri| is_debian && !uri.contains("security")));
     tools::run("debootstrap", &args)?;
-    fs::rename(&beside, base).map_err(broken)
+    fs::rename(&temporary, base).map_err(to_error)
 }
 
 impl Nspawn {
     /// Creates the network and copies the executables to the folder that machines mount.
     pub fn open(dir: DataDir, agent: PathBuf, base: PathBuf) -> Result<Nspawn, CommandError> {
         let own = own_folder(&dir);
-        let broken = |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
-        make_folder(&own).map_err(broken)?;
+        let to_error =
+            |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
+        make_folder(&own).map_err(to_error)?;
         let (dir, base) = (DataDir::choose(Some(&mount_path(dir.path())?))?, mount_path(&base)?);
         let own = own_folder(&dir);
         let programs = own.join("programs");
-        fs::create_dir_all(&programs).map_err(broken)?;
+        fs::create_dir_all(&programs).map_err(to_error)?;
         for name in ["pintle-agent", "pintle-hook"] {
-            let (from, beside) = (agent.with_file_name(name), programs.join(format!(".{name}")));
-            fs::copy(&from, &beside)
+            let (from, temporary) = (agent.with_file_name(name), programs.join(format!(".{name}")));
+            fs::copy(&from, &temporary)
                 .map_err(|error| CommandError::new(format!("cannot copy {}: {error}", from.display())))?;
-            fs::rename(beside, programs.join(name)).map_err(broken)?;
+            fs::rename(temporary, programs.join(name)).map_err(to_error)?;
         }
         let network = Network::open(&own)?;
         network.create()?;
@@ -187,8 +191,8 @@ impl Nspawn {
     /// The addresses in use, in all models and by kept instances.
     fn addresses(&self) -> io::Result<BTreeSet<Ipv4Addr>> {
         let mut addresses = BTreeSet::new();
-        for place in [self.dir.machines(), self.dir.kept_instances()] {
-            for folder in folders(&place)? {
+        for path in [self.dir.machines(), self.dir.kept_instances()] {
+            for folder in folders(&path)? {
                 let instance = Instance::read(&folder)?;
                 addresses.extend(instance.and_then(|instance| instance.address.parse::<Ipv4Addr>().ok()));
             }
@@ -204,24 +208,27 @@ impl Nspawn {
 
     pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         let folder = self.folder(spec.machine.uuid);
-        let broken = |error: io::Error| CommandError::new(format!("cannot make {}: {error}", folder.display()));
-        make_folder(&folder).map_err(broken)?;
-        let instance = match Instance::read(&folder).map_err(broken)? {
+        let to_error =
+            |error: io::Error| CommandError::new(format!("cannot make {}: {error}", folder.display()));
+        make_folder(&folder).map_err(to_error)?;
+        let instance = match Instance::read(&folder).map_err(to_error)? {
             Some(instance) => instance,
             None => {
-                let address = self.network.lowest_free_address(&self.addresses().map_err(broken)?)?.to_string();
+                let address =
+                    self.network.lowest_free_address(&self.addresses().map_err(to_error)?)?.to_string();
                 let instance = Instance { model: spec.model.uuid, nonce: spec.nonce, address };
-                instance.write(&folder).map_err(broken)?;
+                instance.write(&folder).map_err(to_error)?;
                 instance
             }
         };
-        let token = agent_file::write(&folder, spec.machine, spec.model.uuid, spec.client).map_err(broken)?;
-        copy_agent_config(&folder).map_err(broken)?;
+        let token =
+            agent_file::write(&folder, spec.machine, spec.model.uuid, spec.client).map_err(to_error)?;
+        copy_agent_config(&folder).map_err(to_error)?;
         self.mount(&folder)?;
         let name = hostname(spec);
         if !folder.join(READY_FILE).exists() {
             self.prepare_root(&folder.join("root"), &name, &instance.address)?;
-            write_atomic(&folder.join(READY_FILE), b"").map_err(broken)?;
+            write_atomic(&folder.join(READY_FILE), b"").map_err(to_error)?;
         }
         Ok(CreatedInstance { instance_id: format!("nspawn-{name}"), address: instance.address, token })
     }
@@ -234,8 +241,9 @@ impl Nspawn {
         }
         let make = |name: &str| fs::create_dir_all(folder.join(name)).map(|()| folder.join(name));
         let made = make("root").and_then(|_| Ok((make("upper")?, make("work")?)));
-        let broken = |error: io::Error| CommandError::new(format!("cannot make {}: {error}", root.display()));
-        let (upper, work) = made.map_err(broken)?;
+        let to_error =
+            |error: io::Error| CommandError::new(format!("cannot make {}: {error}", root.display()));
+        let (upper, work) = made.map_err(to_error)?;
         let options = format!(
             "lowerdir={},upperdir={},workdir={}",
             self.base.display(),
@@ -246,19 +254,20 @@ impl Nspawn {
             mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()));
         let Err(error) = mounted else { return Ok(()) };
         eprintln!("{}: cannot mount an overlay ({error}); copying the base system", root.display());
-        let beside = folder.join("root.new");
-        if beside.exists() {
-            fs::remove_dir_all(&beside).map_err(broken)?;
+        let temporary = folder.join("root.new");
+        if temporary.exists() {
+            fs::remove_dir_all(&temporary).map_err(to_error)?;
         }
-        let (from, to) = (self.base.display().to_string(), beside.display().to_string());
+        let (from, to) = (self.base.display().to_string(), temporary.display().to_string());
         tools::run("cp", &["-a", "--reflink=auto", &from, &to])?;
-        fs::rename(&beside, &root).map_err(broken)
+        fs::rename(&temporary, &root).map_err(to_error)
     }
 
     /// Prepares the root of a machine before its first boot: writes its files and installs the agent.
     fn prepare_root(&self, root: &Path, name: &str, address: &str) -> Result<(), CommandError> {
-        let broken = |error: io::Error| CommandError::new(format!("cannot prepare {}: {error}", root.display()));
-        self.write_files(root, name, address).map_err(broken)?;
+        let to_error =
+            |error: io::Error| CommandError::new(format!("cannot prepare {}: {error}", root.display()));
+        self.write_files(root, name, address).map_err(to_error)?;
         let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
         let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
         tools::run(&self.agent.display().to_string(), &install).map(drop)
@@ -271,11 +280,11 @@ impl Nspawn {
             self.network.with_prefix(address.parse().map_err(io::Error::other)?),
             self.network.gateway
         );
-        put(&etc.join("systemd/network/10-pintle.network"), &network)?;
-        put(&etc.join("hostname"), &format!("{name}\n"))?;
-        put(&etc.join("hosts"), &format!("127.0.0.1 localhost\n{address} {name}\n"))?;
+        write_public_file(&etc.join("systemd/network/10-pintle.network"), &network)?;
+        write_public_file(&etc.join("hostname"), &format!("{name}\n"))?;
+        write_public_file(&etc.join("hosts"), &format!("127.0.0.1 localhost\n{address} {name}\n"))?;
         // systemd generates the machine ID at the first boot.
-        put(&etc.join("machine-id"), "")?;
+        write_public_file(&etc.join("machine-id"), "")?;
         let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
         link("/lib/systemd/system/systemd-networkd.service", &wanted)?;
         let data = root.join(DATA.trim_start_matches('/'));
@@ -296,11 +305,11 @@ impl Nspawn {
         {
             return Ok(Some(RESTART_INTERVAL_MIN - process.started.elapsed()));
         }
-        end_living_in(&folder).await?;
-        let broken = |error: io::Error| CommandError::new(format!("cannot start the container: {error}"));
+        kill_container_processes(&folder).await?;
+        let to_error = |error: io::Error| CommandError::new(format!("cannot start the container: {error}"));
         let console = folder.join("console.log");
         fs::remove_file(&console).ok();
-        let log = open_log(&console).map_err(broken)?;
+        let log = open_log(&console).map_err(to_error)?;
         let short = &machine.to_string()[..8];
         let host_resolver = match Path::new("/run/systemd/resolve/resolv.conf").exists() {
             true => "copy-uplink",
@@ -320,15 +329,15 @@ impl Nspawn {
             .arg(format!("--bind-ro={}:{CONFIG_IN_MACHINE}", folder.join(CONFIG_DIR).display()))
             .arg(format!("--hostname={}", hostname(spec)))
             .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(broken)?)
+            .stdout(log.try_clone().map_err(to_error)?)
             .stderr(log)
             .process_group(0);
-        let mut child = tokio::process::Command::from(command).spawn().map_err(broken)?;
+        let mut child = tokio::process::Command::from(command).spawn().map_err(to_error)?;
         self.containers().insert(machine, ContainerProcess { started: Instant::now(), rebooted: false });
         if let Ok(ended) = tokio::time::timeout(START_CHECK_AFTER, child.wait()).await {
             let output = fs::read_to_string(&console).unwrap_or_default();
             let last = output.trim().lines().last().unwrap_or("no output").to_owned();
-            let status = ended.map_err(broken)?;
+            let status = ended.map_err(to_error)?;
             return Err(CommandError::new(format!("the container exited at once: {status}: {last}")));
         }
         self.watched.insert(machine);
@@ -399,7 +408,7 @@ fn copy_agent_config(folder: &Path) -> io::Result<()> {
 }
 
 /// Writes a file that all users can read, and replaces the one of the base system.
-fn put(path: &Path, text: &str) -> io::Result<()> {
+fn write_public_file(path: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
     ignore_not_found(fs::remove_file(path))?;
     let mut file = fs::File::create_new(path)?;
@@ -428,51 +437,15 @@ fn running_container(folder: &Path) -> Option<Process> {
     Process::read_alive(&folder.join("nspawn.pid"))
 }
 
-fn is_mounted(root: &Path) -> bool {
-    mounts().iter().any(|place| place == root)
-}
-
-/// The mount points of this host, innermost last. The kernel escapes blanks in this list; [`mount_path`] rejects
-/// paths with blanks.
-fn mounts() -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    text.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect()
-}
-
-fn unmount_below(folder: &Path) -> Result<(), CommandError> {
-    for place in mounts().iter().rev().filter(|place| place.starts_with(folder)) {
-        umount(place)
-            .map_err(|error| CommandError::new(format!("cannot unmount {}: {error}", place.display())))?;
-    }
-    Ok(())
-}
-
-/// The canonical path of a folder, as in the kernel's list of mounts. Rejects paths that [`require_mount_path`]
-/// rejects.
-fn mount_path(folder: &Path) -> Result<PathBuf, CommandError> {
-    let place = folder
-        .canonicalize()
-        .map_err(|error| CommandError::new(format!("cannot resolve {}: {error}", folder.display())))?;
-    require_mount_path(&place).map(|()| place)
-}
-
-/// Rejects paths with characters that have another meaning in mount options, in the options of systemd-nspawn or in
-/// the list of mounts.
-fn require_mount_path(place: &Path) -> Result<(), CommandError> {
-    let special = |byte: &u8| byte.is_ascii_whitespace() || b":,\\".contains(byte);
-    if place.as_os_str().as_encoded_bytes().iter().any(special) {
-        let message = format!("provider nspawn cannot use {}", place.display());
-        return Err(CommandError::new(message).hint("choose a path without blanks, ':', ',' and '\\'"));
-    }
-    Ok(())
-}
-
 /// Kills the processes of a container. A container keeps running if systemd-nspawn itself was killed.
-async fn end_living_in(folder: &Path) -> Result<(), CommandError> {
-    let left = process::stop(&process::living_in(folder), Duration::ZERO).await;
+async fn kill_container_processes(folder: &Path) -> Result<(), CommandError> {
+    let left = process::stop(&process::processes_in_container(folder), Duration::ZERO).await;
     match left.first() {
         None => Ok(()),
-        Some(left) => Err(CommandError::new(format!("cannot stop process {} in the container: it does not exit", left.pid))),
+        Some(left) => Err(CommandError::new(format!(
+            "cannot stop process {} in the container: it does not exit",
+            left.pid
+        ))),
     }
 }
 
@@ -482,13 +455,17 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
         // systemd-nspawn translates SIGTERM to an orderly power-off of the container.
         let left = process::stop(&[running], STOP_GRACE).await;
         if let Some(left) = left.first() {
-            return Err(CommandError::new(format!("cannot stop container process {}: it does not exit", left.pid)));
+            return Err(CommandError::new(format!(
+                "cannot stop container process {}: it does not exit",
+                left.pid
+            )));
         }
     }
-    end_living_in(folder).await?;
+    kill_container_processes(folder).await?;
     let root = folder.join("root");
     if is_mounted(&root) {
-        umount(&root).map_err(|error| CommandError::new(format!("cannot unmount {}: {error}", root.display())))?;
+        umount(&root)
+            .map_err(|error| CommandError::new(format!("cannot unmount {}: {error}", root.display())))?;
     }
     Ok(())
 }
@@ -497,34 +474,17 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
 /// of machines that were running.
 pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
     let mut ran = 0;
-    for place in [dir.machines(), dir.kept_instances()] {
+    for path in [dir.machines(), dir.kept_instances()] {
         // The path is not checked with `mount_path`: the data folder of another provider can have any name.
-        let place = place.canonicalize().unwrap_or(place);
-        let listed = folders(&place);
-        for folder in listed.map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))? {
+        let path = path.canonicalize().unwrap_or(path);
+        let listed = folders(&path);
+        for folder in
+            listed.map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))?
+        {
             ran += usize::from(running_container(&folder).is_some());
             stop_container(&folder).await?;
         }
     }
     Network::delete(&own_folder(dir))?;
     Ok(ran)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_path_is_canonical_and_has_no_special_characters() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let real = folder.path().canonicalize().expect("it is there").join("real");
-        fs::create_dir(&real).expect("made");
-        symlink(&real, folder.path().join("link")).expect("made");
-        assert_eq!(mount_path(&folder.path().join("link")), Ok(real.clone()));
-        for name in ["a b", "a:b", "a,b", "a\\b", "a\nb"] {
-            let place = real.join(name);
-            fs::create_dir(&place).expect("made");
-            assert!(mount_path(&place).is_err(), "{name:?}");
-        }
-    }
 }
