@@ -1,10 +1,9 @@
-//! A disk that may lose power at any moment: what a program did to a folder, taken from its system calls, and every
-//! folder that a crash could leave of it.
+//! A model of power loss: derives, from the system calls of a program, every folder that a crash could leave.
 //!
-//! The program is the real one on a real folder, watched by strace. Its calls become [`Op`]s. A crash after any of
-//! them leaves every operation that a sync had covered, and of the others any subset: file data in pieces of 512
-//! bytes, the piece being written at any byte, directory entries each by itself. That is weaker than any file system
-//! in use promises, so what holds here holds on them.
+//! The real program runs on a real folder under strace, and its calls become [`Op`]s. A crash after any of them keeps
+//! every operation that a sync has covered, and any subset of the others: file data in pieces of 512 bytes, the last
+//! piece cut at any byte, and each directory entry separately. File systems in use guarantee more, so a property that
+//! holds here holds on them.
 
 mod trace;
 
@@ -15,16 +14,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Writes reach the disk in pieces of this.
+/// The size in bytes of the pieces in which writes reach the disk.
 const PIECE: usize = 512;
-/// Up to this many unsynced pieces and entries every subset is tried: 1,024.
+/// Up to this many unsynced pieces and entries every subset is tried: 2^10 = 1,024.
 const ALL_SUBSETS_MAX: usize = 10;
-/// Beyond it: none, all, each one missing, each one alone, and this many at random.
+/// Beyond it: none, all, each one missing, each one alone, and this many random subsets.
 const SAMPLES: usize = 64;
 
 pub type Inode = usize;
 
-/// One call's effect. Paths are relative to the folder.
+/// The effect of one system call. Paths are relative to the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     Create {
@@ -71,7 +70,7 @@ pub enum Op {
     SyncFile(Inode),
     SyncFolder(String),
     SyncAll,
-    /// The program said that something is done: it must survive.
+    /// The program reported that something is durable: it must survive.
     Reported(String),
 }
 
@@ -82,7 +81,7 @@ enum Node {
     File(Inode, u32),
 }
 
-/// A folder's whole content.
+/// The complete content of a folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Image {
     nodes: BTreeMap<String, Node>,
@@ -94,7 +93,7 @@ fn parent(path: &str) -> &str {
 }
 
 impl Image {
-    /// What is in `folder` now.
+    /// Reads the current content of `folder`.
     pub fn of(folder: &Path) -> Image {
         let mut image = Image::default();
         image.read(folder, "");
@@ -125,7 +124,7 @@ impl Image {
         }
     }
 
-    /// The file at `path`, which the trace opens.
+    /// Returns the inode of the file at `path`, which the trace opens.
     pub fn inode(&self, path: &str) -> Option<Inode> {
         match self.nodes.get(path)? {
             Node::File(inode, _) => Some(*inode),
@@ -133,7 +132,7 @@ impl Image {
         }
     }
 
-    /// Makes `folder`, which is empty, this.
+    /// Writes this content into `folder`, which must be empty.
     pub fn write(&self, folder: &Path) {
         let mut first = BTreeMap::new();
         for (path, node) in &self.nodes {
@@ -161,7 +160,7 @@ impl Image {
         path.is_empty() || matches!(self.nodes.get(path), Some(Node::Folder(_)))
     }
 
-    /// Takes a name and all below it out.
+    /// Removes a name and everything below it, and returns them.
     fn take(&mut self, path: &str) -> Vec<(String, Node)> {
         let below = format!("{path}/");
         let is_in = |name: &String| name == path || name.starts_with(&below);
@@ -174,7 +173,7 @@ impl Image {
             .extend(taken.into_iter().map(|(name, node)| (format!("{to}{}", &name[from.len()..]), node)));
     }
 
-    /// Does it; what cannot be (its folder was lost) is not.
+    /// Applies an operation. Does nothing if its folder was lost.
     fn apply(&mut self, op: &Op) {
         match op {
             Op::Create { path, inode, mode } => self.put(path, Node::File(*inode, *mode)),
@@ -221,7 +220,7 @@ impl Image {
     }
 }
 
-/// Whether `sync` makes `op` durable.
+/// Returns whether `sync` makes `op` durable.
 fn covers(sync: &Op, op: &Op) -> bool {
     let in_folder = |folder: &str, paths: &[&str]| paths.iter().all(|path| parent(path) == folder);
     match (sync, op) {
@@ -240,7 +239,7 @@ fn covers(sync: &Op, op: &Op) -> bool {
     }
 }
 
-/// A write as the pieces that reach the disk by themselves; anything else as it is.
+/// Splits a write into the pieces that reach the disk separately. Returns any other operation unchanged.
 fn pieces(op: &Op) -> Vec<Op> {
     let Op::Write { inode, at, bytes } = op else { return vec![op.clone()] };
     let (mut from, mut found) = (*at, Vec::new());
@@ -252,7 +251,7 @@ fn pieces(op: &Op) -> Vec<Op> {
     found
 }
 
-/// A subset of `count` things, as which of them are in.
+/// Returns subsets of `count` items, each as one flag per item.
 fn subsets(count: usize, seed: u64) -> Vec<Vec<bool>> {
     if count <= ALL_SUBSETS_MAX {
         return (0..1usize << count).map(|set| (0..count).map(|n| set >> n & 1 == 1).collect()).collect();
@@ -275,7 +274,8 @@ fn subsets(count: usize, seed: u64) -> Vec<Vec<bool>> {
     found
 }
 
-/// Every folder that a crash can leave of `ops` on `start`, each once, with what the program had said by then.
+/// Calls `judge` once for every folder that a crash during `ops` can leave, starting with `start`. Also passes the
+/// reports that the program had printed by then.
 pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])) {
     let mut said: Vec<&str> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -303,7 +303,7 @@ pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])
                 judge(&image, &said);
             }
         }
-        // the write under way, at every byte
+        // the write in progress, cut at every byte
         if let Some((Op::Write { inode, at, bytes }, before)) = done.split_last() {
             let mut image = start.clone();
             before.iter().for_each(|op| image.apply(op));

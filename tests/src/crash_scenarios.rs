@@ -1,4 +1,6 @@
-//! The stories of the crash disk: what is done to a unit's folder, and what must be true of whatever a crash leaves.
+//! The scenarios of the crash disk: operations on a unit's folder, and the state that each crash must leave.
+//!
+//! `tests/src/bin/crash-story.rs` runs them under strace, and `tests/tests/crash_disk.rs` checks every folder that a crash could leave.
 
 use agent::folder::UnitFolder;
 use agent::journal::{self, Loaded, Journal};
@@ -26,8 +28,8 @@ fn new() -> Local {
     Local::new(Uuid(7), UnitName::new("web", 0))
 }
 
-/// What happens to a small unit, with the memory after each; the fifth replaces the memory, so state and journal
-/// begin anew.
+/// Returns the events of a small unit, each with the local state after it. The fifth event replaces the local state, so
+/// that a new state file and journal start.
 pub fn memories() -> Vec<(Option<Event>, Local)> {
     let mut local = new();
     let mut all = vec![(None, local.clone())];
@@ -69,7 +71,7 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
     all
 }
 
-/// The whole story on an empty folder.
+/// Writes all events to an empty folder, and prints the number of each event that is durable.
 pub fn begin(folder: &Path) {
     let folder = UnitFolder::new(folder.to_path_buf());
     let all = memories();
@@ -82,26 +84,26 @@ pub fn begin(folder: &Path) {
     }
 }
 
-/// A start: what is there is read and put in order.
+/// Loads the journal as a starting agent does, which repairs the folder.
 pub fn recover(folder: &Path) {
     now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read");
 }
 
-/// Which memory a start finds: none before the first was said to be there.
+/// Returns the number of the local state that a starting agent finds. `None`: no state was durable yet.
 pub fn found(folder: &Path) -> Option<usize> {
     match now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read") {
         Loaded::Nothing => None,
         Loaded::Memory { local, .. } => {
             let at = memories().iter().position(|(_, memory)| *memory == *local);
-            Some(at.expect("a memory that was"))
+            Some(at.expect("a state of the scenario"))
         }
         found @ (Loaded::Corrupt { .. } | Loaded::OtherFormat { .. }) => {
-            panic!("a crash is no corruption: {found:?}")
+            panic!("a crash must not look like corruption: {found:?}")
         }
     }
 }
 
-/// What the charm itself wrote, which every revision must keep.
+/// A file that the charm itself wrote, which must survive every upgrade.
 const OWN: (&str, &str) = ("own/data", "precious");
 
 fn revision(number: u32) -> BTreeMap<&'static str, String> {
@@ -116,7 +118,7 @@ fn revision(number: u32) -> BTreeMap<&'static str, String> {
     files
 }
 
-/// Makes the charm folder revision `number`; the charm of revision 0 then writes a file of its own.
+/// Installs revision `number` into the charm folder, and prints it.
 pub fn charm(folder: &Path, number: u32) {
     let files = revision(number);
     let entry =
@@ -127,14 +129,14 @@ pub fn charm(folder: &Path, number: u32) {
     println!("charm {number}");
 }
 
-/// What the charm writes between two revisions, and has synced.
+/// Writes the charm's own file, which is synced between two revisions.
 pub fn write_own(folder: &Path) {
     let path = folder.join("charm").join(OWN.0);
     fs::create_dir_all(path.parent().expect("it has a folder")).expect("it is made");
     fs::write(path, OWN.1).expect("it is written");
 }
 
-/// The revision that is in the folder, whole and with the charm's own file; none = no charm is there.
+/// Returns the revision in the folder, which must be complete and contain the charm's own file. `None`: there is no charm.
 pub fn charm_found(folder: &Path) -> Option<u32> {
     let charm = folder.join("charm");
     if !charm.exists() {

@@ -1,5 +1,6 @@
-//! A whole Pintle on this host, driven as a person drives it: the real programs, through the `pintle` command, its
-//! output and the files on disk. Shared by the demo and the end-to-end tests.
+//! Drives a real Pintle on this host through its user interface: the `pintle` command, its output and the files on disk.
+//!
+//! It must never call product code directly. Shared by the demo and the end-to-end tests.
 
 use serde_json::Value;
 use std::ffi::OsString;
@@ -8,27 +9,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// Facts are waited for this long; a busy machine of two cores needs a tenth of it.
+/// The longest wait for an expected state. A busy machine with two cores needs a tenth of it.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// Between two looks at a fact that has no event.
+/// The interval of polling for a state that has no event.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a command says that the controller did not answer.
+/// Part of the error of a command that receives no reply from the controller.
 const NO_ANSWER: &str = "does not answer";
-/// What one says that is given again, though it was done.
+/// Parts of the errors of a repeated command whose first attempt took effect.
 const DONE_BEFORE: [&str; 2] = [" already exists", " not found"];
 
-/// A data folder, and the programs that were built.
+/// A data folder, and the programs that run on it. Dropping it runs `pintle down`.
 pub struct Host {
+    /// The data folder.
     pub dir: PathBuf,
+    /// The folder of the built programs.
     pub programs: PathBuf,
-    /// For the programs, besides what this process has.
+    /// Environment variables for the programs, in addition to those of this process.
     pub environment: Vec<(String, OsString)>,
-    /// Its controller dies under commands: one that got no answer is given again.
+    /// Whether the test kills the controller while commands run: a command without a reply is repeated.
     pub mortal: bool,
 }
 
-/// What a command printed and how it ended.
+/// The output and the exit code of a command.
 #[derive(Debug)]
 pub struct Said {
     pub code: i32,
@@ -37,12 +40,12 @@ pub struct Said {
 }
 
 impl Host {
-    /// `dir` is the data folder; nothing is started.
+    /// Describes a host with the data folder `dir`. Starts nothing.
     pub fn new(dir: &Path) -> Host {
         Host { dir: dir.to_path_buf(), programs: programs(), environment: Vec::new(), mortal: false }
     }
 
-    /// Starts it all.
+    /// Runs `pintle up` with the data folder `dir`.
     pub fn up(dir: &Path) -> Host {
         let host = Host::new(dir);
         host.ok(&["up"]);
@@ -56,7 +59,7 @@ impl Host {
         while self.mortal && said.code != 0 && said.stderr.contains(NO_ANSWER) && Instant::now() < end {
             std::thread::park_timeout(LOOK);
             said = self.pintle_once(args);
-            // it had taken effect, and the answer was lost
+            // the first attempt took effect, and its reply was lost
             if DONE_BEFORE.iter().any(|done| said.stderr.contains(done)) {
                 said.code = 0;
             }
@@ -70,26 +73,27 @@ impl Host {
         said(command.output().expect("pintle was built: cargo build --workspace"))
     }
 
-    /// The same, which must succeed; answers stdout.
+    /// Runs `pintle`, which must succeed, and returns its standard output.
     pub fn ok(&self, args: &[&str]) -> String {
         let said = self.pintle(args);
         assert!(said.code == 0, "pintle {args:?}: {said:?}\n{}", self.diagnostics());
         said.stdout
     }
 
-    /// The same, which must fail; answers stderr.
+    /// Runs `pintle`, which must fail, and returns its standard error.
     pub fn refused(&self, args: &[&str]) -> String {
         let said = self.pintle(args);
-        assert!(said.code != 0, "pintle {args:?} was to be refused: {said:?}");
+        assert!(said.code != 0, "pintle {args:?} was expected to fail: {said:?}");
         said.stderr
     }
 
+    /// Returns the output of `pintle status --format json`.
     pub fn status(&self) -> Value {
         let text = self.ok(&["status", "--format", "json"]);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("status is not JSON: {error}: {text}"))
     }
 
-    /// Waits until `look` finds its fact.
+    /// Polls until `look` returns a value, and returns it. Panics with diagnostics after two minutes.
     pub fn until<T>(&self, what: impl Display, look: impl Fn(&Host) -> Option<T>) -> T {
         let end = Instant::now() + DEADLINE;
         loop {
@@ -101,7 +105,7 @@ impl Host {
         }
     }
 
-    /// Waits until a unit's workload status and message are these, and its agent is idle.
+    /// Waits until a unit has this workload status and message, and its agent is idle.
     pub fn until_status(&self, unit: &str, status: &str, message: &str) {
         self.until(format_args!("{unit} is {status} {message:?}"), |host| {
             let shown = host.unit(unit)?;
@@ -113,56 +117,57 @@ impl Host {
         });
     }
 
-    /// A unit as status shows it.
+    /// Returns a unit as `status` shows it.
     pub fn unit(&self, unit: &str) -> Option<Value> {
         let application = unit.split('/').next()?;
         let found = self.status()["applications"][application]["units"][unit].clone();
         (!found.is_null()).then_some(found)
     }
 
-    /// The whole log, a line each.
+    /// Returns all lines of `debug-log`.
     pub fn log(&self) -> Vec<String> {
         let text = self.ok(&["debug-log", "--limit", "0"]);
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Waits for a log line that holds `text`.
+    /// Waits for a log line that contains `text`, and returns it.
     pub fn until_logged(&self, text: &str) -> String {
         self.until(format_args!("a log line with {text:?}"), |host| {
             host.log().into_iter().find(|line| line.contains(text))
         })
     }
 
-    /// The folder of a deployed unit, on whichever machine.
+    /// Returns the folder of a deployed unit, on any machine.
     pub fn unit_folder(&self, unit: &str) -> Option<PathBuf> {
         let name = format!("unit-{}", unit.replace('/', "-"));
         let machines = std::fs::read_dir(self.dir.join("machines")).ok()?.flatten();
         machines.map(|machine| machine.path().join("agents").join(&name)).find(|folder| folder.is_dir())
     }
 
-    /// The pid of a unit's agent.
+    /// Returns the process id of a unit's agent, if it runs.
     pub fn agent_pid(&self, unit: &str) -> Option<i32> {
         self.pid(&self.unit_folder(unit)?.join("agent.pid"))
     }
 
-    /// The process that a pid file names; none when it does not live.
+    /// Returns the process id in a pid file, if that process exists.
     pub fn pid(&self, file: &Path) -> Option<i32> {
         let text = std::fs::read_to_string(file).ok()?;
         let pid = text.split_whitespace().next()?.parse().ok()?;
         Path::new(&format!("/proc/{pid}")).exists().then_some(pid)
     }
 
-    /// `kill -9`.
+    /// Sends SIGKILL.
     pub fn kill(&self, pid: i32) {
         self.signal("KILL", pid);
     }
 
+    /// Sends a signal, named as for `kill -s`.
     pub fn signal(&self, signal: &str, pid: i32) {
         let status = Command::new("kill").args(["-s", signal, &pid.to_string()]).status();
         assert!(status.is_ok_and(|status| status.success()), "kill -s {signal} {pid}");
     }
 
-    /// Hook runs of a unit in order, as their folders name them: number and operation.
+    /// Returns the hook runs of a unit in order, number and operation, as stored in their folders.
     pub fn runs(&self, unit: &str) -> Vec<(u64, String)> {
         let Some(folder) = self.unit_folder(unit) else { return Vec::new() };
         let entries = std::fs::read_dir(folder.join("hooks")).into_iter().flatten().flatten();
@@ -178,7 +183,7 @@ impl Host {
         runs
     }
 
-    /// Processes whose command line names this data folder.
+    /// Returns the command lines of all processes that name this data folder.
     pub fn processes(&self) -> Vec<String> {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let dir = self.dir.to_string_lossy().into_owned();
@@ -191,7 +196,7 @@ impl Host {
         entries.filter_map(line).collect()
     }
 
-    /// Everything a failed check wants to show.
+    /// Returns the status and the newest log lines, for the message of a failed check.
     pub fn diagnostics(&self) -> String {
         let status = self.pintle(&["status"]);
         let log = self.pintle(&["debug-log", "--limit", "40"]);
@@ -199,12 +204,12 @@ impl Host {
         let from = own.lines().count().saturating_sub(40);
         let own: String = own.lines().skip(from).map(|line| format!("{line}\n")).collect();
         let (status, log) = ([status.stdout, status.stderr].concat(), [log.stdout, log.stderr].concat());
-        format!("--- status\n{status}\n--- log\n{log}\n--- of the supervisor\n{own}")
+        format!("--- status\n{status}\n--- log\n{log}\n--- supervisor log\n{own}")
     }
 }
 
 impl Drop for Host {
-    /// A test that fails leaves no process behind.
+    /// Stops the programs, so that a failed test leaves no process.
     fn drop(&mut self) {
         self.pintle(&["down"]);
     }
@@ -218,13 +223,13 @@ fn said(output: Output) -> Said {
     }
 }
 
-/// This process may do everything on this host.
+/// Returns whether this process runs as root.
 pub fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").expect("a process can read its own status");
     status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
 }
 
-/// Where this build's programs are: beside the demo, above the tests.
+/// Returns the folder of the programs of this build: the demo's own folder, or the parent of the tests' folder.
 pub fn programs() -> PathBuf {
     let this = std::env::current_exe().expect("a process knows its program");
     let beside = this.parent().expect("programs lie in folders").to_path_buf();
@@ -235,7 +240,7 @@ pub fn programs() -> PathBuf {
     }
 }
 
-/// A sample charm's folder.
+/// Returns the folder of a sample charm.
 pub fn sample(name: &str) -> PathBuf {
     let samples = std::env::var_os("PINTLE_SAMPLES").map(PathBuf::from);
     let samples = samples.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../charms/samples"));

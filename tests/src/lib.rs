@@ -1,4 +1,5 @@
-//! What the tests share.
+//! Library shared by the integration tests: the simulator, the model checker, scripted cases, and drivers of the real
+//! programs. No product crate depends on it.
 
 pub mod cases;
 pub mod crash_disk;

@@ -1,9 +1,10 @@
-//! The lifecycle core, exhaustively: two related applications, their agents' real decisions and the controller's real
-//! transitions, in every order. Small enough to be complete, so what is true here needs no luck with seeds.
+//! An exhaustive model checker of the lifecycle core: two related applications, the real decisions of their agents and the
+//! real transitions of the controller, in every order.
 //!
-//! A state is the documents and what each agent remembers. From each, every user command that is left, every agent
-//! and every machine agent may be next; one agent may die between any two of its steps. Views are up to date and
-//! messages arrive: lateness and loss are the simulator's.
+//! The space is small enough to be searched completely, so its result does not depend on seeds. A state consists of the
+//! documents and the local state of each agent. From each state, every remaining user command, every agent and every
+//! machine agent may act next; one agent may crash between any two of its steps. Views are up to date and messages
+//! arrive: delay and loss are tested by the simulator.
 
 use sha2::{Digest, Sha256};
 use state::charm::{Charm, Endpoint, Role, Scope};
@@ -32,36 +33,36 @@ const MODEL: Model = Model(Uuid(7));
 const RELATION: Uuid = Uuid(50);
 const EPOCH: u64 = 1;
 
-/// What a user does once, at any moment or never.
+/// A request of the user, which is made once, at any moment, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     RemoveRelation,
     RemoveUnit(&'static str),
     RemoveApplication(&'static str),
-    /// remove-unit --force --no-wait: the controller does what the unit's agent owes, beside that agent.
+    /// remove-unit --force --no-wait: the controller performs the pending steps of the unit's agent while that agent runs.
     ForceUnit(&'static str),
 }
 
-/// How large the space is.
+/// The bounds of the space.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Units of each of the two applications.
     pub units: u32,
     pub commands: Vec<Command>,
-    /// One agent may die, once.
+    /// Whether one agent may crash, once.
     pub crash: bool,
 }
 
-/// What was searched.
+/// The size of the searched space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     pub states: usize,
     pub steps: usize,
-    /// States in which only a user could go on.
+    /// States in which only a user request is possible.
     pub quiet: usize,
 }
 
-/// A broken promise, and the shortest way to it.
+/// A violated property, and the shortest path to it.
 #[derive(Clone, Debug)]
 pub struct Broken {
     pub what: String,
@@ -71,7 +72,7 @@ pub struct Broken {
 #[derive(Clone)]
 struct State {
     documents: Documents,
-    /// None: recalled by its machine agent.
+    /// `None`: recalled by its machine agent.
     agents: Vec<(Uuid, Option<Local>)>,
     commands: Vec<Command>,
     crash: bool,
@@ -113,14 +114,14 @@ impl Documents {
         Ok(answer)
     }
 
-    /// Ids of everything of a kind.
+    /// Returns the ids of all documents of a kind.
     fn ids(&self, kind: Kind) -> Vec<Uuid> {
         let prefix = MODEL.all(kind);
         self.scan(&prefix, "", usize::MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
     }
 
-    /// What runs by itself and nobody can notice the order of: machines without units go, the janitor cleans up,
-    /// the first living unit of an application without leader leads.
+    /// Performs the automatic transitions whose order cannot be observed: machines without units are removed, the janitor
+    /// cleans up, the first Alive unit of an application without a leader becomes the leader.
     fn settle(&mut self) {
         loop {
             let before = self.0.len();
@@ -150,7 +151,7 @@ impl Documents {
     }
 }
 
-/// No charm here is a subordinate's: no record brings a unit.
+/// No charm here is a subordinate charm, so no record creates a unit.
 fn no_subordinate() -> Uuid {
     unreachable!("a unit came with a record")
 }
@@ -185,7 +186,7 @@ fn now(leader_generation: Option<u64>) -> Now {
 }
 
 impl State {
-    /// Both applications deployed and related, every agent at rest.
+    /// Returns the initial state: both applications are deployed and related, and every agent waits.
     fn begin(bounds: &Bounds) -> Result<State, Broken> {
         let mut documents = Documents::default();
         let mut run = |transition: &mut dyn FnMut(&mut Draft) -> Result<(), Refusal>| {
@@ -218,10 +219,10 @@ impl State {
         for name in ["web", "db"].iter().flat_map(|name| (0..bounds.units).map(|n| UnitName::new(name, n))) {
             let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
             documents
-                .run(|draft| session::attach(draft, MODEL, unit, Uuid(9), (Held::default(), Uuid(0))))
+                .run(|draft| session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(0))))
                 .expect("nobody else has");
             let mut local = Local::new(unit, name);
-            // the history that views of this model name
+            // the store generation of the views of this model
             local.apply(&Event::Attached {
                 store_generation: Uuid(0),
                 epoch: EPOCH,
@@ -252,13 +253,13 @@ impl State {
         (grant.holder == unit).then_some(grant.generation)
     }
 
-    /// Everything that may happen next, with what it is called.
+    /// Returns every possible next step, as its name and the state after it.
     fn steps(&self) -> Result<Vec<(String, State)>, Broken> {
         let mut found = Vec::new();
         for (index, command) in self.commands.iter().enumerate() {
             let mut state = self.clone();
             state.commands.remove(index);
-            // a refusal is an answer: nothing happened
+            // a refused request changes nothing
             if state.command(*command).is_ok() {
                 state.documents.settle();
                 found.push((format!("user: {command:?}"), state));
@@ -302,7 +303,7 @@ impl State {
         }
     }
 
-    /// A Dead unit is recalled and removed; one that is gone is recalled.
+    /// Recalls and removes a Dead unit; recalls a unit that is already removed.
     fn machine_agent(&self, index: usize, found: &mut Vec<(String, State)>) {
         let (unit, local) = &self.agents[index];
         let dead = read(&self.documents, &MODEL.unit_life(*unit)) == Some(Life::Dead);
@@ -390,19 +391,19 @@ impl State {
                 let (sequence, refusal) = (record.sequence, committed.refusal);
                 memory.apply(&Event::Acknowledged { sequence, revision: 1, refusal, retry: None });
             }
-            // force has begun: the agent ends, and its machine agent may do the rest
+            // force has started: the agent ends, and its machine agent may complete the removal
             Err(refusal) if matches!(refusal.code, Code::Fenced | Code::Removed) => *local = None,
             Err(refusal) => panic!("its own session, in order: {refusal:?}"),
         }
         self.documents.settle();
     }
 
-    /// What is to be true of every state.
+    /// Checks the properties of every state, and returns the first violation.
     fn check(&self) -> Option<String> {
         violations(&self.documents, MODEL).into_iter().next()
     }
 
-    /// What is to be true when only a user can go on.
+    /// Checks the properties of a state in which only a user request is possible.
     fn check_quiet(&self) -> Option<String> {
         for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
             for (key, life) in read_all::<Life>(&self.documents, &MODEL.all(kind)) {
@@ -435,8 +436,8 @@ impl State {
         None
     }
 
-    /// Two states are the same if nothing that is decided could tell them apart: how often something ran before
-    /// decides nothing, nor does what people are shown, and a replica follows from its unit's own memory.
+    /// Returns the identity of a state. Two states are equal if no decision can distinguish them: run counters and displayed
+    /// statuses affect no decision, and a replica follows from the unit's local state.
     fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         let own = MODEL.0.to_string().len() + 1;
@@ -457,11 +458,11 @@ impl State {
     }
 }
 
-/// Documents that no transition, view or agent of this model decides by.
+/// Documents that affect no transition, view or agent decision of this model.
 const UNDECIDING: &[&str] =
     &["replica/", "unit-status/", "agent-status/", "application-status/", "log/", "sequence/"];
 
-/// A memory without its counters of runs and records.
+/// Returns the local state without its counters of runs and records.
 fn uncounted(local: &Local) -> Local {
     let mut local = local.clone();
     (local.sequence, local.run, local.digest) = (0, 0, String::new());
@@ -474,7 +475,7 @@ fn uncounted(local: &Local) -> Local {
     local
 }
 
-/// The grammar of a charm's hooks in one relation, as far as a hook about to begin can break it (spec A.11).
+/// Checks the grammar of a charm's hooks in one relation (spec A.11), for a hook that is about to start.
 fn grammar(local: &Local, operation: &Operation) -> Result<(), String> {
     let broken = |what: String| Err(format!("{operation}: {what}"));
     match operation {
@@ -505,11 +506,11 @@ fn grammar(local: &Local, operation: &Operation) -> Result<(), String> {
     }
 }
 
-/// Searches the whole space, breadth first; the first broken promise has the shortest story.
+/// Searches the whole space, breadth first, so that the first violation has the shortest path.
 pub fn search(bounds: &Bounds) -> Result<Space, Box<Broken>> {
     let start = State::begin(bounds).map_err(Box::new)?;
     let mut known: BTreeMap<[u8; 32], usize> = BTreeMap::from([(start.digest(), 0)]);
-    // by number: how it was reached, from where, and from where else
+    // by state number: the step that reached it, its predecessor, and its other predecessors
     let mut stories: Vec<(usize, String)> = vec![(0, "both applications are related and at rest".into())];
     let mut reached_from: Vec<Vec<usize>> = vec![Vec::new()];
     let mut quiet = Vec::new();
@@ -550,7 +551,7 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Broken>> {
             }
         }
     }
-    // from everywhere the system comes to rest by itself: no circle without a way out
+    // every state leads to a quiet state: there is no cycle without an exit
     let mut comes_to_rest = vec![false; stories.len()];
     let mut open = quiet.clone();
     while let Some(number) = open.pop() {

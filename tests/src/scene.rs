@@ -1,4 +1,6 @@
-//! What end-to-end tests begin with: a whole Pintle in a folder that goes with the test.
+//! The setup of an end-to-end test: a running Pintle whose data is in a temporary folder.
+//!
+//! Dropping a [`Scene`] stops all programs and then deletes the folder. Each test creates its own.
 
 use crate::host::Host;
 use std::ffi::OsString;
@@ -6,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A host of its own, and room for the test's own files beside its data.
+/// A running host, and a folder for the test's own files beside the data folder.
 pub struct Scene {
     host: Host,
-    // dropped after the host has gone down
+    // fields are dropped in order: the host stops before its folder is deleted
     dir: TempDir,
 }
 
@@ -21,12 +23,12 @@ impl std::ops::Deref for Scene {
 }
 
 impl Scene {
-    /// A path beside the data folder, which is the test's.
+    /// Returns a path beside the data folder, for a file of the test.
     pub fn beside(&self, name: &str) -> PathBuf {
-        self.dir.path().canonicalize().expect("it is there as long as the scene").join(name)
+        self.dir.path().canonicalize().expect("the folder exists as long as the scene").join(name)
     }
 
-    /// A copy of a charm, to be changed by the test.
+    /// Copies a charm, so that the test can modify it.
     pub fn copy_of(&self, charm: &Path, name: &str) -> PathBuf {
         let copy = self.beside(name);
         let copied = Command::new("cp").arg("-r").arg(charm).arg(&copy).status();
@@ -35,34 +37,35 @@ impl Scene {
     }
 }
 
-/// Starts it all.
+/// Starts Pintle in a new temporary folder.
 pub fn scene() -> Scene {
-    scene_with(TempDir::with_prefix("pintle-test-").expect("there is room for a test"), &[])
+    scene_with(TempDir::with_prefix("pintle-test-").expect("a temporary folder can be created"), &[])
 }
 
-/// The same, in a folder and with variables for all of its programs.
+/// Starts Pintle in `dir`, with additional environment variables for all of its programs.
 pub fn scene_with(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
     up(dir, environment, false)
 }
 
-/// The same, with a controller that dies under commands.
+/// Like [`scene_with`], for a controller that the test kills while commands run: such commands are repeated.
 pub fn scene_with_restarting_controller(dir: TempDir, environment: &[(&str, OsString)]) -> Scene {
     up(dir, environment, true)
 }
 
 fn up(dir: TempDir, environment: &[(&str, OsString)], mortal: bool) -> Scene {
-    let mut host = Host::new(&dir.path().canonicalize().expect("it was just made").join("data"));
+    let mut host = Host::new(&dir.path().canonicalize().expect("the folder was just created").join("data"));
     host.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     host.mortal = mortal;
     host.ok(&["up"]);
     Scene { host, dir }
 }
 
+/// Returns the path as text.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are text")
 }
 
-/// Hooks of a unit without their arguments: `install`, `config-changed`, ...
+/// Returns the hooks that a unit has run, in order and without arguments: `install`, `config-changed`, ...
 pub fn hooks(host: &Host, unit: &str) -> Vec<String> {
     let runs = host.runs(unit).into_iter();
     runs.map(|(_, operation)| operation.split(' ').nth(1).unwrap_or_default().to_owned()).collect()

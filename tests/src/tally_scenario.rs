@@ -1,4 +1,6 @@
-//! The story of two related units of the charm `tally`, and what the spec says it makes of them.
+//! A scenario of two related units of the charm `tally`, which counts its own hooks, and the hooks that the spec requires.
+//!
+//! Used by the end-to-end tests that inject faults: each hook must take effect exactly once despite them.
 
 use crate::host::Host;
 use crate::scene::{Scene, text};
@@ -7,22 +9,22 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The charm that counts what is run of it.
+/// Returns the folder of the charm, which counts its hooks and actions.
 pub fn tally() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("charms/tally")
         .canonicalize()
-        .expect("it is in the repository")
+        .expect("the charm is in the repository")
 }
 
-/// The processes of the charm that were started for a unit, in order: by the charm's own file, which Pintle does
-/// not know.
+/// Returns the processes of the charm that were started for a unit, in order. The charm writes them to a file of its own,
+/// which is independent of Pintle.
 pub fn ran(scene: &Scene, unit: &str) -> Vec<String> {
     let all = fs::read_to_string(scene.beside("ran")).unwrap_or_default();
     all.lines().filter_map(|line| line.strip_prefix(unit)?.strip_prefix(' ').map(str::to_owned)).collect()
 }
 
-/// Deploys the charm under a name.
+/// Deploys the charm as application `name`, with further arguments.
 pub fn deploy(scene: &Scene, name: &str, more: &[&str]) {
     let (charm, ran) = (tally(), format!("ran={}", text(&scene.beside("ran"))));
     scene.ok(&[&["deploy", text(&charm), name, "--config", &ran], more].concat());
@@ -37,8 +39,8 @@ pub fn until_ran(scene: &Scene, unit: &str, expected: &[&str]) {
     assert_eq!(ran(scene, unit), expected, "{unit}");
 }
 
-/// How many hooks of a unit had their effect, by its own count. An action that died with its agent is not run
-/// again: it is asked for again.
+/// Returns how many hooks of a unit took effect, as counted by the charm. An action that ends with its agent never runs
+/// again, so the action is requested again.
 fn effects(host: &Host, unit: &str) -> Value {
     host.until(format_args!("{unit} counts"), |host| {
         let said = host.pintle(&["run", unit, "count", "--format", "json"]);
@@ -50,14 +52,14 @@ fn effects(host: &Host, unit: &str) -> Value {
     })
 }
 
-/// What an action answered.
+/// Runs an action and returns its results.
 pub fn results(host: &Host, unit: &str, action: &str) -> Value {
     let said = host.ok(&["run", unit, action, "--format", "json"]);
     let task: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
     task[unit]["results"].clone()
 }
 
-/// How often each hook of a unit logged itself.
+/// Returns how often each hook of a unit wrote its log line.
 pub fn logged(host: &Host, unit: &str) -> BTreeMap<String, usize> {
     let mut counted = BTreeMap::new();
     let stream = format!("unit.{unit}.juju-log");
@@ -69,27 +71,27 @@ pub fn logged(host: &Host, unit: &str) -> BTreeMap<String, usize> {
     counted
 }
 
-/// The same counts of a list.
+/// Returns how often each hook occurs in a list.
 pub fn counted(hooks: &[&str]) -> BTreeMap<String, usize> {
     let mut counted = BTreeMap::new();
     hooks.iter().for_each(|hook| *counted.entry((*hook).to_owned()).or_insert(0) += 1);
     counted
 }
 
-/// What the first unit of an application runs before anything happens to it.
+/// The hooks of a first start of the first unit of an application.
 pub const STARTED: [&str; 4] = ["install", "leader-elected", "config-changed", "start"];
 
-/// A bag of `other` as `unit` sees it.
+/// Returns the bag of `other` in the view of `unit`.
 fn bag(host: &Host, unit: &str, other: &str) -> Value {
     let shown = host.ok(&["show-unit", unit, "--format", "json"]);
     let shown: Value = serde_json::from_str(&shown).expect("show-unit prints JSON");
     shown[unit]["relation-info"][0]["related-units"][other]["data"].clone()
 }
 
-/// Two applications of one unit each, just deployed, are related, hear of a changed setting, and the second is
-/// removed. At each step the hooks are exactly those of the spec, and at the end each had its effects once.
+/// Relates two newly deployed applications of one unit each, changes a setting, and removes the second application.
+/// Asserts that each step runs exactly the hooks of the spec, and that each hook took effect once.
 ///
-/// Only config-changed tells the other side anything, so that no hook coalesces with another.
+/// Only config-changed writes relation settings, so that no hook is coalesced with another.
 pub fn two_units_live(scene: &Scene, first: &str, second: &str) {
     let (db, web) = (&*format!("{first}/0"), &*format!("{second}/0"));
     let (mut of_db, mut of_web) = (STARTED.to_vec(), STARTED.to_vec());
@@ -111,15 +113,15 @@ pub fn two_units_live(scene: &Scene, first: &str, second: &str) {
     of_web.extend(["in-relation-departed", "in-relation-broken", "stop", "remove"]);
     of_db.extend(["out-relation-departed", "out-relation-broken"]);
     until_ran(scene, db, &of_db);
-    scene.until(format_args!("{web} is gone"), |host| {
+    scene.until(format_args!("{web} is removed"), |host| {
         let gone = host.status()["applications"][second].is_null() && host.unit_folder(web).is_none();
         gone.then_some(())
     });
-    // the action is a process of the charm too, and no hook
+    // the action is a process of the charm as well, but not a hook
     let hooks_of_web: Vec<String> = ran(scene, web).into_iter().filter(|name| name != "count").collect();
     assert_eq!(hooks_of_web, of_web);
-    assert_eq!(effects(scene, db), of_db.len().to_string(), "each effect is there once");
-    assert_eq!(logged(scene, db), counted(&of_db), "each line is there once");
-    assert_eq!(logged(scene, web), counted(&of_web), "each line is there once");
-    assert_eq!(scene.unit(db).expect("it lives")["workload-status"]["current"], "active");
+    assert_eq!(effects(scene, db), of_db.len().to_string(), "each hook took effect once");
+    assert_eq!(logged(scene, db), counted(&of_db), "each hook wrote its log line once");
+    assert_eq!(logged(scene, web), counted(&of_web), "each hook wrote its log line once");
+    assert_eq!(scene.unit(db).expect("the unit exists")["workload-status"]["current"], "active");
 }

@@ -1,5 +1,7 @@
-//! Runs a file of hook-tool cases (format: the head comment of `tests/conformance/hook-tools.yaml`) through the
-//! real tool code, the real environment and the real dispatch decision.
+//! Runner of the hook-tool cases: executes a file of cases with the real tool code, the real environment and the real
+//! dispatch decision.
+//!
+//! The head comment of `tests/conformance/hook-tools.yaml` documents the format. Called by `tests/tests/tool_cases.rs`.
 
 mod effect;
 mod fixture;
@@ -12,12 +14,12 @@ use state::unit::hook::{HookContext, ReportContent};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a file of cases came to.
+/// The result of a file of cases.
 #[derive(Default)]
 pub struct Report {
     pub passed: usize,
     pub failed: usize,
-    /// Failures, questions and skips, for people.
+    /// Failures, questions and skipped cases, as text.
     pub lines: Vec<String>,
 }
 
@@ -74,8 +76,7 @@ struct Vector {
     json: String,
 }
 
-/// Runs every case of `text`; `directory` is empty and the cases' working directory. The error says that the file
-/// itself cannot be read as cases.
+/// Runs every case of `text`, with the empty folder `directory` as working directory. Fails if the file cannot be parsed.
 pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
     let file: File = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
     let mut report = Report::default();
@@ -111,7 +112,7 @@ pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
 }
 
 impl Report {
-    /// A mismatch of a case that its author is not sure of is a question, not a failure.
+    /// Counts the result of a case. A mismatch is a question, not a failure, if the case is marked as uncertain.
     fn count(&mut self, id: &str, problems: Vec<String>, question: Option<&String>) {
         match question {
             _ if problems.is_empty() => self.passed += 1,
@@ -124,7 +125,7 @@ impl Report {
     }
 }
 
-/// `what`, if expected and actual differ.
+/// Describes the difference between the expected and the actual `what`.
 fn difference(what: &str, expected: impl std::fmt::Debug, actual: impl std::fmt::Debug) -> String {
     format!("  {what}: expected {expected:?}\n  {:1$}  actual   {actual:?}", "", what.len())
 }
@@ -146,7 +147,7 @@ impl Vector {
     }
 }
 
-/// Numbers of a vector are doubles, also those written without a point.
+/// Converts the numbers of a case to doubles, including those written without a decimal point.
 fn as_doubles(value: &Value) -> commands::Value {
     match value {
         Value::Number(number) => commands::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
@@ -222,7 +223,7 @@ impl Case {
     }
 }
 
-/// The members of a JSON list, else the lines, sorted.
+/// Returns the members of a JSON list, or else the lines, sorted.
 fn in_order(text: &str) -> Vec<String> {
     let mut parts: Vec<String> = match serde_json::from_str(text) {
         Ok(Value::Array(items)) => items.iter().map(Value::to_string).collect(),
@@ -232,7 +233,7 @@ fn in_order(text: &str) -> Vec<String> {
     parts
 }
 
-/// `{name: text}` or `{path: name, content: text}`.
+/// Checks an output file, expected as `{name: text}` or `{path: name, content: text}`.
 fn output_file_problem(expected: &Value, directory: &Path) -> Option<String> {
     let text = |key: &str| expected.get(key).and_then(Value::as_str);
     let content = text("content").or(text("text"));
@@ -248,7 +249,7 @@ fn output_file_problem(expected: &Value, directory: &Path) -> Option<String> {
     (actual != content).then(|| difference(&format!("file {path}"), content, actual))
 }
 
-/// One call, its needs met from `stdin` and the files of `directory`, its output file written there.
+/// Performs one call of a tool: reads its input from `stdin` and `directory`, and writes its output file there.
 fn tool(
     context: &mut HookContext,
     name: &str,
