@@ -7,18 +7,18 @@
 //!
 //! Started by `pintle-agent unit`, and by the simulator.
 
+mod facts;
 mod fetch;
 mod lease;
 mod sender;
 mod watcher;
 
-use crate::outage::Outage;
 use crate::ports::{Charms, Clock, DiskError, HookResult, UnitMemory};
 use api::{FetchArchive, UnitAgentRequests};
 use host::backoff::Backoff;
-use lease::{ClockReading, Lease};
+use facts::{ProcessFacts, ReportedRun};
+use lease::ClockReading;
 use state::terms::cause::Cause;
-use state::terms::position::Position;
 use state::unit::activity::Activity;
 use state::unit::context::{self, ContextInput};
 use state::unit::hook::Writes;
@@ -57,45 +57,6 @@ pub enum UnitAgentEnd {
     Reattach(String),
     /// The disk failed: the agent restarts from what is on disk.
     Disk(DiskError),
-}
-
-/// The run in progress, as it is reported to the controller.
-#[derive(Clone, Debug)]
-struct ReportedRun {
-    run: u64,
-    activity: Activity,
-    since_ms: u64,
-}
-
-/// Facts that only this process needs; they are lost when it ends.
-#[derive(Debug, Default)]
-struct ProcessFacts {
-    view: Option<Arc<Snapshot>>,
-    epoch: Option<u64>,
-    /// The position of the store when this session was opened. The memory may depend on anything up to it: in
-    /// an older, cached view everything newer would look deleted.
-    attached_at: Option<Position>,
-    /// When the last message of the watch was received.
-    last_contact_ms: Option<u64>,
-    outage: Outage,
-    lease: Option<Lease>,
-    /// Whether a claim was answered, so that it is known whether this unit leads.
-    is_leader_known: bool,
-    /// Whether the started run was found to have neither a process nor an outcome.
-    orphan_missing: bool,
-    last_end_ms: u64,
-    agent_start_ms: u64,
-    /// The run in progress.
-    executing: Option<ReportedRun>,
-    /// Since when attaching is refused because another session is open.
-    other_session_ms: Option<u64>,
-    /// What the run in progress has reported and the controller has not acknowledged.
-    pending_reports: PendingReports,
-    /// The activity that the controller last acknowledged.
-    executing_shown: Option<Activity>,
-    /// The link was down since the activity was sent: a restarted controller does not have it, so it is sent
-    /// again.
-    resend_executing: bool,
 }
 
 /// The agent of one unit. See the module.
@@ -478,33 +439,4 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
 /// controller has too.
 fn hook_span(run: &Run) -> tracing::Span {
     tracing::info_span!("hook", operation = %run.operation, run = run.number)
-}
-
-impl ProcessFacts {
-    fn leads(&self, now: ClockReading) -> Option<u64> {
-        self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.generation)
-    }
-
-    /// Whether the view is at least as new as what the memory may depend on.
-    fn is_current(&self) -> bool {
-        match (&self.view, self.attached_at) {
-            (Some(view), Some(at)) => {
-                view.position.store_generation == at.store_generation && view.position.revision >= at.revision
-            }
-            (None, _) | (_, None) => false,
-        }
-    }
-
-    /// Whether no unit leads, so that a claim before the next renewal is useful. None while this unit holds a
-    /// lease that is not in the view yet.
-    fn leadership_is_free(&self) -> Option<()> {
-        let free = self.view.as_ref().is_some_and(|view| view.leader.is_none());
-        (free && self.lease.is_none()).then_some(())
-    }
-
-    fn drop_moved_lease(&mut self, view: &Snapshot) {
-        let moved =
-            |lease: &mut Lease| view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation);
-        self.lease.take_if(moved);
-    }
 }
