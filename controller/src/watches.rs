@@ -52,8 +52,8 @@ impl<S: Store, O: Environment> Cursor<S, O> {
         Cursor { controller, agent, position, heartbeat_ms, is_position_sent: true }
     }
 
-    /// Postpones the next heartbeat because something is being sent. That it is received proves nothing about the agent:
-    /// a stopped process leaves its stream open, and the kernel receives the data.
+    /// Postpones the next heartbeat because something is being sent. That it is received proves nothing about the
+    /// agent: a stopped process leaves its stream open, and the kernel receives the data.
     fn note_sent(&mut self) {
         self.heartbeat_ms = self.controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
     }
@@ -168,8 +168,8 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
         Ok(view.delta)
     }
 
-    /// Returns what one revision changed for this unit. None if it changed nothing, or if the log no longer contains the
-    /// revision and a full view must be sent.
+    /// Returns what one revision changed for this unit. None if it changed nothing, or if the log no longer contains
+    /// the revision and a full view must be sent.
     async fn delta(&mut self, changed: CommitChanges) -> Result<Option<Delta>, ApiError> {
         let position =
             Position { store_generation: self.cursor.position.store_generation, revision: changed.revision };

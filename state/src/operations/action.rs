@@ -31,8 +31,8 @@ pub const QUEUED_MAX: usize = 20;
 /// the records of the next actions fail them.
 const LOST_PER_RECORD_MAX: usize = 2;
 /// The message of a lost action.
-const LOST_MESSAGE: &str = "lost: the controller was restored from an older copy, and the unit remembers an action by this \
-                    number or a later one; whether it ran this one is not known";
+const LOST_MESSAGE: &str = "lost: the controller was restored from a backup, and the unit has already recorded an action \
+                            with this number or a later one; it is unknown whether this action ran";
 
 /// The maximum number of log lines of one action; the oldest are dropped.
 const LOG_LINES_MAX: usize = 1000;

@@ -2,7 +2,7 @@
 //! on which unit in which order, and what would block the rest.
 //!
 //! Nothing is stored. The dry run executes the real transitions, and the agents' real decisions with every hook
-//! a success, on a [`SimulatedReader`] above the store. Called by the operator handlers for `--dry-run`.
+//! a success, on a simulated reader above the store. Called by the operator handlers for `--dry-run`.
 
 mod affected;
 mod simulation;
@@ -52,7 +52,7 @@ pub struct DryRun {
     /// Machines and units that the removal waits for and whose agents are lost; a forced removal does not wait
     /// for them.
     pub lost_agents: Vec<EntityId>,
-    /// Whether a limit was reached, so that the lists above are incomplete.
+    /// Whether a limit was reached, so that the lists above may be incomplete.
     pub truncated: bool,
 }
 
@@ -82,13 +82,13 @@ pub(crate) fn dry_run_within(
     (entities, force): (&[EntityId], Option<Force>),
     (reports, bound): (&AgentReports<'_>, usize),
 ) -> Result<DryRun, Refusal> {
-    let affected_entities = AffectedEntities::collect(reader, model, entities);
+    let affected = AffectedEntities::collect(reader, model, entities);
     let mut simulated = SimulatedReader::over(reader);
     // The hooks that are running now finish first. Beyond both limits they are ignored, because each takes a
     // whole view.
     // A unit that is removed immediately does not finish its hook.
-    let ended = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !affected_entities.is_removed_with(*id, entities);
-    let running = affected_entities.units.keys().filter(|id| ended(id));
+    let finishes_hook = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !affected.is_removed_with(*id, entities);
+    let running = affected.units.keys().filter(|id| finishes_hook(id));
     let running: Vec<(Uuid, Activity)> =
         running.filter_map(|id| Some((*id, (reports.running_hook)(*id)?))).take(SIMULATED_UNITS_MAX).collect();
     for (id, what) in running {
@@ -110,8 +110,8 @@ pub(crate) fn dry_run_within(
             (EntityId::Machine(id), Some(force)) => force::machine(draft, model, id, force),
         })?;
     }
-    let before = affected_entities.lives(reader, model);
-    let after = affected_entities.lives(&simulated, model);
+    let before = affected.lives(reader, model);
+    let after = affected.lives(&simulated, model);
     let removed = |then: &LivesByName| -> Vec<String> {
         before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
@@ -120,14 +120,14 @@ pub(crate) fn dry_run_within(
     let (dying, mut departing): (Vec<String>, Vec<EntityId>) =
         after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
     let newly: BTreeSet<UnitName> =
-        departing.iter().filter_map(|one| affected_entities.units.get(&id_of(*one))).map(|doc| doc.name.clone()).collect();
+        departing.iter().filter_map(|entity| affected.units.get(&id_of(*entity))).map(|doc| doc.name.clone()).collect();
     departing.extend(entities);
-    let mut result = DryRun { removed_immediately: removed(&after), dying, truncated: affected_entities.truncated, ..DryRun::default() };
-    let mut units = affected_entities.affected_units(&simulated, model);
+    let mut result = DryRun { removed_immediately: removed(&after), dying, truncated: affected.truncated, ..DryRun::default() };
+    let mut units = affected.affected_units(&simulated, model);
     result.truncated |= units.len() > SIMULATED_UNITS_MAX;
     units.truncate(SIMULATED_UNITS_MAX);
     let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max: bound };
-    let lost_agents = affected_entities.required_agents(&simulated, model, &departing).into_iter().filter(|one| (reports.is_lost)(*one));
+    let lost_agents = affected.required_agents(&simulated, model, &departing).into_iter().filter(|entity| (reports.is_lost)(*entity));
     match force {
         None => result.lost_agents = lost_agents.collect(),
         Some(_) => participants.absent = lost_agents.map(id_of).collect(),
@@ -139,15 +139,15 @@ pub(crate) fn dry_run_within(
     let is_anew = force.is_some() && entities.iter().any(is_dying_already);
     if !is_anew && before.values().any(|(_, life)| *life != Life::Alive) {
         // effects of earlier removals are simulated alone, to be excluded from the result
-        let mut alone = SimulatedReader { changes: start_changes, ..SimulatedReader::over(reader) };
-        earlier.truncated = !simulate(&mut alone, model, &participants, &mut earlier.hooks);
-        simulate_machine_removal(&mut alone, model, (&affected_entities.machines, &participants));
-        earlier_leaderless = leaderless_applications(&alone, model, &affected_entities.applications);
-        earlier.removed_eventually = removed(&affected_entities.lives(&alone, model));
+        let mut earlier_simulation = SimulatedReader { changes: start_changes, ..SimulatedReader::over(reader) };
+        earlier.truncated = !simulate(&mut earlier_simulation, model, &participants, &mut earlier.hooks);
+        simulate_machine_removal(&mut earlier_simulation, model, (&affected.machines, &participants));
+        earlier_leaderless = leaderless_applications(&earlier_simulation, model, &affected.applications);
+        earlier.removed_eventually = removed(&affected.lives(&earlier_simulation, model));
         result.truncated |= earlier.truncated;
     }
     result.truncated |= !simulate(&mut simulated, model, &participants, &mut result.hooks);
-    simulate_machine_removal(&mut simulated, model, (&affected_entities.machines, &participants));
+    simulate_machine_removal(&mut simulated, model, (&affected.machines, &participants));
     for entity in entities {
         let found = blockers(&mut (&simulated as &dyn Reader), model, *entity);
         result.truncated |= found.len() > BLOCKERS_MAX;
@@ -155,9 +155,9 @@ pub(crate) fn dry_run_within(
     }
     // a unit that would be removed with another entity, which is removed before it, is not forced with that
     // entity
-    for unit in affected_entities.units.keys().filter(|_| force.is_none()) {
-        let there = name(&simulated, model, EntityId::Unit(*unit)).is_some();
-        if there && departing.contains(&EntityId::Unit(*unit)) && result.blockers.len() < BLOCKERS_MAX {
+    for unit in affected.units.keys().filter(|_| force.is_none()) {
+        let exists = name(&simulated, model, EntityId::Unit(*unit)).is_some();
+        if exists && departing.contains(&EntityId::Unit(*unit)) && result.blockers.len() < BLOCKERS_MAX {
             result.blockers.extend(blockers(&mut (&simulated as &dyn Reader), model, EntityId::Unit(*unit)));
         }
     }
@@ -169,7 +169,7 @@ pub(crate) fn dry_run_within(
             simulated.changes = changes_of_request;
             let mut removed_names = BTreeSet::new();
             result.truncated |= !simulate_force(&mut simulated, model, (&others, bound), &mut |_, due| {
-                removed_names.extend(due.iter().filter_map(|id| affected_entities.units.get(id)).map(|doc| &doc.name));
+                removed_names.extend(due.iter().filter_map(|id| affected.units.get(id)).map(|doc| &doc.name));
                 true
             });
             result.skipped_hooks = std::mem::take(&mut result.hooks);
@@ -180,17 +180,17 @@ pub(crate) fn dry_run_within(
                 simulate(simulated, model, &participants, &mut result.hooks)
             });
         }
-        simulate_machine_removal(&mut simulated, model, (&affected_entities.machines, &participants));
+        simulate_machine_removal(&mut simulated, model, (&affected.machines, &participants));
     }
-    let mut led = affected_entities.applications.clone();
+    let mut led = affected.applications.clone();
     led.retain(|id| !earlier_leaderless.contains(id));
     if simulated.documents_read.get() <= bound {
         result.hooks.extend(elected_units(&simulated, model, &leaderless_applications(&simulated, model, &led)));
     }
-    result.removed_eventually = removed(&affected_entities.lives(&simulated, model));
+    result.removed_eventually = removed(&affected.lives(&simulated, model));
     result.removed_eventually.retain(|name| !result.removed_immediately.contains(name) && !earlier.removed_eventually.contains(name));
-    result.hooks.retain(|one| {
-        let known = earlier.hooks.iter().position(|known| known == one && !newly.contains(&one.0));
+    result.hooks.retain(|entry| {
+        let known = earlier.hooks.iter().position(|known| known == entry && !newly.contains(&entry.0));
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()
     });
     for named in [&mut result.removed_immediately, &mut result.dying, &mut result.removed_eventually] {

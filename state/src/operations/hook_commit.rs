@@ -251,11 +251,11 @@ fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
     if record.resync_local.is_some() != (record.operation == Operation::Resync) {
         return bad("a resync record must contain the state of the unit, and no other record may".to_owned());
     }
-    if record.resync_local.as_ref().is_some_and(|memory| memory.unit != unit || !memory.outbox.is_empty()) {
+    if record.resync_local.as_ref().is_some_and(|published| published.unit != unit || !published.outbox.is_empty()) {
         return bad("the state in the resync record is not a published state of this unit".to_owned());
     }
-    let memory = record.resync_local.as_deref();
-    if [Some(record.sequence), Some(record.run), memory.map(|memory| memory.run)].contains(&Some(u64::MAX)) {
+    let published = record.resync_local.as_deref();
+    if [Some(record.sequence), Some(record.run), published.map(|published| published.run)].contains(&Some(u64::MAX)) {
         return bad("sequence or run number out of range".to_owned());
     }
     let has_pending_hook_of_no_member = |local: &Local| {
@@ -263,7 +263,7 @@ fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
         relations
             .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
     };
-    if memory.is_some_and(has_pending_hook_of_no_member) {
+    if published.is_some_and(has_pending_hook_of_no_member) {
         return bad("the state in the resync record has a pending relation-changed hook for a unit that is no member".to_owned());
     }
     match &record.operation {
@@ -352,11 +352,11 @@ fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Op
     let own = model.machine_port(context.doc.machine, context.id);
     for (key, other) in draft.page::<OpenPortsDoc>(&model.machine_ports_prefix(context.doc.machine), "", UNITS_MAX)
     {
-        for theirs in ranges(&other.ports) {
-            if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(theirs)) {
+        for other_range in ranges(&other.ports) {
+            if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(other_range)) {
                 let (unit, other) = (&context.doc.name, &other.unit);
                 return Some(format!(
-                    "cannot open {range} (unit \"{unit}\"): port range conflicts with {theirs} (unit \"{other}\")"
+                    "cannot open {range} (unit \"{unit}\"): port range conflicts with {other_range} (unit \"{other}\")"
                 ));
             }
         }
@@ -423,13 +423,13 @@ fn finish_resync(
     ids: &mut dyn FnMut() -> Uuid,
     dropped: &mut Vec<String>,
 ) {
-    let Some(memory) = &context.record.resync_local else { return };
-    dropped.extend(resync::enter_last(draft, model, context.id, memory, (context.record.at_ms, ids)));
-    if let Some(last) = memory.last_action {
+    let Some(published) = &context.record.resync_local else { return };
+    dropped.extend(resync::enter_last(draft, model, context.id, published, (context.record.at_ms, ids)));
+    if let Some(last) = published.last_action {
         action::resync(draft, model, context.id, last, context.record.at_ms);
     }
-    write_ports(draft, model, context, &memory.ports);
-    run_reports::resync_status(draft, model, context.id, context.record, memory);
+    write_ports(draft, model, context, &published.ports);
+    run_reports::resync_status(draft, model, context.id, context.record, published);
 }
 
 /// Applies changes to the unit's and the application's bag. A change without effect increases no counter (I7).

@@ -70,13 +70,13 @@ fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
 
 /// Stores the last status and workload version of a unit that resynchronises (cargo sim 53003374: a unit that
 /// had reported active was shown as waiting for its machine).
-pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, memory: &Local) {
-    if let Some((status, message)) = &memory.status {
+pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, published: &Local) {
+    if let Some((status, message)) = &published.status {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);
     }
-    if !memory.workload_version.is_empty() {
-        put_version(draft, model, unit, &memory.workload_version);
+    if !published.workload_version.is_empty() {
+        put_version(draft, model, unit, &published.workload_version);
     }
 }
 

@@ -73,10 +73,10 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
     let mut reconciled = local.clone();
     reconciled.apply(&attached);
     // unsent reports are not part of what was published
-    let mut memory = Local { outbox: Vec::new(), unrecorded_reports: Vec::new(), last_action, ..reconciled.clone() };
-    memory.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
+    let mut published = Local { outbox: Vec::new(), unrecorded_reports: Vec::new(), last_action, ..reconciled.clone() };
+    published.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
     let mut resync = reconciled.record(Operation::Resync, Outcome::Ok, at_ms);
-    resync.resync_local = Some(Box::new(memory));
+    resync.resync_local = Some(Box::new(published));
     Reconciliation::Consistent(vec![attached, Event::Finished(resync)])
 }
 

@@ -69,8 +69,8 @@ pub fn apply_batch(
     if !hook_commit::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }
-    let Some(memory) = &record.resync_local else { return Ok((None, Vec::new())) };
-    if memory.is_tearing_down() {
+    let Some(published) = &record.resync_local else { return Ok((None, Vec::new())) };
+    if published.is_tearing_down() {
         // set Dying first, so that the unit enters no relation (I21)
         unit::resume_teardown(draft, model, id);
     }
@@ -80,9 +80,9 @@ pub fn apply_batch(
                 // re-entries that are pending since the previous resync
                 session::set_pending_reentry(draft, model, id, BTreeSet::clear);
             }
-            (Some(leave_batch(draft, model, id, memory, after)), Vec::new())
+            (Some(leave_batch(draft, model, id, published, after)), Vec::new())
         }
-        ResyncProgress::Enter { after } => match next_relations(memory, *after) {
+        ResyncProgress::Enter { after } => match next_relations(published, *after) {
             (_, true) => (None, Vec::new()),
             (batch, false) => {
                 let after = batch.last().map(|(number, _)| *number);
@@ -97,8 +97,8 @@ pub fn apply_batch(
 
 /// Leaves the scopes that the unit had left before the store was restored: no other agent would, and the unit
 /// could never be Dead.
-fn leave_batch(draft: &mut Draft, model: Model, unit: Uuid, memory: &Local, after: &str) -> ResyncProgress {
-    let known = |id: &Uuid| memory.relations.values().any(|relation| relation.uuid == *id);
+fn leave_batch(draft: &mut Draft, model: Model, unit: Uuid, published: &Local, after: &str) -> ResyncProgress {
+    let known = |id: &Uuid| published.relations.values().any(|relation| relation.uuid == *id);
     let scopes = draft.page::<()>(&model.scopes_of(unit), after, LEFT_PER_BATCH);
     for left in scopes.iter().filter_map(|(key, ())| last_id(key)).filter(|id| !known(id)) {
         relation::leave_scope(draft, model, unit, left);
@@ -110,10 +110,10 @@ fn leave_batch(draft: &mut Draft, model: Model, unit: Uuid, memory: &Local, afte
 }
 
 /// The relations of the batch after `after`, and whether they are the last ones.
-fn next_relations(memory: &Local, after: Option<RelationNumber>) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
+fn next_relations(published: &Local, after: Option<RelationNumber>) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let (mut batch, mut bytes) = (Vec::new(), 0);
-    for (number, local) in memory.relations.range((from, Bound::Unbounded)) {
+    for (number, local) in published.relations.range((from, Bound::Unbounded)) {
         bytes += local.bag.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         if batch.len() == ENTERED_PER_BATCH || (!batch.is_empty() && bytes > HOOK_WRITES_BYTES_MAX) {
             return (batch, false);
@@ -149,12 +149,12 @@ pub(crate) fn enter_last(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    memory: &Local,
+    published: &Local,
     given: (i64, &mut dyn FnMut() -> Uuid),
 ) -> Vec<String> {
     let mut after = None;
     loop {
-        match next_relations(memory, after) {
+        match next_relations(published, after) {
             (last, true) => return enter_relations(draft, model, unit, &last, given),
             (earlier, false) => after = earlier.last().map(|(number, _)| *number),
         }

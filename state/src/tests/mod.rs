@@ -177,8 +177,8 @@ impl World {
         let at = self.documents.clone();
         let position = Position { store_generation: Uuid(0), revision: at.revision() };
         for ((id, bound), (snapshot, shown)) in &mut self.watched {
-            let touched = view::touched(shown, changed.iter().map(String::as_str));
-            let changes = touched.map_or_else(Vec::new, |touched| view::delta(&at, shown, &touched));
+            let parts = view::affected_parts(shown, changed.iter().map(String::as_str));
+            let changes = parts.map_or_else(Vec::new, |parts| view::delta(&at, shown, &parts));
             shown.apply(&changes);
             for change in &changes {
                 let before = snapshot.clone();

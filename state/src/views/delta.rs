@@ -42,31 +42,31 @@ pub struct AffectedParts {
 }
 
 /// The changes of a view at the revision of the reader `at`. `shown` is what was sent up to the revision
-/// before; `parts` are the affected parts, from [`touched`]. The caller then applies the result to `shown`.
+/// before; `parts` are the affected parts, from [`affected_parts`]. The caller then applies the result to `shown`.
 pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Change> {
     let model = Model(shown.model.uuid);
     let unit = shown.unit.uuid;
     let Some(doc) = read(at, &model.unit(unit)) else {
         return if parts.removed { vec![Change::Removed] } else { Vec::new() };
     };
-    let seen = UnitViewReader { reader: at, model, unit, doc: &doc };
+    let view_reader = UnitViewReader { reader: at, model, unit, doc: &doc };
     let mut changes = Vec::new();
     if parts.model {
         let view = crate::lifecycle::model::model_view(&mut { at }, model);
         changes.extend(view.filter(|view| *view != shown.model).map(Change::Model));
     }
     if parts.unit || !parts.applications.is_empty() {
-        changes.extend(seen.unit_view().filter(|view| *view != shown.unit).map(Change::Unit));
+        changes.extend(view_reader.unit_view().filter(|view| *view != shown.unit).map(Change::Unit));
     }
     if parts.charm {
-        changes.extend(seen.charm().map(Change::Charm));
+        changes.extend(view_reader.charm().map(Change::Charm));
     }
     if parts.config {
         changes
             .push(Change::Config(read(at, &model.application_config(doc.application)).unwrap_or_default()));
     }
     if parts.leader {
-        changes.push(Change::Leader(seen.leader()));
+        changes.push(Change::Leader(view_reader.leader()));
     }
     if parts.resolved {
         changes.push(Change::Resolved(read(at, &model.resolved(unit))));
@@ -74,16 +74,16 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
     if parts.application_status {
         changes.push(Change::ApplicationStatus(read(at, &model.application_status(doc.application))));
     }
-    changes.extend(parts.actions.iter().map(|id| seen.action(*id)));
-    let heads = relation_changes(&seen, shown, parts, &mut changes);
-    inline_settings_changes(&seen, shown, &heads, &mut changes);
-    status_changes(&seen, shown, parts, &heads, &mut changes);
-    port_changes(&seen, shown, parts, &mut changes);
+    changes.extend(parts.actions.iter().map(|id| view_reader.action(*id)));
+    let heads = relation_changes(&view_reader, shown, parts, &mut changes);
+    inline_settings_changes(&view_reader, shown, &heads, &mut changes);
+    status_changes(&view_reader, shown, parts, &heads, &mut changes);
+    port_changes(&view_reader, shown, parts, &mut changes);
     changes
 }
 
 /// The parts of a view that the written keys may have changed; none if they change nothing in it.
-pub fn touched<'k>(shown: &SentView, changed_keys: impl Iterator<Item = &'k str>) -> Option<AffectedParts> {
+pub fn affected_parts<'k>(shown: &SentView, changed_keys: impl Iterator<Item = &'k str>) -> Option<AffectedParts> {
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
     // the view of the unit itself depends on its principal, or on its subordinates
     let has_others = shown.unit.principal.is_some() || !shown.unit.subordinates.is_empty();
@@ -149,12 +149,12 @@ pub fn touched<'k>(shown: &SentView, changed_keys: impl Iterator<Item = &'k str>
 /// Adds the changes of relations (added, removed or changed), then of the members and bags of relations that
 /// the unit has received before. Returns the current relation heads.
 fn relation_changes(
-    seen: &UnitViewReader,
+    view_reader: &UnitViewReader,
     shown: &SentView,
     parts: &AffectedParts,
     changes: &mut Vec<Change>,
 ) -> BTreeMap<RelationNumber, RelationHead> {
-    let (mut heads, own) = (shown.relations.clone(), seen.doc.application);
+    let (mut heads, own) = (shown.relations.clone(), view_reader.doc.application);
     let mut again: BTreeSet<Uuid> = parts.relations.clone();
     for head in shown.relations.values() {
         let ends = [own, head.remote_application_uuid];
@@ -164,13 +164,13 @@ fn relation_changes(
     }
     let mut whole = BTreeSet::new();
     for id in again {
-        let relation = read(seen.reader, &seen.model.relation(id));
+        let relation = read(view_reader.reader, &view_reader.model.relation(id));
         match (
             shown.relation(id),
-            relation.filter(|doc: &RelationDoc| relation::includes_unit(doc, seen.doc)),
+            relation.filter(|doc: &RelationDoc| relation::includes_unit(doc, view_reader.doc)),
         ) {
             (Some((number, before)), Some(doc)) => {
-                let head = seen.head(id, &doc);
+                let head = view_reader.head(id, &doc);
                 if head != *before {
                     changes.push(Change::Relation { relation: number, head: Some(head.clone()) });
                     heads.insert(number, head);
@@ -181,8 +181,8 @@ fn relation_changes(
                 heads.remove(&number);
             }
             (None, Some(doc)) => {
-                changes.extend(seen.full_relation(id, &doc));
-                heads.insert(doc.number, seen.head(id, &doc));
+                changes.extend(view_reader.full_relation(id, &doc));
+                heads.insert(doc.number, view_reader.head(id, &doc));
                 whole.insert(id);
             }
             (None, None) => {}
@@ -193,25 +193,25 @@ fn relation_changes(
         heads.iter().find(there)
     };
     let mut scopes = parts.scopes.clone();
-    let ends = |id: &Uuid| read(seen.reader, &seen.model.application_life(*id)) != Some(Life::Alive);
-    let unbound = |key: &String| seen.reader.get(key).is_none();
+    let ends = |id: &Uuid| read(view_reader.reader, &view_reader.model.application_life(*id)) != Some(Life::Alive);
+    let unbound = |key: &String| view_reader.reader.get(key).is_none();
     if parts.applications.iter().any(ends) || parts.subordinate_links.iter().any(unbound) {
-        heads.values().for_each(|head| scopes.extend(seen.departing_members(head, None)));
+        heads.values().for_each(|head| scopes.extend(view_reader.departing_members(head, None)));
     } else {
-        for unit in parts.departing.iter().flat_map(|id| seen.with_dependents(*id)) {
-            heads.values().for_each(|head| scopes.extend(seen.departing_members(head, Some(unit))));
+        for unit in parts.departing.iter().flat_map(|id| view_reader.with_dependents(*id)) {
+            heads.values().for_each(|head| scopes.extend(view_reader.departing_members(head, Some(unit))));
         }
     }
     for (id, container, member) in &scopes {
         let Some((number, head)) = known(id) else { continue };
-        if !seen.is_container_visible(head.scope, *container) {
+        if !view_reader.is_container_visible(head.scope, *container) {
             continue;
         }
-        let entry = seen.member(*id, *container, *member);
+        let entry = view_reader.member(*id, *container, *member);
         // The name of a departed member is in its bag, which stays until the relation is removed.
-        let bag = read::<BagDoc>(seen.reader, &seen.model.bag(*id, *member));
+        let bag = read::<BagDoc>(view_reader.reader, &view_reader.model.bag(*id, *member));
         if let Some(unit) =
-            bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| seen.observes(head, unit))
+            bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| view_reader.observes(head, unit))
         {
             let incarnation = entry.map(|entry| entry.incarnation);
             // a departure is sent again: an earlier version of the controller showed departing members until
@@ -224,8 +224,8 @@ fn relation_changes(
     }
     for (id, owner) in &parts.bags {
         let Some((number, head)) = known(id) else { continue };
-        let bag = read(seen.reader, &seen.model.bag(*id, *owner));
-        changes.extend(bag.and_then(|bag| seen.bag(*number, head, bag)));
+        let bag = read(view_reader.reader, &view_reader.model.bag(*id, *owner));
+        changes.extend(bag.and_then(|bag| view_reader.bag(*number, head, bag)));
     }
     heads
 }
@@ -233,7 +233,7 @@ fn relation_changes(
 /// Removes the values of bags that are omitted now, and sends other bags whose settings have become inline or
 /// omitted because of these changes.
 fn inline_settings_changes(
-    seen: &UnitViewReader,
+    view_reader: &UnitViewReader,
     shown: &SentView,
     heads: &BTreeMap<RelationNumber, RelationHead>,
     changes: &mut Vec<Change>,
@@ -248,20 +248,20 @@ fn inline_settings_changes(
     let sent: BTreeSet<BagKey> = changes.iter().filter_map(inline_settings::bag_key).collect();
     for (number, owner) in before.symmetric_difference(&now).filter(|key| !sent.contains(*key)) {
         let head = heads.get(number).filter(|_| sizes.contains(*number, owner));
-        changes.extend(head.and_then(|head| seen.bag_of(head.uuid, *number, head, owner)));
+        changes.extend(head.and_then(|head| view_reader.bag_of(head.uuid, *number, head, owner)));
     }
     inline_settings::omit_values(changes, &now);
 }
 
 /// Adds the statuses of the units of the own application and of related applications.
 fn status_changes(
-    seen: &UnitViewReader,
+    view_reader: &UnitViewReader,
     shown: &SentView,
     parts: &AffectedParts,
     heads: &BTreeMap<RelationNumber, RelationHead>,
     changes: &mut Vec<Change>,
 ) {
-    let own = (seen.doc.application, &seen.doc.name.application);
+    let own = (view_reader.doc.application, &view_reader.doc.name.application);
     let related = |heads: &BTreeMap<RelationNumber, RelationHead>| -> BTreeMap<Uuid, String> {
         let remote =
             heads.values().map(|head| (head.remote_application_uuid, head.remote_application.clone()));
@@ -269,7 +269,7 @@ fn status_changes(
     };
     let (before, after) = (related(&shown.relations), related(heads));
     let units = |application: &Uuid| -> Vec<Uuid> {
-        let index = read_all::<()>(seen.reader, &seen.model.units_of(*application));
+        let index = read_all::<()>(view_reader.reader, &view_reader.model.units_of(*application));
         index.iter().filter_map(|(key, ())| last_id(key)).collect()
     };
     let mut again = parts.statuses.clone();
@@ -277,28 +277,28 @@ fn status_changes(
         again.extend(units(application));
     }
     for id in again {
-        let doc = read(seen.reader, &seen.model.unit(id));
+        let doc = read(view_reader.reader, &view_reader.model.unit(id));
         if doc.is_some_and(|doc| after.contains_key(&doc.application)) {
-            changes.extend(seen.status(id));
+            changes.extend(view_reader.status(id));
         }
     }
     let mut removed_names: BTreeSet<UnitName> = parts.names.clone();
     removed_names.retain(|name| {
         let was_shown = before.values().any(|application| *application == name.application);
-        was_shown && read(seen.reader, &seen.model.unit_name(name)).is_none()
+        was_shown && read(view_reader.reader, &view_reader.model.unit_name(name)).is_none()
     });
     for application in before.keys().filter(|id| !after.contains_key(id)) {
-        let docs = units(application).into_iter().filter_map(|id| read(seen.reader, &seen.model.unit(id)));
+        let docs = units(application).into_iter().filter_map(|id| read(view_reader.reader, &view_reader.model.unit(id)));
         removed_names.extend(docs.map(|doc| doc.name));
     }
     changes.extend(removed_names.into_iter().map(|unit| Change::Status { unit, status: None }));
 }
 
 /// Adds the ports that other units of the machine have open.
-fn port_changes(seen: &UnitViewReader, shown: &SentView, parts: &AffectedParts, changes: &mut Vec<Change>) {
-    for id in parts.ports.iter().filter(|id| **id != seen.unit) {
-        let open = read::<OpenPortsDoc>(seen.reader, &seen.model.machine_port(seen.doc.machine, *id));
-        let name = read(seen.reader, &seen.model.unit(*id)).map(|doc| doc.name);
+fn port_changes(view_reader: &UnitViewReader, shown: &SentView, parts: &AffectedParts, changes: &mut Vec<Change>) {
+    for id in parts.ports.iter().filter(|id| **id != view_reader.unit) {
+        let open = read::<OpenPortsDoc>(view_reader.reader, &view_reader.model.machine_port(view_reader.doc.machine, *id));
+        let name = read(view_reader.reader, &view_reader.model.unit(*id)).map(|doc| doc.name);
         match (open, name) {
             (Some(open), _) => changes.push(Change::MachinePorts { unit: open.unit, ports: open.ports }),
             (None, Some(unit)) if shown.units_with_ports.contains(&unit) => {
@@ -308,7 +308,7 @@ fn port_changes(seen: &UnitViewReader, shown: &SentView, parts: &AffectedParts, 
         }
     }
     for unit in parts.names.intersection(&shown.units_with_ports) {
-        if read(seen.reader, &seen.model.unit_name(unit)).is_none() {
+        if read(view_reader.reader, &view_reader.model.unit_name(unit)).is_none() {
             changes.push(Change::MachinePorts { unit: unit.clone(), ports: BTreeMap::new() });
         }
     }

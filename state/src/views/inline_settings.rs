@@ -80,7 +80,7 @@ impl BagSizes {
             sum += bytes;
             sum <= bytes_max
         };
-        let inline = smallest.iter().take_while(|one| fits(one)).count();
+        let inline = smallest.iter().take_while(|bag| fits(bag)).count();
         smallest[inline..].iter().map(|(_, key)| (*key).clone()).collect()
     }
 }

@@ -24,7 +24,7 @@ use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
 };
-pub use crate::views::delta::{AffectedParts, delta, touched};
+pub use crate::views::delta::{AffectedParts, affected_parts, delta};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The full view of one unit.
@@ -137,18 +137,18 @@ pub fn full_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> 
 /// As [`full_view`], but with at most `inline_bytes_max` bytes of settings; tests use a lower limit.
 pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, inline_bytes_max: usize) -> Option<View> {
     let doc = read(reader, &model.unit(unit))?;
-    let seen = UnitViewReader { reader, model, unit, doc: &doc };
+    let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
     let mut changes = vec![
         Change::Model(crate::lifecycle::model::model_view(&mut { reader }, model)?),
-        Change::Unit(seen.unit_view()?),
-        Change::Charm(seen.charm()?),
+        Change::Unit(view_reader.unit_view()?),
+        Change::Charm(view_reader.charm()?),
         Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
-        Change::Leader(seen.leader()),
+        Change::Leader(view_reader.leader()),
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
     for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
-        changes.extend(last_number(&key).map(|id| seen.action(id)));
+        changes.extend(last_number(&key).map(|id| view_reader.action(id)));
     }
     let mut applications = BTreeSet::from([doc.application]);
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
@@ -158,10 +158,10 @@ pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, inline_by
             continue;
         }
         applications.insert(relation.other_end(doc.application).application);
-        changes.extend(seen.full_relation(id, &relation));
+        changes.extend(view_reader.full_relation(id, &relation));
     }
     for (key, ()) in applications.iter().flat_map(|id| read_all::<()>(reader, &model.units_of(*id))) {
-        changes.extend(last_id(&key).and_then(|id| seen.status(id)));
+        changes.extend(last_id(&key).and_then(|id| view_reader.status(id)));
     }
     for (key, ports) in read_all::<OpenPortsDoc>(reader, &model.machine_ports_prefix(doc.machine)) {
         if last_id(&key) != Some(unit) {
@@ -178,21 +178,24 @@ pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, inline_by
 /// One bag, if the view of this unit contains it, omitted or not (I31).
 pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, request: &BagRequest) -> Option<BagView> {
     let doc = read(reader, &model.unit(unit))?;
-    let seen = UnitViewReader { reader, model, unit, doc: &doc };
+    let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
     let relation: RelationDoc = read(reader, &model.relation(request.relation))?;
     if !relation::includes_unit(&relation, &doc) {
         return None;
     }
-    let head = seen.head(request.relation, &relation);
-    let shown = seen.bag_of(request.relation, relation.number, &head, &request.owner)?;
+    let head = view_reader.head(request.relation, &relation);
+    let shown = view_reader.bag_of(request.relation, relation.number, &head, &request.owner)?;
     if let Change::Bag { bag, .. } = shown { bag } else { None }
 }
 
 /// Reads the documents as one unit may see them.
 pub(crate) struct UnitViewReader<'a> {
+    /// The documents at one revision.
     pub reader: &'a dyn Reader,
     pub model: Model,
+    /// The viewing unit.
     pub unit: Uuid,
+    /// The document of the viewing unit.
     pub doc: &'a UnitDoc,
 }
 
@@ -331,8 +334,8 @@ impl UnitViewReader<'_> {
         let owner = match bag.owner.parse::<UnitName>() {
             Ok(unit) => {
                 let includes_unit = unit == *own || unit.application == head.remote_application;
-                let seen = includes_unit && self.is_container_visible(head.scope, bag.container);
-                seen.then_some(Owner::Unit(unit))?
+                let is_visible = includes_unit && self.is_container_visible(head.scope, bag.container);
+                is_visible.then_some(Owner::Unit(unit))?
             }
             Err(_) => Owner::Application(bag.owner),
         };

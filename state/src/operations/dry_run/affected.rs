@@ -172,8 +172,8 @@ impl AffectedEntities {
     /// of one.
     pub(crate) fn is_removed_with(&self, id: Uuid, departing: &[EntityId]) -> bool {
         let Some(doc) = self.units.get(&id) else { return false };
-        let of = [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
-        of.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|one| departing.contains(&one))
+        let owners = [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
+        owners.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|entity| departing.contains(&entity))
     }
 
     /// The machines and attached units whose agents must act before the entities in `departing` are removed:
