@@ -41,7 +41,7 @@ impl Check for TeardownBudget {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         self.budget_ms = configured_budget_ms(&config);
         let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced)).into_iter();
-        let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::TeardownBudget);
+        let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::Budget);
         self.marked.clear();
         self.since.clear();
         for (key, forced) in marked {
@@ -66,7 +66,7 @@ impl Check for TeardownBudget {
             if kind == "forced" {
                 let forced: Option<ForcedDoc> =
                     value.map(|text| text.parse().expect("documents are what was written"));
-                match forced.filter(|forced| forced.by == ForcedBy::TeardownBudget) {
+                match forced.filter(|forced| forced.by == ForcedBy::Budget) {
                     Some(forced) => {
                         self.since.entry(forced.since_ms).or_insert(commit.now_ms);
                         let is_new = self.marked.insert(id, forced.since_ms).is_none();
