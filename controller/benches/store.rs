@@ -1,7 +1,7 @@
 //! Benchmark: durable transactions per second of the SQLite engine at 1, 16 and 64 clients.
 //!
-//! The reference is raw SQLite that writes the same rows, with one transaction per commit and with as many per commit as
-//! there are clients. All three take turns in one run on the same disk, so only the ratios are meaningful.
+//! The reference is raw SQLite that writes the same rows, with one transaction per commit and with as many per commit
+//! as there are clients. All three take turns in one run on the same disk, so only the ratios are meaningful.
 
 use controller::store::Store as _;
 use controller::store::sqlite::{Options, Sqlite};

@@ -62,7 +62,8 @@ impl Uuids {
     pub fn supply(self) -> impl FnMut() -> Uuid {
         let mut next = self.0;
         move || {
-            // An odd step far from any power of two: consecutive uuids differ in many digits and are easy to tell apart.
+            // An odd step far from any power of two: consecutive uuids differ in many digits and are easy to tell
+            // apart.
             next = next.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
             version_4(next)
         }

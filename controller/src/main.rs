@@ -1,6 +1,7 @@
 //! The program `pintle-controller`: parses the arguments, opens the data folder, and serves until it is stopped.
 //!
-//! It exits on SIGTERM and SIGINT, and with an error when the store is broken. SIGHUP makes it read the log level again.
+//! It exits on SIGTERM and SIGINT, and with an error when the store is broken. SIGHUP makes it read the log level
+//! again.
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;

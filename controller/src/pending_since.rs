@@ -64,7 +64,8 @@ impl PendingSince<'_> {
         }
     }
 
-    /// Completes a cause without a time: it waits since its entity is being removed, or since its relation must be left.
+    /// Completes a cause without a time: it waits since its entity is being removed, or since its relation must be
+    /// left.
     pub fn with_since(&self, cause: Cause) -> Cause {
         let since_ms = cause
             .since_ms

@@ -122,8 +122,8 @@ impl<S: Store, O: Environment> Controller<S, O> {
         }
     }
 
-    /// Converts a refusal to an error of the API. Adds since when each blocker waits, which a transition cannot compute:
-    /// documents have no times.
+    /// Converts a refusal to an error of the API. Adds since when each blocker waits, which a transition cannot
+    /// compute: documents have no times.
     pub(crate) async fn refusal_error(&self, mut refusal: Refusal) -> ApiError {
         let now_ms = self.environment.wall_ms();
         if let Some(model) = refusal.model.as_deref().copied().filter(|_| !refusal.blockers.is_empty()) {

@@ -122,8 +122,7 @@ pub fn machine_agent(
 ) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let error = read(reader, &model.machine_provisioning_error(id));
-    // A machine gets its token before its instance is started. The heartbeat of that moment does not prove that the
-    // agent runs.
+    // The token is stored before the instance starts, and that counts as a heartbeat, so it proves nothing.
     if error.is_some_and(|error| presence.last_heartbeat_ms(id) <= error.last_ms) {
         MachineAgent::Failed
     } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
@@ -275,8 +274,7 @@ fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
     ports
 }
 
-/// Returns the workload status of a unit. Until a hook has set one, it is Juju's message for what the unit waits for
-/// (spec C.4, scenario 178).
+/// Returns a unit's workload status; until a hook sets one, what the unit waits for (spec C.4, scenario 178).
 fn workload_status(
     reader: &dyn Reader,
     model: Model,
@@ -298,9 +296,7 @@ fn workload_status(
 
 /// The statuses of a unit.
 pub struct UnitStatuses {
-    /// The workload status.
     pub workload: StatusInfo,
-    /// The agent status.
     pub agent: StatusInfo,
     /// The run that the agent executes or will start next.
     pub activity: Option<Activity>,

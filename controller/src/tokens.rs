@@ -1,4 +1,5 @@
-//! Bearer tokens: 256 random bits, stored as a hash only, so that a reader of the store cannot impersonate anyone (S12).
+//! Bearer tokens: 256 random bits, stored as a hash only, so that a reader of the store cannot impersonate anyone
+//! (S12).
 //!
 //! The document `token` maps a hash to its principal; `token-of` maps an entity to the hash of its current token.
 
@@ -20,9 +21,9 @@ pub fn random_token(environment: &impl Environment) -> String {
     format!("{:032x}{:032x}", environment.random(), environment.random())
 }
 
-/// Returns the principal of the token with this hash. Tokens are looked up by hash, so the response time reveals nothing
-/// about other tokens. The agent of a removed machine receives [`ErrorCode::Removed`] instead of the usual error: it
-/// must then uninstall itself.
+/// Returns the principal of the token with this hash. Tokens are looked up by hash, so the response time reveals
+/// nothing about other tokens. The agent of a removed machine receives [`ErrorCode::Removed`] instead of the usual
+/// error: it must then uninstall itself.
 pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> {
     let principal = read(reader, &GLOBAL.token(hash)).ok_or_else(unauthorised)?;
     if let TokenHolder::Machine { model, machine } = principal

@@ -203,7 +203,8 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     assert_eq!(fixture.admin.handle(GetMachineExistence { machine }).await, Ok(Existence::Tombstone));
 }
 
-/// A kept instance that was released before its provider listed it may run an agent that has not learned of the removal.
+/// A kept instance that was released before its provider listed it may run an agent that has not learned of the
+/// removal.
 #[tokio::test]
 async fn the_agent_of_a_released_kept_instance_learns_that_its_machine_was_removed() {
     let fixture = Fixture::in_memory().await;

@@ -1,5 +1,5 @@
-//! Forced removal and the teardown budget count elapsed time, independent of the wall clock (I43), and other failures do
-//! not block them.
+//! Forced removal and the teardown budget count elapsed time, independent of the wall clock (I43), and other failures
+//! do not block them.
 
 mod support;
 

@@ -1,7 +1,8 @@
 //! Handlers of the requests of machine agents.
 //!
-//! The machine is always the one of the session (S14). A unit that a request names must be assigned to that machine; for
-//! other units the responses are the same as for units that do not exist (S15). Every request counts as a heartbeat.
+//! The machine is always the one of the session (S14). A unit that a request names must be assigned to that machine;
+//! for other units the responses are the same as for units that do not exist (S15). Every request counts as a
+//! heartbeat.
 
 use crate::authority::{self, unauthorised};
 use crate::environment::Environment;

@@ -24,8 +24,8 @@ pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::Force> {
 }
 
 impl<S: Store, O: Environment> Authorised<S, O> {
-    /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown budget,
-    /// so that the budget's timer starts now.
+    /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown
+    /// budget, so that the budget's timer starts now.
     pub(super) async fn remove<F>(
         &self,
         model: Model,

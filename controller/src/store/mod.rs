@@ -25,9 +25,9 @@ use std::sync::Arc;
 /// number of concurrent writers of one document that a request tolerates.
 pub const RETRIES_MAX: usize = 100;
 
-/// Revisions in the change log. The commit of a hook writes some four documents of 1 KiB, and the log contains each twice
-/// (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several times the
-/// pause of an agent that reconnects.
+/// Revisions in the change log. The commit of a hook writes some four documents of 1 KiB, and the log contains each
+/// twice (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several times
+/// the pause of an agent that reconnects.
 pub const CHANGES_KEPT: u64 = 10_000;
 
 /// The change of one document by a commit.
@@ -106,8 +106,8 @@ pub enum ApplyError {
 
 /// A store engine. Clones are handles to the same store.
 pub trait Store: Clone + Send + Sync + 'static {
-    /// Returns the store generation: the id of the line of commits that this store continues. A restored backup starts a
-    /// new one. It is constant while the store is open.
+    /// Returns the store generation: the id of the line of commits that this store continues. A restored backup starts
+    /// a new one. It is constant while the store is open.
     fn store_generation(&self) -> Uuid;
 
     /// Returns the newest synced revision; 0 before the first commit.
@@ -125,16 +125,16 @@ pub trait Store: Clone + Send + Sync + 'static {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
 
-    /// Runs a transition against the newest documents and commits its writes. If another transaction has changed what it
-    /// read, the transition runs again. A refusal commits nothing. A call that is dropped may still take effect.
+    /// Runs a transition against the newest documents and commits its writes. If another transaction has changed what
+    /// it read, the transition runs again. A refusal commits nothing. A call that is dropped may still take effect.
     fn run<A, R, F>(&self, transition: F) -> impl Future<Output = Result<Committed<A>, RunError<R>>> + Send
     where
         A: Send + 'static,
         R: Send + 'static,
         F: Fn(&mut Draft<'_>) -> Result<A, R> + Send + Sync + 'static;
 
-    /// Commits a finished transaction if its preconditions hold. Deleting an absent document is no change. A transaction
-    /// without changes commits nothing and returns the newest revision.
+    /// Commits a finished transaction if its preconditions hold. Deleting an absent document is no change. A
+    /// transaction without changes commits nothing and returns the newest revision.
     fn apply(&self, txn: Txn) -> impl Future<Output = Result<Revision, ApplyError>> + Send;
 
     /// Returns the commits after a position, oldest first, at most `limit`.
@@ -144,8 +144,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<CommitChanges>, Compacted>> + Send;
 
-    /// Waits until the newest revision is greater than `revision`, and returns the newest. Returns at once if it already
-    /// is greater.
+    /// Waits until the newest revision is greater than `revision`, and returns the newest. Returns at once if it
+    /// already is greater.
     fn wait_past(&self, revision: Revision) -> impl Future<Output = Revision> + Send;
 }
 

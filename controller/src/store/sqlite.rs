@@ -125,8 +125,8 @@ fn oldest_revision(connection: &Connection) -> rusqlite::Result<Option<Revision>
     Ok(oldest.map(|oldest| oldest as u64))
 }
 
-/// The documents that one connection sees. It panics if the disk cannot be read (design 15), because a transition cannot
-/// continue without the document.
+/// The documents that one connection sees. It panics if the disk cannot be read (design 15), because a transition
+/// cannot continue without the document.
 struct ConnectionReader<'c> {
     connection: &'c Connection,
     revision: Revision,
@@ -175,7 +175,8 @@ impl Readers {
         Ok(Readers { idle: Arc::new(Mutex::new(idle)), free: Arc::new(Semaphore::new(READERS)) })
     }
 
-    /// Runs a read in one read transaction, on a thread that may block. If the call is dropped, the read still completes.
+    /// Runs a read in one read transaction, on a thread that may block. If the call is dropped, the read still
+    /// completes.
     async fn view<T, F>(&self, view: F) -> T
     where
         T: Send + 'static,
@@ -185,8 +186,8 @@ impl Readers {
         let idle = self.idle.clone();
         let work = move || {
             let lock = || idle.lock().expect("no one panics with the idle connections");
-            // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle closes the
-            // connections. 3. The read gets its thread; its result is no longer needed.
+            // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle closes
+            // the connections. 3. The read gets its thread; its result is no longer needed.
             let connection = lock().pop()?;
             let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
             let transaction = transaction.expect(READABLE);

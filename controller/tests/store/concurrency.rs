@@ -40,8 +40,8 @@ pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u6
 /// The reads of one transition in the check below: single documents and a page.
 type Shown = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
 
-/// Serialisability: each transition writes what it has read. If the commits are replayed in the order of revisions, each
-/// must have read exactly the state after its predecessors.
+/// Serialisability: each transition writes what it has read. If the commits are replayed in the order of revisions,
+/// each must have read exactly the state after its predecessors.
 pub async fn reads_are_consistent_with_the_order_of_revisions<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     const TASKS: u64 = 12;
     const EACH: u64 = 25;

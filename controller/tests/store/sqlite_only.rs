@@ -154,8 +154,8 @@ async fn a_full_disk_changes_nothing_and_writes_succeed_after_space_is_freed() {
         Ok::<_, ()>(())
     };
     let refused = |draft: &mut Draft<'_>| Err::<(), _>(draft.get(&key("m/a")));
-    // 1. A small transaction writes. 2. A refusal depends on it. 3. There is no space for a large transaction of the same
-    // batch: the batch is rolled back, so the refusal must not be returned.
+    // 1. A small transaction writes. 2. A refusal depends on it. 3. There is no space for a large transaction of the
+    // same batch: the batch is rolled back, so the refusal must not be returned.
     let (hold, go) = hold(&store);
     let (_, small, refused, first, ()) =
         tokio::join!(hold, store.run(small), store.run(refused), store.run(large), go);

@@ -546,7 +546,8 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
-    // the unit is fenced, leaves its scopes, is set Dead and removed; then the application, the relation and the machine
+    // the unit is fenced, leaves its scopes, is set Dead and removed; then the application, the relation and the
+    // machine
     for (id, bites) in
         [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {

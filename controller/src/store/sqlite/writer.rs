@@ -22,8 +22,8 @@ const PRUNED_PER_COMMIT: u64 = 2 * BATCH_MAX as u64;
 pub(super) trait WriteRequest: Send {
     /// Decides what to write, based on the newest documents including those of this batch. None if nothing is written.
     fn decide(&mut self, newest: &dyn Reader) -> Option<Txn>;
-    /// Replies to the caller. Called once, after the sync: `Ok` has the revision of the commit, or the revision that was
-    /// read if nothing was written.
+    /// Replies to the caller. Called once, after the sync: `Ok` has the revision of the commit, or the revision that
+    /// was read if nothing was written.
     fn answer(self: Box<Self>, synced: Result<Revision, StoreError>);
 }
 
