@@ -3,7 +3,7 @@
 use crate::flags::{FORMAT, OUTPUT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use crate::value::Value;
-use state::unit::hook::{Action, Cause, HookContext};
+use state::unit::hook::{RunningAction, HookTrigger, HookContext};
 
 pub const TOOL: Tool = Tool {
     name: "action-get",
@@ -28,14 +28,14 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
 }
 
 /// Returns the running action. The tools of an action fail in every other hook.
-pub fn running(context: &HookContext) -> Result<&Action, ToolError> {
+pub fn running(context: &HookContext) -> Result<&RunningAction, ToolError> {
     match &context.cause {
-        Cause::Action(action) => Ok(action),
-        Cause::Hook(_)
-        | Cause::Relation { .. }
-        | Cause::Storage { .. }
-        | Cause::Secret { .. }
-        | Cause::Workload { .. }
-        | Cause::Commands(_) => failed("not running an action"),
+        HookTrigger::Action(action) => Ok(action),
+        HookTrigger::Hook(_)
+        | HookTrigger::Relation { .. }
+        | HookTrigger::Storage { .. }
+        | HookTrigger::Secret { .. }
+        | HookTrigger::Workload { .. }
+        | HookTrigger::Commands(_) => failed("not running an action"),
     }
 }

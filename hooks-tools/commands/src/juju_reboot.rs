@@ -2,7 +2,7 @@
 
 use crate::flags::{Flag, FlagKind};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
-use state::unit::hook::{Cause, Reboot};
+use state::unit::hook::{HookTrigger, Reboot};
 
 pub const TOOL: Tool = Tool {
     name: "juju-reboot",
@@ -20,7 +20,7 @@ pub const TOOL: Tool = Tool {
 
 fn reboot(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     call.positionals(0)?;
-    if matches!(call.context.cause, Cause::Action { .. }) {
+    if matches!(call.context.cause, HookTrigger::Action { .. }) {
         return failed("juju-reboot is not supported when running an action.");
     }
     let now = call.parsed.is_on("now") || call.context.writes.reboot == Some(Reboot::Now);

@@ -9,7 +9,7 @@ use crate::value::Value;
 use state::terms::names::{RelationNumber, UnitName, is_application_name};
 use state::terms::owner::Owner;
 use state::terms::settings::Bag;
-use state::unit::hook::Side;
+use state::unit::hook::BagSide;
 
 pub const TOOL: Tool = Tool {
     name: "relation-get",
@@ -70,7 +70,7 @@ fn bag(call: &Invocation, owner: Owner) -> Result<Bag, ToolError> {
     let context = &*call.context;
     let own_application = &context.unit.application;
     match owner {
-        Owner::Unit(unit) if unit == context.unit => Ok(context.own_bag(number, Side::Unit)),
+        Owner::Unit(unit) if unit == context.unit => Ok(context.own_bag(number, BagSide::Unit)),
         Owner::Unit(unit) => {
             if unit.application != relation.remote_application && unit.application != *own_application {
                 return failed("permission denied");
@@ -86,7 +86,7 @@ fn bag(call: &Invocation, owner: Owner) -> Result<Bag, ToolError> {
         Owner::Application(name) if name == *own_application => match context.leader || relation.peer {
             true => {
                 require_bag(call, number, &Owner::Application(name.clone()))?;
-                Ok(context.own_bag(number, Side::Application))
+                Ok(context.own_bag(number, BagSide::Application))
             }
             false => failed("permission denied"),
         },
@@ -103,7 +103,7 @@ fn bag(call: &Invocation, owner: Owner) -> Result<Bag, ToolError> {
 fn require_bag(call: &Invocation, number: RelationNumber, owner: &Owner) -> Result<(), ToolError> {
     call.require_bag(number, owner)?;
     let (_, relation) = call.relation()?;
-    match relation.withheld.gone.contains(owner) {
+    match relation.omitted.removed.contains(owner) {
         true => failed(format!(
             "cannot read settings for {owner} in relation {}: relation not found",
             quote(&relation.key)
@@ -131,14 +131,14 @@ mod tests {
         let bags = BTreeSet::from_iter(owners.iter().cloned());
         let written =
             BTreeMap::from([("port".to_owned(), "2".to_owned()), ("old".to_owned(), String::new())]);
-        let withheld = OmittedBags {
+        let omitted = OmittedBags {
             relation: Uuid(9),
-            at: AT,
+            position: AT,
             bags,
-            application_written: written,
+            pending_application_writes: written,
             ..OmittedBags::default()
         };
-        context.relations.get_mut(&1).unwrap().withheld = withheld;
+        context.relations.get_mut(&1).unwrap().omitted = omitted;
         context
     }
 
@@ -169,8 +169,8 @@ mod tests {
     fn an_omitted_bag_is_fetched_as_of_the_hooks_view_and_never_read_as_empty() {
         let mut context = context_without(&[mysql()]);
         let request = requested_bag(&mut context, "relation-get", &["-"]);
-        assert_eq!(request, BagRequest { relation: Uuid(9), owner: mysql(), at: AT });
-        context.take_bag(&request, Some(bag(&[("host", "a")])));
+        assert_eq!(request, BagRequest { relation: Uuid(9), owner: mysql(), position: AT });
+        context.insert_bag(&request, Some(bag(&[("host", "a")])));
         assert_eq!(printed(&mut context, &["host"]), "a\n");
     }
 
@@ -178,9 +178,9 @@ mod tests {
     fn every_read_returns_the_bag_that_was_fetched_first() {
         let mut context = context_without(&[mysql()]);
         let request = requested_bag(&mut context, "relation-get", &["-"]);
-        context.take_bag(&request, Some(bag(&[("host", "a")])));
-        context.take_bag(&request, Some(bag(&[("host", "b")])));
-        context.take_bag(&request, None);
+        context.insert_bag(&request, Some(bag(&[("host", "a")])));
+        context.insert_bag(&request, Some(bag(&[("host", "b")])));
+        context.insert_bag(&request, None);
         assert_eq!(printed(&mut context, &["host"]), "a\n");
     }
 
@@ -192,7 +192,7 @@ mod tests {
         ] {
             let mut context = context_without(&[owner]);
             let request = requested_bag(&mut context, "relation-get", words);
-            context.take_bag(&request, None);
+            context.insert_bag(&request, None);
             let reply = call(&mut context, "relation-get", words);
             let text = format!(
                 "ERROR cannot read settings for {owner_text} in relation \"web:db mysql:server\": relation not found\n"
@@ -207,8 +207,8 @@ mod tests {
         let mut context = context_without(std::slice::from_ref(&own));
         let request = requested_bag(&mut context, "relation-set", &["--app", "port=3"]);
         assert_eq!(request.owner, own);
-        context.take_bag(&request, Some(bag(&[("port", "1"), ("old", "1"), ("host", "1")])));
-        assert_eq!(context.own_bag(1, Side::Application), bag(&[("port", "2"), ("host", "1")]));
+        context.insert_bag(&request, Some(bag(&[("port", "1"), ("old", "1"), ("host", "1")])));
+        assert_eq!(context.own_bag(1, BagSide::Application), bag(&[("port", "2"), ("host", "1")]));
         call(&mut context, "relation-set", &["--app", "port=2", "new=1"]);
         assert_eq!(context.writes.bags[&1].application, bag(&[("new", "1")]), "only differences");
     }

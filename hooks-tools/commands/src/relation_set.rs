@@ -6,7 +6,7 @@ use crate::flags::{Flag, FlagKind, IGNORED_FORMAT, RELATION};
 use crate::key_value;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use state::terms::owner::Owner;
-use state::unit::hook::Side;
+use state::unit::hook::BagSide;
 
 pub const TOOL: Tool = Tool {
     name: "relation-set",
@@ -33,11 +33,11 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let pairs = key_value::parse(&call.parsed.positionals).map_err(ToolError::Usage)?;
     let mut change = call.file()?;
     change.extend(pairs);
-    let side = if call.parsed.is_on("app") { Side::Application } else { Side::Unit };
-    if side == Side::Application && !call.context.leader {
+    let side = if call.parsed.is_on("app") { BagSide::Application } else { BagSide::Unit };
+    if side == BagSide::Application && !call.context.leader {
         return failed("cannot write relation settings");
     }
-    if side == Side::Application {
+    if side == BagSide::Application {
         call.require_bag(number, &Owner::Application(call.context.unit.application.clone()))?;
     }
     call.context.write_bag(number, side, change)?;

@@ -5,13 +5,13 @@ use serde_json::Map;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{
-    Action, Cause, Counterpart, GoalState, HookContext, Model, OmittedBags, Relation, Statuses, Writes,
+    RunningAction, HookTrigger, Counterpart, GoalState, HookContext, HookModel, OmittedBags, HookRelation, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 /// In config-changed.
 pub fn context() -> HookContext {
-    let relation = Relation {
+    let relation = HookRelation {
         endpoint: "db".to_owned(),
         interface: "sql".to_owned(),
         peer: false,
@@ -23,13 +23,13 @@ pub fn context() -> HookContext {
         members: BTreeSet::from([UnitName::new("mysql", 0)]),
         unit_bags: BTreeMap::new(),
         application_bags: BTreeMap::new(),
-        withheld: OmittedBags::default(),
+        omitted: OmittedBags::default(),
     };
     HookContext {
         unit: UnitName::new("web", 0),
         id: "web/0-config-changed-0".to_owned(),
-        cause: Cause::Hook("config-changed".to_owned()),
-        model: Model {
+        cause: HookTrigger::Hook("config-changed".to_owned()),
+        model: HookModel {
             name: "dev".to_owned(),
             uuid: Uuid(1),
             kubernetes: false,
@@ -59,13 +59,13 @@ pub fn relation_context() -> HookContext {
         application: "mysql".to_owned(),
         departing: None,
     };
-    HookContext { cause: Cause::Relation { hook: "db-relation-changed".to_owned(), about }, ..context() }
+    HookContext { cause: HookTrigger::Relation { hook: "db-relation-changed".to_owned(), about }, ..context() }
 }
 
 /// In the action backup.
 pub fn action_context() -> HookContext {
-    let action = Action { name: "backup".to_owned(), id: "3".to_owned(), params: Map::new() };
-    HookContext { cause: Cause::Action(action), ..context() }
+    let action = RunningAction { name: "backup".to_owned(), id: "3".to_owned(), params: Map::new() };
+    HookContext { cause: HookTrigger::Action(action), ..context() }
 }
 
 /// Calls a tool that requires no input.

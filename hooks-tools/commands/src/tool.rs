@@ -8,7 +8,7 @@ use crate::settings_file;
 use crate::value::Value;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
-use state::unit::hook::{HookContext, Relation, ReportContent, TooLarge};
+use state::unit::hook::{HookContext, HookRelation, ReportContent, TooLarge};
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
 
@@ -162,7 +162,7 @@ impl Invocation<'_> {
     }
 
     /// Returns the relation that `-r` names. The default is the relation of the hook.
-    pub fn relation(&self) -> Result<(RelationNumber, &Relation), ToolError> {
+    pub fn relation(&self) -> Result<(RelationNumber, &HookRelation), ToolError> {
         let Some(number) = self.parsed.relation else {
             return usage("no relation id specified");
         };
@@ -174,7 +174,7 @@ impl Invocation<'_> {
 
     /// Requires that the bag of `owner` in the relation `number` is in the context.
     pub fn require_bag(&self, number: RelationNumber, owner: &Owner) -> Result<(), ToolError> {
-        self.context.wanted(number, owner).map_or(Ok(()), |request| Err(ToolError::Need(Need::Bag(request))))
+        self.context.bag_request(number, owner).map_or(Ok(()), |request| Err(ToolError::Need(Need::Bag(request))))
     }
 
     /// Reads the settings of `--file`. Without this flag there are none.

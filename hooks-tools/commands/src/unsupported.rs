@@ -4,7 +4,7 @@
 
 use crate::help;
 use crate::tool::ToolReply;
-use state::unit::hook::{Cause, HookContext};
+use state::unit::hook::{HookTrigger, HookContext};
 
 /// Replies with the help, or with one line that the tool is not supported.
 pub fn reply(context: &HookContext, name: &str, args: &[Vec<u8>]) -> ToolReply {
@@ -19,13 +19,13 @@ fn help_text(context: &HookContext, name: &str) -> String {
     let mut text = help::usage(name, name == "storage-get", "", "This tool is not supported yet.");
     if name == "storage-get" {
         let hook_storage = match &context.cause {
-            Cause::Storage { id, .. } => id,
-            Cause::Hook(_)
-            | Cause::Relation { .. }
-            | Cause::Secret { .. }
-            | Cause::Workload { .. }
-            | Cause::Action(_)
-            | Cause::Commands(_) => "",
+            HookTrigger::Storage { id, .. } => id,
+            HookTrigger::Hook(_)
+            | HookTrigger::Relation { .. }
+            | HookTrigger::Secret { .. }
+            | HookTrigger::Workload { .. }
+            | HookTrigger::Action(_)
+            | HookTrigger::Commands(_) => "",
         };
         text.push_str("\nOptions:\n");
         text.push_str(&help::option(

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::terms::names::RelationNumber;
 use state::terms::settings::{self, Bag};
-use state::unit::hook::{HookContext, PortWrites, Ports, Reboot, ReportContent, Side};
+use state::unit::hook::{HookContext, PortWrites, Ports, Reboot, ReportContent, BagSide};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A case without effects must change nothing, which is what the default expects.
@@ -81,7 +81,7 @@ impl OnCommit {
         let unchanged = SideChanges::default();
         for number in before.relations.keys() {
             let changes = by_number.remove(number).unwrap_or(&unchanged);
-            for (side, change) in [(Side::Unit, &changes.unit), (Side::Application, &changes.app)] {
+            for (side, change) in [(BagSide::Unit, &changes.unit), (BagSide::Application, &changes.app)] {
                 let expected = change.applied_to(&before.own_bag(*number, side));
                 let actual = after.own_bag(*number, side);
                 if expected != actual {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::unit::hook::{
-    ALL_ENDPOINTS, Action, Address, Cause, Counterpart, Device, Goal, GoalState, HookContext, Model, Network,
-    OmittedBags, Ports, Relation, Status, Statuses, Writes,
+    ALL_ENDPOINTS, RunningAction, Address, HookTrigger, Counterpart, Device, Goal, GoalState, HookContext, HookModel, Network,
+    OmittedBags, Ports, HookRelation, Status, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -225,7 +225,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
     Ok(HookContext {
         id: format!("{}-{}-0", fixture.unit, fixture.hook),
         cause,
-        model: Model {
+        model: HookModel {
             name: fixture.model.name,
             uuid: fixture.model.uuid,
             kubernetes: fixture.model_type.as_deref() == Some("caas"),
@@ -256,11 +256,11 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
     })
 }
 
-fn cause(fixture: &Fixture) -> Result<Cause, String> {
+fn cause(fixture: &Fixture) -> Result<HookTrigger, String> {
     let hook = fixture.hook.clone();
     if let Some(action) = &fixture.action {
         let params = action.params.clone().unwrap_or_default();
-        return Ok(Cause::Action(Action { name: action.name.clone(), id: action.id.clone(), params }));
+        return Ok(HookTrigger::Action(RunningAction { name: action.name.clone(), id: action.id.clone(), params }));
     }
     if let Some(relation) = fixture.relation_id {
         let unit = fixture.remote_unit.as_deref().filter(|unit| !unit.is_empty());
@@ -270,14 +270,14 @@ fn cause(fixture: &Fixture) -> Result<Cause, String> {
             application: fixture.remote_app.clone().unwrap_or_default(),
             departing: fixture.departing_unit.clone(),
         };
-        return Ok(Cause::Relation { hook, about });
+        return Ok(HookTrigger::Relation { hook, about });
     }
     if let Some(id) = &fixture.hook_storage {
         let storage = fixture.storage.get(id).ok_or("hook_storage names no storage")?;
         let (location, kind) = (storage.location.clone(), storage.kind.clone());
-        return Ok(Cause::Storage { hook, id: id.clone(), location, kind });
+        return Ok(HookTrigger::Storage { hook, id: id.clone(), location, kind });
     }
-    Ok(Cause::Hook(hook))
+    Ok(HookTrigger::Hook(hook))
 }
 
 /// In a fixture the empty endpoint stands for all.
@@ -311,9 +311,9 @@ fn effective(config: FixtureConfig) -> BTreeMap<String, Value> {
     options.collect()
 }
 
-impl From<FixtureRelation> for Relation {
-    fn from(relation: FixtureRelation) -> Relation {
-        Relation {
+impl From<FixtureRelation> for HookRelation {
+    fn from(relation: FixtureRelation) -> HookRelation {
+        HookRelation {
             interface: String::new(),
             endpoint: relation.endpoint,
             peer: relation.peer,

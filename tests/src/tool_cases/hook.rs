@@ -8,7 +8,7 @@ use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch, missing_action};
 use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook::{Action, Cause, Counterpart, HookContext, Notice};
+use state::unit::hook::{RunningAction, HookTrigger, Counterpart, HookContext, Notice};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]
@@ -92,7 +92,7 @@ fn proxy(settings: &BTreeMap<String, String>) -> Proxy {
 }
 
 impl HookKind {
-    fn cause(&self, fixture: &Value, context: &HookContext) -> Result<Cause, String> {
+    fn cause(&self, fixture: &Value, context: &HookContext) -> Result<HookTrigger, String> {
         if let Some(relation) = self.relation_id {
             let there = context.relations.get(&relation).ok_or("no such relation")?;
             let about = Counterpart {
@@ -102,15 +102,15 @@ impl HookKind {
                 departing: self.departing_unit.clone(),
             };
             return Ok(match self.kind.starts_with("relation-") {
-                true => Cause::Relation { hook: format!("{}-{}", there.endpoint, self.kind), about },
-                false => Cause::Commands(Some(about)),
+                true => HookTrigger::Relation { hook: format!("{}-{}", there.endpoint, self.kind), about },
+                false => HookTrigger::Commands(Some(about)),
             });
         }
         if let Some(id) = &self.storage_id {
             let name = id.split('/').next().unwrap_or_default();
             let fact = |name: &str| part(&fixture["storage"][id][name], name);
             let hook = format!("{name}-{}", self.kind);
-            return Ok(Cause::Storage {
+            return Ok(HookTrigger::Storage {
                 hook,
                 id: id.clone(),
                 location: fact("location")?,
@@ -120,7 +120,7 @@ impl HookKind {
         if let Some(id) = &self.secret {
             let secret = &fixture["secrets"][id];
             let label = secret.get("consumer_label").or(secret.get("label")).and_then(Value::as_str);
-            return Ok(Cause::Secret {
+            return Ok(HookTrigger::Secret {
                 hook: self.kind.clone(),
                 id: id.clone(),
                 label: label.unwrap_or_default().to_owned(),
@@ -131,7 +131,7 @@ impl HookKind {
         }
         if let Some(workload) = &self.workload {
             let notice = self.notice.as_ref();
-            return Ok(Cause::Workload {
+            return Ok(HookTrigger::Workload {
                 hook: format!("{workload}-{}", self.kind),
                 workload: workload.clone(),
                 notice: notice.map(|n| Notice { id: n.id.clone(), kind: n.kind.clone(), key: n.key.clone() }),
@@ -139,13 +139,13 @@ impl HookKind {
             });
         }
         Ok(match self.kind.as_str() {
-            "action" => Cause::Action(Action {
+            "action" => HookTrigger::Action(RunningAction {
                 name: self.name.clone().unwrap_or_default(),
                 id: self.id.clone().unwrap_or_default(),
                 params: Map::new(),
             }),
-            "juju-exec" | "exec" | "run-commands" => Cause::Commands(None),
-            hook => Cause::Hook(hook.to_owned()),
+            "juju-exec" | "exec" | "run-commands" => HookTrigger::Commands(None),
+            hook => HookTrigger::Hook(hook.to_owned()),
         })
     }
 }
