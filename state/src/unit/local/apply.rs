@@ -1,8 +1,8 @@
 //! The transitions of [`Local`]: how each event changes the stored state of a unit agent.
 //!
-//! [`Local::apply`] is the only way in which the state changes. The agent applies an event after its journal has stored it;
-//! the controller's replica applies the same events for the records that it receives. An impossible order of events is a
-//! defect of this program and panics.
+//! [`Local::apply`] is the only way in which the state changes. The agent applies an event after its journal has stored
+//! it; the controller's replica applies the same events for the records that it receives. An impossible order of events
+//! is a defect of this program and panics.
 
 use super::{Episode, Event, FollowUp, Local, RelationLocal, Run, Step, UNRECORDED_RUNS_MAX};
 use crate::terms::names::RelationNumber;
