@@ -264,7 +264,7 @@ fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
             .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
     };
     if published.is_some_and(has_pending_hook_of_no_member) {
-        return bad("the state in the resync record has a pending relation-changed hook for a unit that is no member".to_owned());
+        return bad("the resync record has a pending relation-changed hook for a unit that is no member".to_owned());
     }
     match &record.operation {
         Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {
