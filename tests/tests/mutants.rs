@@ -1,4 +1,4 @@
-//! The table of mutants: every row applies to the product as it is, and names a check and a mix that exist.
+//! The table of mutants: every row applies to the product as it is, and names an existing check and existing numbers of the fault profile.
 
 use mutants::{table, tree};
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ fn every_row_changes_something_and_is_described() {
 }
 
 #[test]
-fn every_mutant_names_a_check_and_numbers_of_the_mix() {
+fn every_mutant_names_a_check_and_numbers_of_the_profile() {
     let checks = Checks::names();
     let rows = (0..table::mutants().len()).map(Mutant::Product);
     for mutant in Mutant::SIMULATOR_MUTANTS.into_iter().chain(rows) {

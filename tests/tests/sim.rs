@@ -1,5 +1,5 @@
-//! The simulator in the ordinary test run: a fixed block of seeds and a fresh one, the same story twice, and planted
-//! faults that their checks see. `cargo sim` runs more.
+//! The simulator in the ordinary test run: a fixed block of seeds, a fresh block, one seed twice with the same trace,
+//! and the cheapest mutants, which their checks must detect. `cargo sim` runs more.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use tests::sim::campaign::{self, Totals};
@@ -32,18 +32,18 @@ fn no_promise_is_broken_in_a_fresh_block_of_seeds() {
 }
 
 #[test]
-fn the_same_seed_tells_the_same_story() {
+fn the_same_seed_has_the_same_trace() {
     let (first, second) = (system::run(3, None, true), system::run(3, None, true));
-    assert!(first.trace.len() > 100, "a story of {} lines", first.trace.len());
+    assert!(first.trace.len() > 100, "a trace of {} lines", first.trace.len());
     for (number, (a, b)) in first.trace.iter().zip(&second.trace).enumerate() {
         assert_eq!(a, b, "line {number}");
     }
     assert_eq!(first.trace.len(), second.trace.len());
 }
 
-/// The cheapest of the planted faults; `cargo sim --mutants` plants all.
+/// The cheapest mutants; `cargo sim --mutants` runs all.
 #[test]
-fn planted_faults_are_seen_by_their_checks() {
+fn mutants_are_detected_by_their_checks() {
     for mutant in [Mutant::ForgetsConfig, Mutant::FailedHookPublishes, Mutant::AcknowledgesBeforeSync] {
         let seen = campaign::find_killing_seed(mutant, 1);
         assert!(seen.is_some(), "{mutant:?} was not seen by {}", mutant.target());

@@ -37,7 +37,7 @@ pub struct Mutant {
     pub also: Vec<Change>,
     /// The check of the simulator that must detect the mutant.
     pub killed_by: String,
-    /// Numbers of the simulator's mix that make the fault likely to be seen.
+    /// Numbers of the fault profile that make the detection of the fault likely.
     #[serde(default)]
     pub mix: BTreeMap<String, u64>,
 }

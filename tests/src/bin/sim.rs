@@ -22,12 +22,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Violations shown one by one.
 const SHOWN: usize = 10;
-/// Lines of the story that end what was shrunk; `--trace` tells all of it.
-const STORY_SHOWN: usize = 30;
+/// The last lines of the trace that `--shrink` prints; `--trace` prints all of it.
+const TRACE_LINES_SHOWN: usize = 30;
 
 const AFTER_HELP: &str = "\
 Without --seed, --mutants or --model many schedules run. \
-Exit code 1: a promise was broken or a planted fault was not detected. Exit code 2: the arguments are wrong.";
+Exit code 1: a check found a violation, or a mutant was not detected. Exit code 2: the arguments are wrong.";
 
 /// Simulated schedules of the whole system, each from one seed.
 #[derive(Parser)]
@@ -48,19 +48,19 @@ struct Arguments {
     /// One schedule
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Print the story of the schedule
+    /// Print the trace of the schedule
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Find the smallest mix of faults that still breaks a promise
+    /// Find the smallest profile of faults that still violates the same check
     #[arg(long, requires = "seed")]
     shrink: bool,
-    /// Use these numbers instead of those drawn
+    /// Use these numbers of the fault profile instead of random ones
     #[arg(long, value_name = "NAME=N,...", value_delimiter = ',', value_parser = setting, requires = "seed")]
     mix: Vec<(String, u64)>,
-    /// All planted faults, each of which its check must detect
+    /// All mutants, each of which its check must detect
     #[arg(long)]
     mutants: bool,
-    /// One planted fault; with --seed: in that schedule
+    /// One mutant; with --seed: in that schedule
     #[arg(long, value_name = "NAME", value_parser = mutant)]
     mutant: Option<Mutant>,
     /// The exhaustive search of the lifecycle core, with its size
@@ -161,7 +161,7 @@ fn model() -> ExitCode {
 fn mix(seed: u64, arguments: &Arguments) -> Result<FaultProfile> {
     let mut mix = FaultProfile::of(seed, arguments.mutant);
     for (name, number) in &arguments.mix {
-        *mix.number(name).with_context(|| format!("a mix has no {name}"))? = *number;
+        *mix.number(name).with_context(|| format!("the fault profile has no number {name}"))? = *number;
     }
     Ok(mix)
 }
@@ -205,9 +205,9 @@ fn shrunk(seed: u64, mix: FaultProfile, arguments: &Arguments) -> ExitCode {
     let mut given: BTreeMap<&str, u64> = arguments.mix.iter().map(|(name, n)| (name.as_str(), *n)).collect();
     given.extend(changed);
     let given: Vec<String> = given.iter().map(|(name, number)| format!("{name}={number}")).collect();
-    let story = campaign::run_traced(seed, mix.clone()).trace;
-    story.iter().skip(story.len().saturating_sub(STORY_SHOWN)).for_each(|line| println!("{line}"));
-    println!("left of the mix: {}", faults.copied().collect::<Vec<_>>().join(" "));
+    let trace = campaign::run_traced(seed, mix.clone()).trace;
+    trace.iter().skip(trace.len().saturating_sub(TRACE_LINES_SHOWN)).for_each(|line| println!("{line}"));
+    println!("remaining faults: {}", faults.copied().collect::<Vec<_>>().join(" "));
     for violation in &report.violations {
         println!("VIOLATION {}: {}", violation.check, violation.what);
     }

@@ -94,6 +94,7 @@ pub enum Fact {
         folder: Uuid,
         bytes: usize,
     },
+    /// The process of a hook started; `locked`: it holds the machine's hook lock.
     HookStarted {
         folder: Uuid,
         run: u64,
@@ -118,6 +119,7 @@ pub enum Fact {
         what: String,
         text: String,
     },
+    /// A hook wrote a value that it reads back later.
     HookWrote {
         folder: Uuid,
         run: u64,

@@ -229,7 +229,7 @@ impl Check for RelationHooks {
     /// The system rests with obstacles in place: only a unit that is obstructed itself may still have a member
     /// that is being removed.
     fn check_explanations(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
-        let is_obstructed = |id: Uuid| stuck.standing.iter().any(|obstacle| obstacle.obstructed_entity() == Some(id));
+        let is_obstructed = |id: Uuid| stuck.obstacles.iter().any(|obstacle| obstacle.obstructed_entity() == Some(id));
         let dying: BTreeSet<&UnitName> =
             self.units.values().filter(|(_, alive)| !alive).map(|(name, _)| name).collect();
         let alive = |id: &Uuid| self.units.get(id).is_some_and(|(_, alive)| *alive);

@@ -20,12 +20,14 @@ pub enum Obstacle {
     HooksFail(Uuid, UnitName),
     /// The agent of this unit is stopped.
     AgentIsDown(Uuid, UnitName),
+    /// The agent of this machine is stopped.
     MachineAgentIsDown(Uuid, String),
+    /// The provisioner is stopped.
     ProvisionerIsDown,
     /// This relation is suspended, and no operator resumes it.
     Suspended(RelationNumber),
     /// This subordinate has no unit, because it is not integrated with an application that has units.
-    Unrelated(String),
+    NotIntegrated(String),
 }
 
 impl Obstacle {
@@ -35,7 +37,7 @@ impl Obstacle {
             Obstacle::HooksFail(id, _)
             | Obstacle::AgentIsDown(id, _)
             | Obstacle::MachineAgentIsDown(id, _) => Some(*id),
-            Obstacle::ProvisionerIsDown | Obstacle::Suspended(_) | Obstacle::Unrelated(_) => None,
+            Obstacle::ProvisionerIsDown | Obstacle::Suspended(_) | Obstacle::NotIntegrated(_) => None,
         }
     }
 
@@ -60,7 +62,7 @@ impl Obstacle {
                 let is_it = matches!(&cause.entity, Entity::Relation(name) if name.number == *number);
                 is_it && matches!(cause.duty, Duty::ResumeRequest { .. })
             }
-            Obstacle::Unrelated(name) => {
+            Obstacle::NotIntegrated(name) => {
                 cause.actor == Actor::Operator && cause.entity == Entity::Application(name.clone())
             }
         }
@@ -106,7 +108,7 @@ fn blocker_text(cause: &Cause) -> String {
 /// the blockers that it reports must be true.
 pub struct StuckSystem<'a> {
     /// The obstacles in place.
-    pub standing: &'a [Obstacle],
+    pub obstacles: &'a [Obstacle],
     /// The obstacle that was removed since the last answers.
     pub removed: Option<&'a Obstacle>,
     pub answers: &'a [WhyAnswer],
@@ -129,11 +131,11 @@ impl StuckSystem<'_> {
             Obstacle::MachineAgentIsDown(_, machine) => *entity == Entity::Machine(machine.clone()),
             _ => false,
         };
-        self.standing.iter().any(down)
+        self.obstacles.iter().any(down)
     }
 
     fn named_obstacles(&self, cause: &Cause) -> BTreeSet<Obstacle> {
-        self.standing.iter().filter(|obstacle| obstacle.is_named_by(cause)).cloned().collect()
+        self.obstacles.iter().filter(|obstacle| obstacle.is_named_by(cause)).cloned().collect()
     }
 
     /// Obstacles that this blocker leads to, by way of actors that are not in `visited`.
@@ -202,10 +204,10 @@ impl Check for TrueBlockers {
                     false => stuck.reachable_obstacles(cause, &mut BTreeSet::new()),
                 };
                 if reachable_obstacles.is_empty() {
-                    let standing = stuck.standing;
+                    let obstacles = stuck.obstacles;
                     let what = blocker_text(cause);
                     found.push(format!(
-                        "{}: {what}, but no obstacle in place explains it: {standing:?}",
+                        "{}: {what}, but no obstacle in place explains it: {obstacles:?}",
                         answer.entity
                     ));
                 }

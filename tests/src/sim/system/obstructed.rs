@@ -143,7 +143,7 @@ impl System {
                 self.fleet.stop_until_released(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.tasks.drop_task(self.provisioner),
-            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("it is never placed"),
+            Obstacle::Suspended(_) | Obstacle::NotIntegrated(_) => unreachable!("it is never placed"),
         }
     }
 
@@ -159,7 +159,7 @@ impl System {
                 self.fleet.release(&mut self.tasks, *id);
             }
             Obstacle::ProvisionerIsDown => self.start_provisioner(),
-            Obstacle::Suspended(_) | Obstacle::Unrelated(_) => unreachable!("it is never removed"),
+            Obstacle::Suspended(_) | Obstacle::NotIntegrated(_) => unreachable!("it is never removed"),
         }
         Some(())
     }
@@ -213,7 +213,7 @@ impl System {
         let (fleet, checks) = (&self.fleet, &mut self.checks);
         let agents = self.store.map().read_now(|reader| fleet.running_agents(reader));
         checks.check_explanations(&StuckSystem {
-            standing: &standing,
+            obstacles: &standing,
             removed: removed_obstacle,
             answers: &answers,
             agents: &agents,
@@ -246,7 +246,7 @@ fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
         let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
         let mut sides = docs.flat_map(|doc| doc.sides);
         if !sides.any(|side| has_units(side.application)) {
-            obstacles.push(Obstacle::Unrelated("mon".to_owned()));
+            obstacles.push(Obstacle::NotIntegrated("mon".to_owned()));
         }
     }
     obstacles
