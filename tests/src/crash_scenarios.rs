@@ -1,6 +1,7 @@
 //! The scenarios of the crash disk: operations on a unit's folder, and the state that each crash must leave.
 //!
-//! `tests/src/bin/crash-story.rs` runs them under strace, and `tests/tests/crash_disk.rs` checks every folder that a crash could leave.
+//! `tests/src/bin/crash-story.rs` runs them under strace, and `tests/tests/crash_disk.rs` checks every folder that a
+//! crash could leave.
 
 use agent::folder::UnitFolder;
 use agent::journal::{self, Loaded, Journal};
@@ -136,7 +137,8 @@ pub fn write_own(folder: &Path) {
     fs::write(path, OWN.1).expect("it is written");
 }
 
-/// Returns the revision in the folder, which must be complete and contain the charm's own file. `None`: there is no charm.
+/// Returns the revision in the folder, which must be complete and contain the charm's own file. `None`: there is no
+/// charm.
 pub fn charm_found(folder: &Path) -> Option<u32> {
     let charm = folder.join("charm");
     if !charm.exists() {

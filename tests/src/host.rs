@@ -1,4 +1,5 @@
-//! Drives a real Pintle on this host through its user interface: the `pintle` command, its output and the files on disk.
+//! Drives a real Pintle on this host through its user interface: the `pintle` command, its output and the files on
+//! disk.
 //!
 //! It must never call product code directly. Shared by the demo and the end-to-end tests.
 

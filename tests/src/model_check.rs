@@ -1,5 +1,5 @@
-//! An exhaustive model checker of the lifecycle core: two related applications, the real decisions of their agents and the
-//! real transitions of the controller, in every order.
+//! An exhaustive model checker of the lifecycle core: two related applications, the real decisions of their agents
+//! and the real transitions of the controller, in every order.
 //!
 //! The space is small enough to be searched completely, so its result does not depend on seeds. A state consists of the
 //! documents and the local state of each agent. From each state, every remaining user command, every agent and every
@@ -39,7 +39,8 @@ pub enum Command {
     RemoveRelation,
     RemoveUnit(&'static str),
     RemoveApplication(&'static str),
-    /// remove-unit --force --no-wait: the controller performs the pending steps of the unit's agent while that agent runs.
+    /// remove-unit --force --no-wait: the controller performs the pending steps of the unit's agent while that agent
+    /// runs.
     ForceUnit(&'static str),
 }
 
@@ -120,8 +121,8 @@ impl Documents {
         self.scan(&prefix, "", usize::MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
     }
 
-    /// Performs the automatic transitions whose order cannot be observed: machines without units are removed, the janitor
-    /// cleans up, the first Alive unit of an application without a leader becomes the leader.
+    /// Performs the automatic transitions whose order cannot be observed: machines without units are removed, the
+    /// janitor cleans up, the first Alive unit of an application without a leader becomes the leader.
     fn settle(&mut self) {
         loop {
             let before = self.0.len();
@@ -436,8 +437,8 @@ impl State {
         None
     }
 
-    /// Returns the identity of a state. Two states are equal if no decision can distinguish them: run counters and displayed
-    /// statuses affect no decision, and a replica follows from the unit's local state.
+    /// Returns the identity of a state. Two states are equal if no decision can distinguish them: run counters and
+    /// displayed statuses affect no decision, and a replica follows from the unit's local state.
     fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         let own = MODEL.0.to_string().len() + 1;

@@ -1,4 +1,5 @@
-//! A scenario of two related units of the charm `tally`, which counts its own hooks, and the hooks that the spec requires.
+//! A scenario of two related units of the charm `tally`, which counts its own hooks, and the hooks that the spec
+//! requires.
 //!
 //! Used by the end-to-end tests that inject faults: each hook must take effect exactly once despite them.
 
@@ -17,8 +18,8 @@ pub fn tally() -> PathBuf {
         .expect("the charm is in the repository")
 }
 
-/// Returns the processes of the charm that were started for a unit, in order. The charm writes them to a file of its own,
-/// which is independent of Pintle.
+/// Returns the processes of the charm that were started for a unit, in order. The charm writes them to a file of its
+/// own, which is independent of Pintle.
 pub fn ran(scene: &Scene, unit: &str) -> Vec<String> {
     let all = fs::read_to_string(scene.beside("ran")).unwrap_or_default();
     all.lines().filter_map(|line| line.strip_prefix(unit)?.strip_prefix(' ').map(str::to_owned)).collect()

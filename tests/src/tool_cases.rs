@@ -76,7 +76,8 @@ struct Vector {
     json: String,
 }
 
-/// Runs every case of `text`, with the empty folder `directory` as working directory. Fails if the file cannot be parsed.
+/// Runs every case of `text`, with the empty folder `directory` as working directory. Fails if the file cannot be
+/// parsed.
 pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
     let file: File = serde_yaml::from_str(text).map_err(|error| error.to_string())?;
     let mut report = Report::default();

@@ -1,6 +1,8 @@
-//! The unit agent's future, dropped at every await, under the real runtime on a paused clock. What the simulator
-//! polls itself runs here on tokio's timers, wakers and selects: a lost wake-up or a branch that loses what it had
-//! taken shows as an agent that stands still, or as an effect that is there twice or not at all.
+//! Drops the future of the unit agent at every await, under the real runtime with a paused clock.
+//!
+//! The simulator polls futures itself; this test uses the timers, wakers and selects of tokio. A lost wake-up, or a
+//! branch that drops a value it has received, shows as an agent that never continues, or as an effect that occurs
+//! twice or never.
 
 use agent::ports::{Charms, Clock, DiskError, HookResult, HookHost, UnitMemory};
 use agent::unit_agent::UnitAgent;
@@ -33,21 +35,21 @@ use tokio::task::yield_now;
 
 const MODEL: Model = Model(Uuid(7));
 
-/// More than any chain of tasks that wake each other here is long.
+/// Exceeds the length of every chain of tasks here that wake each other.
 const QUIET_ROUNDS: u32 = 20;
 
-/// Time that passes only when everybody waits.
+/// A clock that advances only when all tasks wait.
 #[derive(Clone)]
 struct Time {
     now_ms: watch::Sender<u64>,
-    /// When somebody wants to be woken.
+    /// The times at which tasks sleep until.
     alarms: Arc<Mutex<BTreeSet<u64>>>,
     random: Arc<AtomicU64>,
 }
 
 impl Time {
     fn new() -> Time {
-        // a machine that has been up for some time
+        // the machine booted some time ago
         let (now_ms, _) = watch::channel(100_000);
         Time { now_ms, alarms: Arc::default(), random: Arc::new(AtomicU64::new(1)) }
     }
@@ -59,7 +61,7 @@ impl Time {
         let mut now_ms = self.now_ms.subscribe();
         now_ms.wait_for(|now_ms| *now_ms >= ms).await.expect("self keeps the sender");
     }
-    /// Whoever can go on has done so within these rounds of the scheduler: all wake-ups are in memory.
+    /// Yields until every runnable task has run: all wake-ups are in memory, so a bounded number of rounds suffices.
     async fn pass(&self) {
         loop {
             for _ in 0..QUIET_ROUNDS {
@@ -95,7 +97,7 @@ impl Clock for Time {
 }
 
 impl Environment for Time {
-    /// Bags are fetched before the hooks about them, so that those awaits are cancelled too.
+    /// Zero, so that bags are fetched before the hooks about them, and those awaits are cancelled as well.
     fn inline_settings_bytes_max(&self) -> usize {
         0
     }
@@ -122,7 +124,7 @@ impl Environment for Time {
     }
 }
 
-/// What one unit's agents leave to the next: durable events, the charm, the hooks that ran to their end.
+/// The disk that the successive agents of one unit share: durable events, the charm, and the completed hooks.
 #[derive(Clone, Default)]
 struct Disk {
     events: Rc<RefCell<Vec<Event>>>,
@@ -136,7 +138,7 @@ impl Disk {
         local
     }
 
-    /// Hooks whose outcome is durable, in order.
+    /// Returns the hooks whose outcome is durable, in order.
     fn finished(&self) -> Vec<String> {
         let finished = |event: &Event| match event {
             Event::Finished(record) => {
@@ -179,7 +181,7 @@ impl Charms for Disk {
     async fn is_deployed(&self, _: &CharmRef) -> bool {
         self.charm.borrow().is_some()
     }
-    /// Every hook counts itself, in the charm's state and in the bag of each relation.
+    /// Every hook increments a counter in the charm's state and in the bag of each relation.
     async fn run(&self, _: &Run, context: HookContext, _: &impl HookHost) -> HookResult {
         yield_now().await;
         let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
@@ -254,7 +256,7 @@ fn declared(role: Role) -> Charm {
     Charm { name: name.to_owned(), endpoints: [(endpoint.name.clone(), endpoint)].into(), ..Charm::default() }
 }
 
-/// One unit and the agents it had.
+/// One unit, and the agents that have run for it.
 struct UnitSupervisor {
     name: UnitName,
     unit: Uuid,
@@ -271,7 +273,7 @@ impl UnitSupervisor {
     }
 }
 
-/// Polls `agent` until it has returned `awaits` times without an end, then drops it. True: it came so far.
+/// Polls `agent` until it has returned `awaits` times as pending, then drops it. Returns whether it reached that count.
 async fn run_until(agent: &Agent, awaits: u64, settled: impl Future<Output = ()>) -> bool {
     let (mut running, mut settled) = (pin!(agent.run()), pin!(settled));
     let mut left = awaits;
@@ -288,8 +290,8 @@ async fn run_until(agent: &Agent, awaits: u64, settled: impl Future<Output = ()>
     .await
 }
 
-/// The whole story; the agent of web/0 is dropped after `awaits`. Answers whether it came so far, and the hooks of
-/// both units.
+/// Runs the whole scenario; the agent of web/0 is dropped after `awaits`. Returns whether it reached that count, and
+/// the hooks of both units.
 async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let time = Time::new();
     let passing = time.clone();
@@ -318,7 +320,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     admin.handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() })).await.expect("they fit");
     let [web, db] = &units[..] else { unreachable!("two were deployed") };
 
-    // every hook changes both bags, so the units go on answering each other: the story ends at a count
+    // every hook changes both bags, so the units trigger each other without end: the scenario ends at a count
     let both_have = |count: usize| {
         let (web, db, time) = (web.disk.clone(), db.disk.clone(), time.clone());
         async move {
@@ -361,7 +363,7 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     (came_so_far, units.iter().map(|tended| tended.disk.finished()).collect())
 }
 
-/// Operations without a program count nothing.
+/// Operations without a program do not increment the counter.
 fn is_hook(operation: &str) -> bool {
     !["deploy", "enter", "leave", "resync"].iter().any(|kind| operation.starts_with(kind))
 }
@@ -372,7 +374,7 @@ fn run_story(awaits: u64) -> (bool, Vec<Vec<String>>) {
 }
 
 #[test]
-fn an_agent_dropped_at_any_await_goes_on_where_it_was() {
+fn an_agent_dropped_at_any_await_resumes_its_work() {
     let (came_so_far, undisturbed) = run_story(u64::MAX);
     assert!(!came_so_far);
     let mut awaits = 1;

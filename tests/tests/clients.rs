@@ -1,4 +1,4 @@
-//! What programs that drive `juju` are promised (spec/clients.md), kept by the real programs.
+//! Tests the guarantees for programs that drive `juju` (spec/clients.md), with the real programs.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,9 +9,9 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are text")
 }
 
-/// Two related applications that have said all they have to say.
+/// Two related applications whose hooks have all run.
 fn pair(dir: &TempDir) -> Host {
-    let host = Host::up(&dir.path().canonicalize().expect("it was just made").join("data"));
+    let host = Host::up(&dir.path().canonicalize().expect("the folder was just created").join("data"));
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.ok(&["deploy", text(&sample("pair-web")), "web"]);
     host.ok(&["integrate", "web", "db"]);
@@ -19,10 +19,10 @@ fn pair(dir: &TempDir) -> Host {
     host
 }
 
-/// The write goes to web, its effect is in db, two hooks later: what a status before that would say is wrong.
+/// The request changes web, and its effect appears in db two hooks later. A status before that would be outdated.
 #[test]
-fn the_first_status_after_a_write_shows_what_came_of_it() {
-    let dir = TempDir::with_prefix("pintle-settle-").expect("there is room for a test");
+fn the_first_status_after_a_write_shows_its_effects() {
+    let dir = TempDir::with_prefix("pintle-settle-").expect("a temporary folder can be created");
     let host = pair(&dir);
     for color in ["blue", "red", "black"] {
         host.ok(&["config", "web", &format!("color={color}")]);
@@ -32,17 +32,17 @@ fn the_first_status_after_a_write_shows_what_came_of_it() {
     }
 }
 
-/// jubilant itself, unchanged, finds our program as `juju` on the PATH.
+/// The unmodified jubilant library finds `pintle` as `juju` on the PATH.
 #[test]
-fn a_suite_of_jubilant_passes() {
-    let dir = TempDir::with_prefix("pintle-jubilant-").expect("there is room for a test");
-    let host = Host::up(&dir.path().canonicalize().expect("it was just made").join("data"));
+fn the_jubilant_suite_passes() {
+    let dir = TempDir::with_prefix("pintle-jubilant-").expect("a temporary folder can be created");
+    let host = Host::up(&dir.path().canonicalize().expect("the folder was just created").join("data"));
     let bin = dir.path().join("bin");
     std::fs::create_dir(&bin).expect("it is a new folder");
     std::os::unix::fs::symlink(programs().join("pintle"), bin.join("juju")).expect("it is a new folder");
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let jubilant = here.join("../target/jubilant");
-    assert!(jubilant.is_dir(), "jubilant is not there: tests/prerequisites.sh installs it");
+    assert!(jubilant.is_dir(), "jubilant is not installed; run tests/prerequisites.sh");
     let path = std::env::var("PATH").expect("there is a PATH");
     let output = Command::new("python3")
         .arg(here.join("jubilant/suite.py"))
@@ -51,7 +51,7 @@ fn a_suite_of_jubilant_passes() {
         .env("PYTHONPATH", &jubilant)
         .env("PINTLE_DATA", &host.dir)
         .output()
-        .expect("python3 is there: tests/prerequisites.sh");
+        .expect("python3 is installed by tests/prerequisites.sh");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(

@@ -1,5 +1,5 @@
-//! The unit's memory and its charm folder under power loss: every folder that a crash of the real program could leave
-//! (see `tests::crash_disk`), and again during the recovery from it.
+//! Tests the unit's local state and charm folder under power loss: every folder that a crash of the real program could
+//! leave (see `tests::crash_disk`), and every folder that a crash during the recovery could leave.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use tests::crash_scenarios;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-story");
 
-/// Recoveries that are traced and crashed in their turn, of each story.
+/// The number of recoveries per scenario that are traced and crashed as well.
 const RECOVERIES: usize = 6;
 
-/// Folders in memory: nothing here is about this machine's own disk.
+/// Creates a folder in memory, because the disk of this machine is not under test.
 fn folder() -> TempDir {
     let shm = Path::new("/dev/shm");
     let made = if shm.is_dir() { TempDir::new_in(shm) } else { TempDir::new() };
@@ -24,13 +24,13 @@ fn traced(folder: &Path, arguments: &[&str]) -> Vec<Op> {
     trace(folder, PROGRAM, &[&[path][..], arguments].concat())
 }
 
-/// What was said last, as a number.
+/// Returns the newest report of the program, as a number.
 fn newest(said: &[&str]) -> Option<usize> {
     said.last().map(|text| text.parse().expect("the story counts"))
 }
 
 #[test]
-fn no_crash_loses_a_memory_that_was_said_to_be_kept() {
+fn no_crash_loses_a_state_that_was_reported_durable() {
     let story = folder();
     let ops = traced(story.path(), &["begin"]);
     let said = ops.iter().filter(|op| matches!(op, Op::Reported(_))).count();
@@ -64,7 +64,7 @@ fn no_crash_loses_a_memory_that_was_said_to_be_kept() {
 }
 
 #[test]
-fn no_crash_leaves_half_a_charm_or_takes_its_own_files() {
+fn no_crash_leaves_a_partial_charm_or_deletes_its_own_files() {
     let story = folder();
     crash_scenarios::charm(story.path(), 0);
     crash_scenarios::write_own(story.path());
@@ -85,7 +85,7 @@ fn no_crash_leaves_half_a_charm_or_takes_its_own_files() {
         image.write(folder_left.path());
         let start = Image::of(folder_left.path());
         let ops = traced(folder_left.path(), &["charm", "1"]);
-        assert_eq!(crash_scenarios::charm_found(folder_left.path()), Some(1), "begun again, it is finished");
+        assert_eq!(crash_scenarios::charm_found(folder_left.path()), Some(1), "a repeated installation completes");
         crashes(&start, &ops, |image, _| {
             let folder = folder();
             image.write(folder.path());

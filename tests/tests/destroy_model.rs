@@ -1,10 +1,10 @@
-//! destroy-model with the real programs: nothing of what was in the model is left, no process and no folder.
+//! Tests destroy-model with the real programs: no process and no folder of the model may remain.
 
 use tests::host::sample;
 use tests::scene::{scene, text};
 
 #[test]
-fn a_model_goes_with_its_related_applications_their_agents_and_their_folders() {
+fn destroying_a_model_removes_its_applications_agents_and_folders() {
     let host = scene();
     host.ok(&["add-model", "shop"]);
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
@@ -13,7 +13,7 @@ fn a_model_goes_with_its_related_applications_their_agents_and_their_folders() {
     host.ok(&["add-machine"]);
     host.until_status("web/0", "active", "connected to 127.0.0.1");
     let folders = ["web/0", "db/0"].map(|unit| host.unit_folder(unit).expect("it is deployed"));
-    let machines = || std::fs::read_dir(host.dir.join("machines")).expect("it is there").count();
+    let machines = || std::fs::read_dir(host.dir.join("machines")).expect("the folder exists").count();
     assert_eq!(machines(), 3);
 
     let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--destroy-storage"]);
@@ -31,23 +31,23 @@ fn a_model_goes_with_its_related_applications_their_agents_and_their_folders() {
     assert!(host.refused(&["status", "-m", "shop"]).contains("\"shop\" not found"));
     assert!(host.refused(&["destroy-model", "shop", "--no-prompt"]).contains("\"shop\" not found"));
 
-    // no other model is meant by what is said of none; and without any model the machines' loop goes on
+    // a command without a model does not fall back to another one, and the provisioner continues without any model
     assert!(host.refused(&["status"]).contains("no model in focus"));
     host.ok(&["destroy-model", "dev", "--no-prompt"]);
 
-    // the name is free, and what comes under it has a machine as ever
+    // the name is free, and a new model of that name gets machines
     host.ok(&["add-model", "shop"]);
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.until_status("db/0", "active", "ready");
 }
 
 #[test]
-fn a_model_whose_agent_stands_still_says_so_and_goes_by_force() {
+fn a_model_with_a_stopped_agent_reports_it_and_is_removed_by_force() {
     let host = scene();
     host.ok(&["add-model", "shop"]);
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.until_status("db/0", "active", "ready");
-    let agent = host.agent_pid("db/0").expect("it runs");
+    let agent = host.agent_pid("db/0").expect("the agent runs");
     host.signal("STOP", agent);
     let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--timeout", "1s"]);
     assert_eq!(said.code, 1, "{said:?}");

@@ -1,12 +1,12 @@
-//! Removal by force with the real programs: a unit whose agent and machine agent stand still goes, others are told,
-//! and the machine agent that comes back takes the folder away.
+//! Tests removal by force with the real programs: a unit whose agent and machine agent are stopped is removed, related
+//! units observe its departure, and the machine agent deletes the folder when it continues.
 
 use std::path::Path;
 use tests::host::sample;
 use tests::scene::{hooks, scene, text};
 
 #[test]
-fn a_unit_whose_agents_stand_still_is_removed_by_force_and_its_folder_goes_when_they_are_back() {
+fn force_removes_a_unit_whose_agents_are_stopped_and_its_folder_when_they_continue() {
     let host = scene();
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.ok(&["deploy", text(&sample("pair-web")), "web"]);
@@ -26,11 +26,11 @@ fn a_unit_whose_agents_stand_still_is_removed_by_force_and_its_folder_goes_when_
     host.ok(&["remove-unit", "web/0", "--no-prompt", "--force", "--no-wait"]);
     host.until("its record is gone", |host| host.unit("web/0").is_none().then_some(()));
     host.until("who stays was told", |_| has("db/0", "relation-departed").then_some(()));
-    assert!(folder.is_dir(), "nobody has taken it away yet");
+    assert!(folder.is_dir(), "the folder still exists");
     host.signal("CONT", machine);
     host.until("its folder is gone", |host| host.unit_folder("web/0").is_none().then_some(()));
     host.until("its agent is gone", |host| {
         host.processes().iter().all(|process| !process.contains("unit-web-0")).then_some(())
     });
-    assert!(!has("db/0", "relation-broken"), "the relation goes on");
+    assert!(!has("db/0", "relation-broken"), "the relation is kept");
 }

@@ -1,5 +1,5 @@
-//! The English of each family of messages: one example of each, against `tests/golden/`. All other tests assert on
-//! types. The expectations are written by hand from words.md, "Messages".
+//! Compares one example of each family of messages with its text in `tests/golden/`. All other tests assert on types.
+//! The expected texts are written by hand from words.md, "Messages".
 
 use api::text::cause::{Times, hint, sentence};
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host, RelationName, Retry, Silence};
@@ -10,11 +10,11 @@ use state::unit::hook_name::HookName;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The clock of whoever reads the messages.
+/// The time at which the messages are rendered.
 const NOW_MS: i64 = 1_000_000;
 
-/// The name of a duty in the golden file. A new duty does not compile before it is named here, and then lacks its
-/// example.
+/// Returns the name of a duty in the golden file. A new duty must be named here to compile, and the test then fails
+/// until it has an example.
 fn name(duty: &Duty) -> &'static str {
     match duty {
         Duty::CompareState => "CompareState",
@@ -64,7 +64,7 @@ fn name(duty: &Duty) -> &'static str {
     }
 }
 
-/// Duties that [`name`] knows.
+/// The number of duties that [`name`] lists.
 const DUTIES: usize = 44;
 
 fn examples() -> Vec<Cause> {
@@ -153,7 +153,7 @@ fn examples() -> Vec<Cause> {
 }
 
 #[test]
-fn each_duty_reads_as_its_golden_file_says() {
+fn each_duty_renders_as_in_the_golden_file() {
     let examples = examples();
     let named: BTreeSet<&str> = examples.iter().map(|cause| name(&cause.duty)).collect();
     assert_eq!((named.len(), examples.len()), (DUTIES, DUTIES), "one example of each duty");

@@ -1,7 +1,7 @@
-//! Real machines: systemd-nspawn containers with a system and an address of their own, whose unit agents are services.
-//! Needs root, and what tests/prerequisites.sh installs. The base system is made once, in target/machines.
+//! Tests machines that are systemd-nspawn containers with their own system and address, whose agents are services.
 //!
-//! `PINTLE_KILL_MINUTES=10` goes on killing at random for so long.
+//! Requires root and the packages of tests/prerequisites.sh. The base system is built once, in target/machines.
+//! `PINTLE_KILL_MINUTES=10` kills random processes for ten minutes at the end.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use tests::host::{Host, is_root};
 use tests::scene::text;
 
-/// Each hook writes down that it begins and ends, and waits in between while there is a gate. Two words make
-/// config-changed reboot the machine: after it, and, once, at once.
+/// Each hook logs its start and end, and waits in between while a gate file exists. Two values of the setting make
+/// config-changed reboot the machine: one after the hook, the other, once, immediately.
 const HOOK: &str = r#"#!/bin/sh
 name=${0##*/}
 echo "begin $name" >> /var/log/hooks
@@ -27,9 +27,9 @@ echo "end $name" >> /var/log/hooks
 status-set active "$(config-get word)"
 "#;
 
-/// The principal.
+/// The principal charm.
 const SLOW: &str = "name: slow\nsummary: waits\ndescription: waits\n";
-/// Its subordinate, which says what it does elsewhere.
+/// The subordinate charm, which logs to another file.
 const BESIDE: &str = "name: beside\nsummary: waits too\ndescription: waits too\nsubordinate: true\n\
                       requires:\n  host: {interface: juju-info, scope: container}\n";
 
@@ -64,7 +64,7 @@ impl Machine {
         self.folder.join("root").join(path)
     }
 
-    /// Its process 1, as this host numbers it.
+    /// Returns the host's process id of process 1 of the machine.
     fn leader(&self) -> Option<u32> {
         let text = fs::read_to_string(self.folder.join("nspawn.pid")).ok()?;
         let pid = text.split_whitespace().next()?;
@@ -78,8 +78,8 @@ impl Machine {
         let mut command = Command::new("nsenter");
         command.args(enter).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().ok()?;
-        // 1. The system goes down, and stops all its processes first. 2. nsenter stops with its child. 3. The child is
-        // ended, and the system waits for ever for nsenter to look.
+        // Race: 1. The system shuts down, and first stops all its processes. 2. nsenter stops together with its child.
+        // 3. The child is killed, and the system waits forever for nsenter to reap it.
         while child.try_wait().ok()?.is_none() {
             std::thread::park_timeout(Duration::from_millis(20));
             Command::new("kill")
@@ -91,14 +91,14 @@ impl Machine {
         child.wait_with_output().ok()
     }
 
-    /// Runs a program in the machine, which must succeed.
+    /// Runs a program in the machine, which must succeed, and returns its output.
     fn run(&self, args: &[&str]) -> String {
         let output = self.try_in(args).expect("the machine runs");
         assert!(output.status.success(), "{args:?}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The pid that a file in the machine names, as the machine numbers it; none when it does not live.
+    /// Returns the machine's process id in a pid file of the machine, if that process exists.
     fn pid(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.root(path)).ok()?;
         let pid = text.split_whitespace().next()?.to_owned();
@@ -114,7 +114,7 @@ impl Machine {
         self.pid(&format!("var/lib/pintle/agents/unit-{application}-0/agent.pid"))
     }
 
-    /// What the hooks wrote down.
+    /// Returns the lines that the hooks have logged.
     fn told(&self) -> Vec<String> {
         let text = fs::read_to_string(self.root("var/log/hooks")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -125,7 +125,8 @@ impl Machine {
     }
 }
 
-/// What of Pintle is on this host, of this data folder or of none: processes, mounts, devices, rules, files.
+/// Returns everything of Pintle on this host that belongs to this data folder or to none: processes, mounts, devices,
+/// rules, files.
 fn listing(dir: &Path) -> BTreeSet<String> {
     let (mut all, name) = (BTreeSet::new(), text(dir).to_owned());
     for entry in fs::read_dir("/proc").expect("every host has it").flatten() {
@@ -162,7 +163,7 @@ fn up(dir: &Path) -> Host {
     host
 }
 
-/// The unit of this application says this word, and has nothing left to do.
+/// Returns a value if the unit of this application has this status message and is idle.
 fn says(host: &Host, application: &str, word: &str) -> Option<()> {
     let said = host.pintle(&["status", "--format", "json"]);
     let status: Value = serde_json::from_str(&said.stdout).ok()?;
@@ -172,15 +173,15 @@ fn says(host: &Host, application: &str, word: &str) -> Option<()> {
     done.then_some(())
 }
 
-/// The unit says this word, and has nothing left to do.
+/// Waits until the unit has this status message and is idle.
 fn until_word(host: &Host, word: &str) {
     host.until_status("slow/0", "active", word);
 }
 
 #[test]
-fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() {
+fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
     if !is_root() {
-        // as `pintle up --provider nspawn` would say to its user
+        // the reason that `pintle up --provider nspawn` prints
         println!("only root can make machines: this test did nothing");
         return;
     }
@@ -191,7 +192,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     until_word(&host, "one");
     let machine = Machine::of(&host).expect("it runs the unit");
 
-    // it has an address of its own, and its agents are services
+    // the machine has its own address, and its agents are services
     let shown: Value = serde_json::from_str(&host.ok(&["show-machine", "0", "--format", "json"])).unwrap();
     let address = shown["machines"]["0"]["dns-name"].as_str().expect("it has one").to_owned();
     assert!(machine.run(&["ip", "-4", "address", "show", "host0"]).contains(&format!("{address}/")));
@@ -207,7 +208,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     a_hook_reboots_the_machine(&host, &machine);
     a_container_that_dies_is_a_boot(&host, &machine);
     the_machine_survives_the_supervisor(&host, &machine);
-    an_agent_that_hangs_is_replaced_and_its_hook_goes_on(&host, &machine);
+    a_hanging_agent_is_replaced_and_its_hook_continues(&host, &machine);
     a_kept_machine_has_nothing_of_ours_in_it(&host);
     host.ok(&["deploy", text(&charm(charms.path(), "beside", BESIDE))]);
     host.ok(&["integrate", "slow", "beside"]);
@@ -219,7 +220,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
 
     let mut remove = vec!["remove-application", "slow", "beside", "--no-prompt"];
     if minutes.is_some() {
-        // nobody of the machine is asked
+        // no process of the machine takes part
         remove.extend(["--force", "--no-wait"]);
         let stop = ["systemctl", "kill", "-s", "STOP", "pintle-unit@unit-slow-0.service"];
         host.until("the unit's agent stands still", |_| {
@@ -236,7 +237,7 @@ fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() 
     assert_eq!(after.difference(&before).collect::<Vec<_>>(), Vec::<&String>::new(), "it is left");
 }
 
-/// Its outcome is found, and it does not run twice.
+/// The next agent records the outcome of the hook, which does not run twice.
 fn a_hook_survives_its_agent(host: &Host, machine: &Machine) {
     let begun = machine.count("begin config-changed");
     fs::write(machine.root("var/gate"), "").unwrap();
@@ -251,7 +252,7 @@ fn a_hook_survives_its_agent(host: &Host, machine: &Machine) {
     assert_eq!(machine.count("end config-changed"), begun + 1, "{:?}", machine.told());
 }
 
-/// Stopped politely, and killed.
+/// With SIGTERM and with SIGKILL.
 fn units_survive_their_machine_agent(host: &Host, machine: &Machine) {
     let (agent, told) = (machine.agent().expect("it runs"), machine.told());
     let pid = || machine.pid("var/lib/pintle/machine.pid");
@@ -280,18 +281,18 @@ fn start_runs_once_a_boot(host: &Host, machine: &Machine) {
     }
 }
 
-/// Root of a machine makes links there that lead, for this host, to a file of this host.
+/// The root user of a machine creates links that, resolved by the host, point to a file of the host.
 fn the_host_writes_nothing_into_a_machine_that_has_booted(host: &Host, machine: &Machine) {
-    // `../../victim` from /etc: beside the machine's root for this host, in the root for the machine
+    // `../../victim` from /etc: next to the machine's root as the host resolves it, in the root for the machine
     let (victim, old) = (machine.folder.join("victim"), machine.leader());
-    // systemd-nspawn itself reads machine-id by this host's eyes, and wants an id
+    // systemd-nspawn itself reads machine-id as the host resolves it, and requires an id
     let id = machine.run(&["cat", "/etc/machine-id"]);
     fs::write(&victim, &id).unwrap();
     machine.run(&["cp", "/etc/machine-id", "/victim"]);
     for file in ["machine-id", "hosts"] {
         machine.run(&["ln", "-sf", "../../victim", &format!("/etc/{file}")]);
     }
-    // what it was furnished with is not what it has
+    // the configured files differ from the files of the machine
     machine.run(&["sh", "-c", "echo '# its own' >> /etc/systemd/network/10-pintle.network"]);
     machine.run(&["systemctl", "reboot"]);
     host.until("the machine boots again", |_| machine.leader().filter(|new| Some(*new) != old));
@@ -321,12 +322,12 @@ fn a_hook_reboots_the_machine(host: &Host, machine: &Machine) {
     }
 }
 
-/// What lives in a container outlives its systemd-nspawn: it is ended before the machine starts again.
+/// The processes of a container survive its systemd-nspawn: they must be killed before the machine starts again.
 fn a_container_that_dies_is_a_boot(host: &Host, machine: &Machine) {
     let (old, starts) = (machine.leader().expect("it runs"), machine.count("end start"));
     host.kill(host.pid(&machine.folder.join("nspawn.pid")).expect("it runs"));
     host.until("the machine boots again", |_| machine.leader().filter(|new| *new != old));
-    // one that has ended and that nobody has waited for has no command line
+    // a zombie process has no command line
     let left = fs::read_to_string(format!("/proc/{old}/cmdline")).unwrap_or_default();
     assert_eq!(left, "", "nobody is left of the boot before");
     host.until("start ran", |_| (machine.count("end start") == starts + 1).then_some(()));
@@ -337,7 +338,7 @@ fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
     let (leader, told) = (machine.leader(), machine.told());
     let supervisor = host.pid(&host.dir.join("supervisor.pid")).expect("it runs");
     host.kill(supervisor);
-    // one that is about to end is there all the same, for `up`
+    // for `up`, a process that is about to exit still exists
     host.until("it has ended", |_| {
         let line = fs::read_to_string(format!("/proc/{supervisor}/cmdline")).unwrap_or_default();
         line.is_empty().then_some(())
@@ -349,8 +350,8 @@ fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
     assert_eq!(machine.told().len(), told.len() + 2, "only config-changed ran: {:?}", machine.told());
 }
 
-/// The watchdog's three minutes are two seconds here.
-fn an_agent_that_hangs_is_replaced_and_its_hook_goes_on(host: &Host, machine: &Machine) {
+/// The watchdog expires after two seconds here, instead of three minutes.
+fn a_hanging_agent_is_replaced_and_its_hook_continues(host: &Host, machine: &Machine) {
     let begun = machine.count("begin config-changed");
     let (service, drop_in) =
         ("pintle-unit@unit-slow-0.service", "/run/systemd/system/pintle-unit@.service.d");
@@ -373,7 +374,7 @@ fn an_agent_that_hangs_is_replaced_and_its_hook_goes_on(host: &Host, machine: &M
     machine.run(&["systemctl", "restart", service]);
 }
 
-/// Another machine, whose instance stays: its agent takes away what it brought, and is not started again.
+/// The instance of another machine is kept: its agent is uninstalled and not started again.
 fn a_kept_machine_has_nothing_of_ours_in_it(host: &Host) {
     host.ok(&["add-machine"]);
     let name = "1";
@@ -389,7 +390,7 @@ fn a_kept_machine_has_nothing_of_ours_in_it(host: &Host) {
         kept.next().map(|entry| Machine { folder: entry.path() })
     });
     assert!(kept.leader().is_some(), "it goes on");
-    // its network, and where the programs and the configuration come in, are its provider's
+    // the network, and the mounts of the programs and the configuration, belong to the provider
     let given = ["/etc/systemd/network/10-pintle.network", "/etc/pintle", "/usr/local/lib/pintle"];
     let found =
         kept.run(&["find", "/", "-xdev", "-path", "/proc", "-prune", "-o", "-name", "*pintle*", "-print"]);
@@ -399,7 +400,7 @@ fn a_kept_machine_has_nothing_of_ours_in_it(host: &Host) {
     assert!(shown().is_null(), "its record is gone");
 }
 
-/// Somebody dies at a random moment, again and again; after each the unit must still do what it is told.
+/// Kills a random process at a random moment, repeatedly. After each kill the unit must still apply a new setting.
 fn killed_at_random(host: &Host, machine: &Machine, time: Duration) {
     let (end, mut seed, mut round) = (Instant::now() + time, 88_172_645_463_325_252_u64, 0);
     let mut draw = |below: u64| {

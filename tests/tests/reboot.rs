@@ -1,5 +1,5 @@
-//! `juju-reboot` on a machine that is a folder of this host: its agents are restarted in another boot, the host is
-//! left alone (spec A.10, design 16). What a real machine does is in `machines`.
+//! Tests `juju-reboot` on a machine that is a folder of this host: its agents are restarted with a new boot id, and the
+//! host is not rebooted (spec A.10, design 16). The test `machines` covers real machines.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tests::host::{Host, sample};
 use tests::scene::{Scene, hooks, scene, text};
 
-/// A charm that does this in its `config-changed` until it was done once, and has a relation to say something in.
+/// Creates a charm whose first `config-changed` writes a relation setting and then runs the shell command `once`.
 fn charm(scene: &Scene, name: &str, once: &str) -> PathBuf {
     let charm = scene.copy_of(&sample("peer"), name);
     let program = format!(
@@ -37,14 +37,14 @@ fn until_rebooted(host: &Host) {
 }
 
 #[test]
-fn a_hook_that_asks_for_a_reboot_and_succeeds_is_not_run_again_and_start_is_scenario_60() {
+fn a_hook_that_requests_a_reboot_and_succeeds_does_not_run_again_and_start_does_scenario_60() {
     let host = scene();
     host.ok(&["deploy", text(&charm(&host, "peer", "juju-reboot"))]);
     until_rebooted(&host);
     host.until("start ran", |host| hooks(host, "peer/0").contains(&"start".to_owned()).then_some(()));
     let ran = hooks(&host, "peer/0");
     assert_eq!(ran.iter().filter(|hook| *hook == "config-changed").count(), 1, "{ran:?}");
-    assert!(host.ok(&["show-unit", "peer/0"]).contains("asked: \"yes\""), "what it wrote stands");
+    assert!(host.ok(&["show-unit", "peer/0"]).contains("asked: \"yes\""), "its writes are applied");
     let machine =
         host.unit_folder("peer/0").expect("it is deployed").ancestors().nth(2).map(Path::to_path_buf);
     let log = fs::read_to_string(machine.expect("two up").join("machine.log")).expect("it has a log");
@@ -52,7 +52,7 @@ fn a_hook_that_asks_for_a_reboot_and_succeeds_is_not_run_again_and_start_is_scen
 }
 
 #[test]
-fn a_hook_that_asks_for_a_reboot_at_once_is_run_again_and_nothing_it_wrote_stands_scenario_61() {
+fn a_hook_that_requests_an_immediate_reboot_runs_again_and_its_writes_are_discarded_scenario_61() {
     let host = scene();
     let once = "juju-log 'it goes down'; echo printed >&2; juju-reboot --now; touch lived; sleep 60";
     host.ok(&["deploy", text(&charm(&host, "peer", once))]);
@@ -61,9 +61,9 @@ fn a_hook_that_asks_for_a_reboot_at_once_is_run_again_and_nothing_it_wrote_stand
     let ran = hooks(&host, "peer/0");
     let after = ran.iter().skip_while(|hook| *hook != "config-changed").collect::<Vec<_>>();
     assert_eq!(after, ["config-changed", "config-changed", "start"], "{ran:?}");
-    assert!(!host.ok(&["show-unit", "peer/0"]).contains("asked"), "what it wrote is gone");
+    assert!(!host.ok(&["show-unit", "peer/0"]).contains("asked"), "its writes are discarded");
     let folder = host.unit_folder("peer/0").expect("it is deployed");
-    assert!(!folder.join("charm/lived").exists(), "it was ended where it asked");
+    assert!(!folder.join("charm/lived").exists(), "the hook was killed at its request");
     let log = host.until("what it said stands, as if it had lived on", |host| {
         let log = host.ok(&["debug-log", "-i", "peer/0", "--replay", "--no-tail"]);
         (log.contains("it goes down") && log.contains("printed")).then_some(log)

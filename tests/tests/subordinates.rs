@@ -1,10 +1,10 @@
-//! Principals and subordinates with the real programs (spec/uniter.md H.8, H.15).
+//! Tests principals and subordinates with the real programs (spec/uniter.md H.8, H.15).
 
 use serde_json::Value;
 use tests::host::{Host, sample};
 use tests::scene::{Scene, hooks, scene, text};
 
-/// `db/0` with the subordinate `sub/0`, related by an endpoint of both.
+/// Deploys `db/0` and its subordinate `sub/0`, related by a declared endpoint of each.
 fn pair() -> Scene {
     let host = scene();
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
@@ -27,7 +27,7 @@ fn is_gone(host: &Host, application: &str) -> Option<()> {
 }
 
 #[test]
-fn a_subordinate_comes_with_its_relation_talks_to_its_principal_and_goes_with_it() {
+fn a_subordinate_is_created_and_removed_with_its_relation() {
     let host = pair();
     let folder = host.unit_folder("sub/0").expect("it is deployed on the machine of its principal");
     assert_eq!(folder.parent(), host.unit_folder("db/0").expect("it is deployed").parent());
@@ -36,7 +36,7 @@ fn a_subordinate_comes_with_its_relation_talks_to_its_principal_and_goes_with_it
         let said = sub["workload-status"]["message"].as_str()?.starts_with("beside db/0 at 127.");
         (said && sub["juju-status"]["current"] == "idle").then_some(())
     });
-    // 15: its first hooks, each with its principal's name
+    // 15: the first hooks, each with the principal's name
     let ran = hooks(&host, "sub/0");
     let expected = ["install", "db-relation-created", "leader-elected", "config-changed", "start"];
     assert_eq!(ran[..5], expected);
@@ -51,7 +51,7 @@ fn a_subordinate_comes_with_its_relation_talks_to_its_principal_and_goes_with_it
     // 123
     let said = host.refused(&["remove-unit", "sub/0", "--no-prompt"]);
     assert!(said.contains("cannot remove unit sub/0: it is a subordinate"), "{said}");
-    // 119: another principal has its own
+    // 119: another principal gets its own subordinate
     host.ok(&["add-unit", "db", "--to", "0"]);
     host.until("the second principal has its own subordinate", |host| {
         let second = host.unit("db/1")?["subordinates"]["sub/1"].clone();
@@ -80,9 +80,9 @@ fn a_subordinate_comes_with_its_relation_talks_to_its_principal_and_goes_with_it
 }
 
 #[test]
-fn a_principal_takes_its_subordinate_along_and_goes_after_it() {
+fn removing_a_principal_removes_its_subordinate_first() {
     let host = pair();
-    // juju-info as well: one subordinate all the same, and it stays while one of the two relations is left (122)
+    // also related by juju-info: there is still one subordinate, which stays while one of the relations exists (122)
     host.ok(&["integrate", "db:juju-info", "sub:host"]);
     host.until_logged("host-relation-changed: db/0 is at 127.");
     host.ok(&["remove-relation", "db:db", "sub:db"]);
@@ -109,7 +109,7 @@ fn a_relation_is_suspended_and_resumed() {
     let shown = host.ok(&["show-unit", "web/0", "--format", "json"]);
     let shown: Value = serde_json::from_str(&shown).expect("it is JSON");
     let id = shown["web/0"]["relation-info"][0]["relation-id"].to_string();
-    // the answer to what it said has come: nothing more is under way
+    // the reply to its settings has arrived: no hook is pending
     host.until_logged(r#"db-relation-changed: db/0 says {"color-seen":"green""#);
     let before = hooks(&host, "web/0").len();
     host.ok(&["suspend-relation", &id, "--message", "db moves"]);

@@ -1,4 +1,5 @@
-//! The real programs on loopback, through the doors their users use. What the simulator cannot see is here.
+//! End-to-end tests of the real programs on loopback, through their user interfaces. They cover what the simulator
+//! cannot run: processes, files, sockets and command lines.
 
 use serde_json::Value;
 use std::fs;
@@ -42,7 +43,7 @@ fn the_demo_passes_for_an_unprivileged_user() {
 }
 
 #[test]
-fn a_failing_hook_says_so_and_rests_until_it_is_resolved() {
+fn a_failing_hook_is_reported_and_waits_for_resolved() {
     let host = scene();
     host.ok(&["model-config", "automatically-retry-hooks=false"]);
     host.ok(&["deploy", text(&sample("broken")), "--config", "fail-in=install"]);
@@ -109,7 +110,7 @@ fn a_restart_with_nothing_changed_runs_no_hook() {
         let alive = Path::new(&format!("/proc/{pid}")).exists();
         (alive && host.unit("db/0")?["juju-status"]["current"] == "idle").then_some(())
     });
-    // an action goes through the same loop: once it has run, everything before it was decided
+    // an action passes through the same loop: after it has run, every earlier decision was made
     host.ok(&["run", "db/0", "get-units"]);
     let after: Vec<String> = hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
     assert_eq!(after, before);
@@ -146,7 +147,7 @@ fn a_hook_costs_two_syncs() {
 }
 
 #[test]
-fn corrupt_files_are_named_kept_and_survived() {
+fn corrupt_files_are_reported_and_kept_and_the_agent_recovers() {
     let host = scene();
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.until_status("db/0", "active", "ready");
@@ -178,7 +179,7 @@ fn corrupt_files_are_named_kept_and_survived() {
 
 /// Scenarios 65 and 64.
 #[test]
-fn a_charm_whose_folder_was_lost_is_fetched_and_upgraded_and_a_complete_copy_of_it_is_left_alone() {
+fn a_lost_charm_folder_is_fetched_and_upgraded_and_a_complete_copy_is_kept() {
     let host = scene();
     deploy(&host, "db", &[]);
     until_ran(&host, "db/0", &STARTED);
@@ -200,7 +201,7 @@ fn a_charm_whose_folder_was_lost_is_fetched_and_upgraded_and_a_complete_copy_of_
 }
 
 #[test]
-fn a_controller_restored_from_an_older_copy_is_told_what_it_lost() {
+fn a_controller_restored_from_a_backup_receives_the_lost_records() {
     let host = scene();
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.ok(&["deploy", text(&sample("pair-web")), "web"]);
@@ -223,7 +224,8 @@ fn a_controller_restored_from_an_older_copy_is_told_what_it_lost() {
         fs::copy(&file, store.join(file.file_name().expect("files have names"))).expect("the older copy");
     }
     host.ok(&["up"]);
-    // the setting was lost with the store; what the units had told each other since was not, and comes to agree with it
+    // the setting was lost with the store; the relation settings that the units wrote since were not, and converge
+    // with it
     host.until_status("db/0", "active", "web likes green");
     let log = host.log();
     for (unit, other) in [("db/0", "web/0"), ("web/0", "db/0")] {
@@ -234,10 +236,10 @@ fn a_controller_restored_from_an_older_copy_is_told_what_it_lost() {
 }
 
 #[test]
-fn one_folder_has_one_agent_and_a_copy_stops() {
+fn a_folder_has_one_agent_and_the_agent_of_a_copy_stops() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    // idle, too: an agent that still works renames files under the hands of `cp`
+    // the agent must be idle, because a busy agent renames files while `cp` reads them
     host.until("it has started", |host| {
         let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
         (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
@@ -269,7 +271,7 @@ fn one_folder_has_one_agent_and_a_copy_stops() {
 }
 
 #[test]
-fn bad_input_is_one_clear_line_and_changes_nothing() {
+fn invalid_input_prints_one_line_and_changes_nothing() {
     let host = scene();
     let dir = host.dir.join("charms");
     let charm = |name: &str, files: &[(&str, &str)]| {
@@ -310,7 +312,7 @@ fn bad_input_is_one_clear_line_and_changes_nothing() {
 }
 
 #[test]
-fn a_models_proxies_reach_its_next_hook_and_action() {
+fn the_proxies_of_a_model_are_set_in_its_next_hook_and_action() {
     let dir = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
     let host = scene_with(dir, &[("KUBERNETES_SERVICE_HOST", "10.9.0.1".into())]);
     let charm = host.copy_of(&sample("hello"), "hello");
@@ -373,7 +375,7 @@ fn a_models_proxies_reach_its_next_hook_and_action() {
 }
 
 #[test]
-fn up_fails_at_once_when_its_port_is_taken_and_leaves_nothing() {
+fn up_fails_at_once_if_its_port_is_in_use_and_leaves_nothing() {
     let host = scene();
     host.ok(&["down"]);
     let file = fs::read_to_string(host.dir.join("client.yaml")).expect("it stays");
@@ -381,7 +383,7 @@ fn up_fails_at_once_when_its_port_is_taken_and_leaves_nothing() {
     let stranger = std::net::TcpListener::bind(address).expect("it is free while all is down");
     let begun = std::time::Instant::now();
     let said = host.refused(&["up"]);
-    // not the minute that a controller which does not answer is waited for
+    // less than the minute that up waits for an unreachable controller
     assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
     assert!(said.contains(&format!("{address} is in use by another program")), "{said}");
     assert!(host.processes().is_empty(), "{:#?}", host.processes());
@@ -390,10 +392,10 @@ fn up_fails_at_once_when_its_port_is_taken_and_leaves_nothing() {
 }
 
 #[test]
-fn a_tool_outside_of_its_hook_is_refused() {
+fn a_tool_outside_its_hook_is_refused() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    // idle, too: an agent that still works renames files under the hands of `cp`
+    // the agent must be idle, because a busy agent renames files while `cp` reads them
     host.until("it has started", |host| {
         let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
         (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
@@ -413,9 +415,9 @@ fn a_tool_outside_of_its_hook_is_refused() {
     assert_eq!(stale, (Some(1), "ERROR bad request: this context is closed\n".to_owned()));
 }
 
-/// A charm nobody here wrote: from the source distribution of ops, deployed unmodified from its folder.
+/// A third-party charm: from the source distribution of ops, deployed unmodified from its folder.
 #[test]
-fn a_real_charm_of_ops_sees_its_relations() {
+fn a_third_party_ops_charm_reads_its_relations() {
     let dir = TempDir::with_prefix("pintle-ops-").expect("there is room for a test");
     let run = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).current_dir(dir.path()).output();
@@ -444,12 +446,12 @@ fn a_real_charm_of_ops_sees_its_relations() {
     assert_eq!(units, serde_json::from_str::<Value>(expected).expect("it is JSON"));
 }
 
-/// What the folder of a data directory is never left as: somebody else's to read.
+/// The files of a data directory are never readable by other users.
 #[test]
-fn tokens_are_for_their_user_only() {
+fn tokens_are_readable_by_their_user_only() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
-    // idle, too: an agent that still works renames files under the hands of `cp`
+    // the agent must be idle, because a busy agent renames files while `cp` reads them
     host.until("it has started", |host| {
         let idle = host.unit("hello/0")?["juju-status"]["current"] == "idle";
         (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())

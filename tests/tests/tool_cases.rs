@@ -1,4 +1,4 @@
-//! The committed case files pass.
+//! Runs the hook-tool cases of `tests/conformance`, and checks that the runner detects wrong expectations.
 
 use tests::tool_cases::{Report, run};
 
@@ -20,7 +20,7 @@ fn every_conformance_case_of_a_supported_tool_passes() {
 }
 
 #[test]
-fn a_case_that_expects_something_else_fails() {
+fn a_wrong_expectation_fails_its_case() {
     let replacements = [
         ("stdout: \"3306\\n\"", "stdout: \"3307\\n\""),
         ("rc: 2", "rc: 1"),

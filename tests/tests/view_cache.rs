@@ -1,4 +1,5 @@
-//! The cached view under damage: whatever is cut, flipped, old or gone, a start finds a view that was, or none.
+//! Tests the cached view after damage: with files truncated, changed, outdated or missing, a starting agent must load
+//! either a view that was stored completely, or none.
 
 use agent::journal::FolderFiles;
 use agent::view_cache::{HEAD, ViewCache};
@@ -18,7 +19,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Two views one after the other: a bag changes, a relation goes, another comes.
+/// Two successive views: a bag changes, one relation is removed, and another is added.
 fn views() -> [Snapshot; 2] {
     let mut first = view::fresh();
     first.relations.insert(1, view::relation(1, "db", "mysql"));
@@ -44,21 +45,21 @@ fn files(root: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_cached_view_is_one_file_a_relation_and_reads_back_whole() {
+fn the_cached_view_has_one_file_per_relation_and_is_read_back_completely() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = Folder::new(dir.path().to_path_buf());
     let [first, second] = views();
     now(ViewCache::default().keep(&folder, &first));
     assert_eq!(files(dir.path()), ["relation-1.yaml", "relation-2.yaml", "unit.yaml"]);
     assert_eq!(now(ViewCache::load(&folder)), Some(first));
-    // another process goes on: what it did not write itself goes too
+    // another process continues, and also deletes files that it did not write
     now(ViewCache::default().keep(&folder, &second));
     assert_eq!(files(dir.path()), ["relation-1.yaml", "relation-3.yaml", "unit.yaml"]);
     assert_eq!(now(ViewCache::load(&folder)), Some(second));
 }
 
 #[test]
-fn a_damaged_file_of_the_cached_view_is_no_view() {
+fn a_view_with_a_damaged_file_is_not_loaded() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = Folder::new(dir.path().to_path_buf());
     let [_, second] = views();
@@ -82,7 +83,7 @@ fn a_damaged_file_of_the_cached_view_is_no_view() {
 }
 
 #[test]
-fn a_mixture_of_two_views_is_no_view() {
+fn a_mixture_of_two_views_is_not_loaded() {
     let dir = tempfile::tempdir().expect("a folder");
     let folder = Folder::new(dir.path().to_path_buf());
     let [first, second] = views();

@@ -1,6 +1,7 @@
 //! Builders of the view that the controller would send to the unit of a scripted case.
 //!
-//! Used by [`super::command`] and [`super::world`]. It must stay consistent with `state::views`, which builds real views.
+//! Used by [`super::command`] and [`super::world`]. It must stay consistent with `state::views`, which builds real
+//! views.
 
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::keys::CharmDoc;
