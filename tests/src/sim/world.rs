@@ -167,7 +167,7 @@ impl World {
         drawn
     }
 
-    /// The wall clock in milliseconds: what people read, and what may jump.
+    /// The wall clock in milliseconds: what operators read, and what may jump.
     pub fn wall_ms(&self) -> i64 {
         self.state().wall_ms + i64::try_from(self.now_ms() - START_MS).expect("no run lasts so long")
     }

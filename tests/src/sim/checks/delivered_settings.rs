@@ -108,7 +108,8 @@ impl Check for DeliveredSettings {
                     if read_then.as_ref() != now {
                         let name = &agent.name;
                         found.push(format!(
-                            "{name}: the last hook about {unit} in relation {number} read {read_then:?}, current is {now:?}"
+                            "{name}: the last hook about {unit} in relation {number} \
+                             read {read_then:?}, current is {now:?}"
                         ));
                     }
                 }

@@ -23,7 +23,7 @@ impl EarlyReports {
         (!epochs.contains(&session.epoch)).then(|| {
             let (unit, run, call) = reports;
             let newest = session.epoch;
-            format!("{unit}: the report of call {call} in run {run}, sent in epochs {epochs:?}, is accepted in epoch {newest}")
+            format!("{unit}: report {run}/{call} of epochs {epochs:?} is accepted in epoch {newest}")
         })
     }
 }

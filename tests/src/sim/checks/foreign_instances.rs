@@ -79,7 +79,9 @@ impl Check for ForeignInstances {
     }
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Instance { number, model, machine, what: InstanceEvent::Terminated, .. } = fact else { return };
+        let Fact::Instance { number, model, machine, what: InstanceEvent::Terminated, .. } = fact else {
+            return;
+        };
         if *model != crate::sim::operator::MODEL {
             found.push(format!("instance {number} of another model ({model}) is terminated"));
             return;

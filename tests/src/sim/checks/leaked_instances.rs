@@ -72,7 +72,7 @@ impl Check for LeakedInstances {
             // a handover that was planned just before the restore still happens
             InstanceEvent::HandedOver if !is_kept(&self.was_kept) => {
                 found.push(format!(
-                    "instance {number} of machine {machine} is handed over although nobody keeps it"
+                    "instance {number} of machine {machine} is handed over although its user does not keep it"
                 ));
             }
             _ => {}

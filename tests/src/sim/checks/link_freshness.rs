@@ -82,7 +82,7 @@ impl Check for LinkFreshness {
                 let is_checked = progress.started_run.take() == Some(*run) && !late;
                 if is_checked && silent_ms.is_none_or(|silent_ms| silent_ms > SILENT_MS) {
                     found.push(format!(
-                        "{folder}: the relation hook of run {run} starts after the link was silent for {silent_ms:?} ms"
+                        "{folder}: the relation hook of run {run} starts after {silent_ms:?} ms of a silent link"
                     ));
                 }
             }

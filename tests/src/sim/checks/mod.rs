@@ -69,103 +69,38 @@ use true_blockers::StuckSystem;
 #[derive(Clone, Debug)]
 pub enum Fact {
     /// These events are durable. The agent received the acknowledgement unless it crashed first.
-    Recorded {
-        folder: Uuid,
-        unit: Uuid,
-        events: Arc<[Event]>,
-    },
+    Recorded { folder: Uuid, unit: Uuid, events: Arc<[Event]> },
     /// An agent started and loaded this state.
-    Loaded {
-        folder: Uuid,
-        local: Box<Local>,
-    },
+    Loaded { folder: Uuid, local: Box<Local> },
     /// The folder is new or was damaged: its journal starts here, with this state.
-    JournalStarted {
-        folder: Uuid,
-        local: Box<Local>,
-    },
+    JournalStarted { folder: Uuid, local: Box<Local> },
     /// A folder was copied, including its journal.
-    Copied {
-        folder: Uuid,
-        copy: Uuid,
-    },
+    Copied { folder: Uuid, copy: Uuid },
     /// The journal of a folder grew to this size.
-    Appended {
-        folder: Uuid,
-        bytes: usize,
-    },
+    Appended { folder: Uuid, bytes: usize },
     /// The process of a hook started; `locked`: it holds the machine's hook lock.
-    HookStarted {
-        folder: Uuid,
-        run: u64,
-        locked: bool,
-    },
+    HookStarted { folder: Uuid, run: u64, locked: bool },
     /// The process of the hook ended, by itself or killed.
-    HookEnded {
-        folder: Uuid,
-        run: u64,
-    },
+    HookEnded { folder: Uuid, run: u64 },
     /// The process of the hook exited by itself; `counted`: the counter that it wrote.
-    HookExited {
-        folder: Uuid,
-        run: u64,
-        ok: bool,
-        counted: Option<u64>,
-    },
+    HookExited { folder: Uuid, run: u64, ok: bool, counted: Option<u64> },
     /// A hook read a value; one event per tool call.
-    HookRead {
-        folder: Uuid,
-        run: u64,
-        what: String,
-        text: String,
-    },
+    HookRead { folder: Uuid, run: u64, what: String, text: String },
     /// A hook wrote a value that it reads back later.
-    HookWrote {
-        folder: Uuid,
-        run: u64,
-        what: String,
-        text: String,
-    },
+    HookWrote { folder: Uuid, run: u64, what: String, text: String },
     /// A hook set the status of its workload, and the tool returned.
-    HookSetStatus {
-        folder: Uuid,
-        run: u64,
-        message: String,
-    },
+    HookSetStatus { folder: Uuid, run: u64, message: String },
     /// The controller accepted that the instance of this machine is kept.
-    KeepInstanceAccepted {
-        machine: String,
-    },
+    KeepInstanceAccepted { machine: String },
     /// A record reached the controller in a message of this epoch.
-    RecordReceived {
-        unit: Uuid,
-        sequence: u64,
-        epoch: u64,
-        is_resync: bool,
-    },
+    RecordReceived { unit: Uuid, sequence: u64, epoch: u64, is_resync: bool },
     /// A unit sent these reports ahead of its record; `executes`: also that this run is executing.
-    Reported {
-        unit: Uuid,
-        epoch: u64,
-        run: u64,
-        reports: Vec<RunReport>,
-        executes: bool,
-    },
+    Reported { unit: Uuid, epoch: u64, run: u64, reports: Vec<RunReport>, executes: bool },
     /// A machine agent deletes this unit's folder; `evidence`: the unit is Dead, or it or its machine has a
     /// tombstone; `known`: the store contains the unit.
-    Recalled {
-        unit: Uuid,
-        evidence: bool,
-        known: bool,
-    },
+    Recalled { unit: Uuid, evidence: bool, known: bool },
     /// An event at the provider, for an instance with these tags.
-    Instance {
-        number: u64,
-        model: Uuid,
-        machine: Uuid,
-        nonce: Uuid,
-        what: InstanceEvent,
-    },
+    Instance { number: u64, model: Uuid, machine: Uuid, nonce: Uuid, what: InstanceEvent },
     /// The provisioner started again: it had crashed or lost the controller.
     ProvisionerStarted,
     /// From here on processes are only restarted.
@@ -173,23 +108,13 @@ pub enum Fact {
     /// A part of the simulator detected a violation: name of the check, and description.
     InvariantViolated(&'static str, String),
     /// The agent in this folder received an event of its stream.
-    StreamReceived {
-        folder: Uuid,
-    },
+    StreamReceived { folder: Uuid },
     /// The stream of the agent in this folder was opened or closed.
-    Stream {
-        folder: Uuid,
-        unit: Uuid,
-        open: bool,
-    },
+    Stream { folder: Uuid, unit: Uuid, open: bool },
     /// A tool of this unit received the promise that the unit leads (is-leader).
-    LeadershipPromised {
-        unit: Uuid,
-    },
+    LeadershipPromised { unit: Uuid },
     /// The agent in this folder is frozen for a while, as by SIGSTOP.
-    Frozen {
-        folder: Uuid,
-    },
+    Frozen { folder: Uuid },
     /// Another process of the controller started: all streams are closed.
     ControllerStarted,
     /// No faults are injected from here on.

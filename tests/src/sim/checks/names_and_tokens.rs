@@ -16,11 +16,11 @@ pub struct NamesAndTokens(BTreeMap<String, Uuid>);
 /// Violations for tokens of units that do not exist.
 fn leftover_tokens(reader: &dyn Reader) -> Vec<String> {
     let tokens = read_all::<TokenHolder>(reader, &GLOBAL.all(Kind::Token)).into_iter();
-    let of_nobody = tokens.filter_map(|(_, principal)| match principal {
+    let orphaned = tokens.filter_map(|(_, principal)| match principal {
         TokenHolder::Unit { model, unit } => read(reader, &model.unit(unit)).is_none().then_some(unit),
         TokenHolder::User { .. } | TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } => None,
     });
-    of_nobody.map(|unit| format!("{unit} was removed, but its token is still accepted")).collect()
+    orphaned.map(|unit| format!("{unit} was removed, but its token is still accepted")).collect()
 }
 
 impl Check for NamesAndTokens {

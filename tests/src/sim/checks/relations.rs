@@ -121,7 +121,7 @@ impl RelationHooks {
         let dying = self.dying.get(&unit).filter(|_| first && !self.was_restored)?;
         let shown = run.position.is_some_and(|position| position.revision >= *dying);
         (shown && other == departing)
-            .then(|| format!("{folder}: the unit is being removed, but its relation-departed names {other} as the departing unit"))
+            .then(|| format!("{folder}: a dying unit runs relation-departed with {other} as departing unit"))
     }
 }
 
@@ -229,7 +229,8 @@ impl Check for RelationHooks {
     /// The system rests with obstacles in place: only a unit that is obstructed itself may still have a member
     /// that is being removed.
     fn check_explanations(&mut self, stuck: &StuckSystem<'_>, found: &mut Vec<String>) {
-        let is_obstructed = |id: Uuid| stuck.obstacles.iter().any(|obstacle| obstacle.obstructed_entity() == Some(id));
+        let is_obstructed =
+            |id: Uuid| stuck.obstacles.iter().any(|obstacle| obstacle.obstructed_entity() == Some(id));
         let dying: BTreeSet<&UnitName> =
             self.units.values().filter(|(_, alive)| !alive).map(|(name, _)| name).collect();
         let alive = |id: &Uuid| self.units.get(id).is_some_and(|(_, alive)| *alive);

@@ -65,7 +65,7 @@ impl Check for VisibleEffects {
             if !ok || recorded != counted {
                 let run = record.run;
                 found.push(format!(
-                    "{unit}: run {run} exited (success: {ok}) with counter {counted:?}, but {recorded:?} is recorded"
+                    "{unit}: run {run} exited (success: {ok}) with counter {counted:?}, recorded {recorded:?}"
                 ));
             }
         }
