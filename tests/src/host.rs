@@ -34,7 +34,7 @@ pub struct Host {
 
 /// The output and the exit code of a command.
 #[derive(Debug)]
-pub struct Said {
+pub struct CommandOutput {
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
@@ -54,38 +54,38 @@ impl Host {
     }
 
     /// Runs `pintle` with this data folder.
-    pub fn pintle(&self, args: &[&str]) -> Said {
-        let mut said = self.pintle_once(args);
+    pub fn pintle(&self, args: &[&str]) -> CommandOutput {
+        let mut output = self.pintle_once(args);
         let end = Instant::now() + DEADLINE;
-        while self.mortal && said.code != 0 && said.stderr.contains(NO_ANSWER) && Instant::now() < end {
+        while self.mortal && output.code != 0 && output.stderr.contains(NO_ANSWER) && Instant::now() < end {
             std::thread::park_timeout(LOOK);
-            said = self.pintle_once(args);
+            output = self.pintle_once(args);
             // the first attempt took effect, and its reply was lost
-            if DONE_BEFORE.iter().any(|done| said.stderr.contains(done)) {
-                said.code = 0;
+            if DONE_BEFORE.iter().any(|done| output.stderr.contains(done)) {
+                output.code = 0;
             }
         }
-        said
+        output
     }
 
-    fn pintle_once(&self, args: &[&str]) -> Said {
+    fn pintle_once(&self, args: &[&str]) -> CommandOutput {
         let mut command = Command::new(self.programs.join("pintle"));
         command.args(args).arg("--data").arg(&self.dir).envs(self.environment.iter().cloned());
-        said(command.output().expect("pintle was built: cargo build --workspace"))
+        command_output(command.output().expect("pintle was built: cargo build --workspace"))
     }
 
     /// Runs `pintle`, which must succeed, and returns its standard output.
     pub fn ok(&self, args: &[&str]) -> String {
-        let said = self.pintle(args);
-        assert!(said.code == 0, "pintle {args:?}: {said:?}\n{}", self.diagnostics());
-        said.stdout
+        let output = self.pintle(args);
+        assert!(output.code == 0, "pintle {args:?}: {output:?}\n{}", self.diagnostics());
+        output.stdout
     }
 
     /// Runs `pintle`, which must fail, and returns its standard error.
     pub fn refused(&self, args: &[&str]) -> String {
-        let said = self.pintle(args);
-        assert!(said.code != 0, "pintle {args:?} was expected to fail: {said:?}");
-        said.stderr
+        let output = self.pintle(args);
+        assert!(output.code != 0, "pintle {args:?} was expected to fail: {output:?}");
+        output.stderr
     }
 
     /// Returns the output of `pintle status --format json`.
@@ -216,8 +216,8 @@ impl Drop for Host {
     }
 }
 
-fn said(output: Output) -> Said {
-    Said {
+fn command_output(output: Output) -> CommandOutput {
+    CommandOutput {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

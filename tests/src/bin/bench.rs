@@ -74,7 +74,7 @@ fn stamps(file: &Path) -> Vec<f64> {
     text.lines().filter_map(|line| line.replace(',', ".").parse().ok()).collect()
 }
 
-/// What the same event costs without any program of ours: three serial durable writes and the same shell started.
+/// Measures the cost of the same event without any program of Pintle: three serial durable writes and the same shell started.
 fn floor(dir: &Path) -> Duration {
     let mut file =
         File::options().append(true).create(true).open(dir.join("floor")).expect("it is our folder");
@@ -97,7 +97,7 @@ fn report(what: &str, values: &mut [f64]) {
     println!("{what}: p50 {:.2} ms, p99 {:.2} ms over {}", at(values, 50), at(values, 99), values.len());
 }
 
-/// Resident and proportional memory of a process.
+/// Returns the resident and the proportional memory of a process.
 fn memory(pid: i32) -> String {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();

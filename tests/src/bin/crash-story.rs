@@ -1,5 +1,5 @@
-//! What `tests/crash_disk.rs` watches by strace: the unit's memory or its charm folder, written by the product's own
-//! code. It says on stdout what is done and must survive.
+//! The program that `tests/crash_disk.rs` runs under strace: it writes the unit's local state or its charm folder with
+//! product code, and reports on standard output what is durable.
 //!
 //! `crash-story FOLDER begin | recover | charm N`
 

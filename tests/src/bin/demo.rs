@@ -1,4 +1,5 @@
-//! `make demo`: the main job, on the sample charms, each step checked. Ends with 0 only if every step was seen.
+//! `make demo`: deploys, relates, crashes and removes the sample charms, and checks each step. Exits with 0 only if every
+//! check passes.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -9,13 +10,13 @@ fn main() {
     println!("A controller, two related charms, a crash and a removal; everything in {}\n", dir.display());
     end_with_a_failed_check(&dir);
     let host = step("pintle up: a controller with its store, in the background", || Host::up(&dir));
-    step("deploy two charms, each on a machine of its own", || {
+    step("deploy two charms, each on its own machine", || {
         host.ok(&["deploy", path(&sample("pair-db")), "db"]);
         host.ok(&["deploy", path(&sample("pair-web")), "web"]);
         host.until_status("db/0", "active", "ready");
         host.until_status("web/0", "blocked", "needs a database");
     });
-    step("relate them: each side joins, tells, and sees what the other told", || {
+    step("relate them: each unit joins, writes settings, and reads those of the other", || {
         host.ok(&["integrate", "web", "db"]);
         let address = host.unit("db/0").expect("deployed")["public-address"].clone();
         let address = address.as_str().expect("units have an address").to_owned();
@@ -23,7 +24,7 @@ fn main() {
         host.until_status("db/0", "active", "web likes green");
         print!("{}", host.ok(&["status", "--relations"]));
     });
-    step("the hooks that ran on each side, with their data", || {
+    step("the hooks that ran on each unit, with their data", || {
         for unit in ["db/0", "web/0"] {
             let hooks: Vec<String> = host.runs(unit).into_iter().map(|(_, operation)| operation).collect();
             println!("  {unit}: {}", hooks.join(", ").replace("hook ", ""));
@@ -42,11 +43,11 @@ fn main() {
             assert!(relation["related-units"].as_object().is_some_and(|units| units.len() == 1));
         }
     });
-    step("change a setting on one side, see the other react", || {
+    step("change a setting of one application, and the other reacts", || {
         host.ok(&["config", "web", "color=blue"]);
         host.until_status("db/0", "active", "web likes blue");
     });
-    step("kill -9 an agent in the middle of a hook: the hook goes on, and is not run twice", || {
+    step("kill -9 an agent during a hook: the hook continues, and does not run twice", || {
         host.ok(&["config", "web", "slow-seconds=3", "color=red"]);
         let pid = host.until("the slow hook runs", |host| {
             let slow = host.log().iter().any(|line| line.contains("taking 3 seconds"));
@@ -60,7 +61,7 @@ fn main() {
         println!("  the agent is back as pid {again}; the hook was begun {begun} time(s)");
         assert_eq!(begun, 1, "a hook that survived its agent is not run again");
     });
-    step("kill -9 agent and hook: the hook is run again, and its effects are there once", || {
+    step("kill -9 agent and hook: the hook runs again, and takes effect once", || {
         host.ok(&["config", "web", "slow-seconds=4", "color=white"]);
         let (agent, shim, hook) = host.until("the slow hook runs", |host| {
             let slow = host.log().iter().any(|line| line.contains("taking 4 seconds"));
@@ -76,7 +77,7 @@ fn main() {
         assert_eq!(begun, 2, "an interrupted hook is run again, once");
         host.ok(&["config", "web", "slow-seconds=0"]);
     });
-    step("remove one side: departed and broken on the other, then nothing of it is left", || {
+    step("remove one application: departed and broken run on the other, and nothing of it is left", || {
         host.ok(&["remove-application", "web", "--no-prompt"]);
         host.until("db/0 ran departed and broken", |host| {
             let log = host.log();
@@ -106,7 +107,7 @@ fn data_dir() -> PathBuf {
     base.join(format!("pintle-demo-{}", std::process::id()))
 }
 
-/// Programs end at once when a check fails; what runs is stopped first.
+/// Stops all programs before the demo exits because of a failed check.
 fn end_with_a_failed_check(dir: &Path) {
     let (dir, show) = (dir.to_path_buf(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |failed| {
@@ -123,7 +124,7 @@ fn pid(file: &Path) -> Option<i32> {
     std::fs::read_to_string(file).ok()?.split(' ').next()?.parse().ok()
 }
 
-/// Says what it does, does it, and says that it was seen; a check that fails ends the demo with its words.
+/// Prints the name of a step, performs it, and prints that it passed. A failed check ends the demo with its message.
 fn step<T>(what: &str, work: impl FnOnce() -> T) -> T {
     println!("==> {what}");
     let done = work();

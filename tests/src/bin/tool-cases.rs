@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many cases failed.
+/// Returns how many cases failed.
 fn run(files: &[String]) -> Result<usize, String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let (mut passed, mut failed) = (0, 0);

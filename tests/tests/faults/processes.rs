@@ -167,7 +167,7 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
 }
 
 /// The action `hold`, asked for and begun.
-fn held_action(scene: &Scene) -> std::thread::JoinHandle<tests::host::Said> {
+fn held_action(scene: &Scene) -> std::thread::JoinHandle<tests::host::CommandOutput> {
     let dir = scene.dir.clone();
     let asked = std::thread::spawn(move || {
         let host = std::mem::ManuallyDrop::new(Host::new(&dir));
@@ -184,7 +184,7 @@ fn of_run(scene: &Scene, file: &str) -> i32 {
     scene.until(format_args!("{file} is written"), |host| host.pid(&folder.join(file)))
 }
 
-fn task(said: &tests::host::Said) -> Value {
+fn task(said: &tests::host::CommandOutput) -> Value {
     let task: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
     task["db/0"].clone()
 }
