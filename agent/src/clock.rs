@@ -27,7 +27,7 @@ impl HostClock {
 /// local machine.
 pub fn kernel_boot() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let first = host::process::Process::of(1).map_or(0, |process| process.start);
+    let first = host::process::Process::find(1).map_or(0, |process| process.start);
     format!("{}-{first}", id.trim())
 }
 

@@ -67,7 +67,7 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
         .process_group(0)
         .spawn()?;
     let pid = child.id().try_into().expect("pids are positive i32s");
-    let recorded = Process::of(pid).map_or(Ok(()), |process| process.write(&run.join(HOOK_PID)));
+    let recorded = Process::find(pid).map_or(Ok(()), |process| process.write(&run.join(HOOK_PID)));
     let log = match recorded.and_then(|()| Log::open(run)) {
         Ok(log) => Arc::new(Mutex::new(log)),
         Err(error) => {

@@ -58,7 +58,7 @@ fn group(context_id: &str) -> (Child, Process) {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(leader.stdout.take().unwrap()), &mut line)
         .unwrap();
-    (leader, Process::of(line.trim().parse().unwrap()).expect("the child lives"))
+    (leader, Process::find(line.trim().parse().unwrap()).expect("the child lives"))
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn the_children_of_a_hook_are_killed_before_it_is_repeated() {
     let run = tempfile::tempdir().unwrap();
     started_run(run.path(), &kernel_boot());
     let (mut leader, child) = group(CONTEXT_ID);
-    Process::of(leader.id() as i32).unwrap().write(&run.path().join(HOOK_PID)).unwrap();
+    Process::find(leader.id() as i32).unwrap().write(&run.path().join(HOOK_PID)).unwrap();
     drop(leader.stdin.take());
     leader.wait().unwrap();
 
@@ -80,7 +80,7 @@ async fn a_hook_without_a_pid_file_is_killed_before_it_is_repeated() {
     let run = tempfile::tempdir().unwrap();
     started_run(run.path(), &kernel_boot());
     let mut shim = Command::new("/bin/true").spawn().unwrap();
-    Process::of(shim.id() as i32).unwrap().write(&run.path().join(SHIM_PID)).unwrap();
+    Process::find(shim.id() as i32).unwrap().write(&run.path().join(SHIM_PID)).unwrap();
     let (mut hook, child) = group(CONTEXT_ID);
     let (mut other_leader, other) = group("another");
     shim.wait().unwrap();
@@ -350,8 +350,8 @@ fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
     assert_eq!(refused, (1, "ERROR cannot write relation settings\n".to_owned()));
     assert_eq!(set(2, &["-r", "db:1", "b=2"]), (0, String::new()));
     let (writes, _) = session.close();
-    let own = Bag::from([("b".to_owned(), "2".to_owned())]);
-    assert_eq!(writes.bags[&1], hook::BagWrites { unit: own, application: Default::default() });
+    let expected = Bag::from([("b".to_owned(), "2".to_owned())]);
+    assert_eq!(writes.bags[&1], hook::BagWrites { unit: expected, application: Default::default() });
 }
 
 /// Runs a script as a hook under the shim. Returns the folder of the run and the duration.
@@ -375,7 +375,7 @@ fn a_hook_ends_with_its_process_even_if_a_child_keeps_its_output_open() {
         assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
         let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
         let child = output.strip_prefix("stdout: ").unwrap().trim().parse().unwrap();
-        let child = Process::of(child).expect("the child belongs to the charm and continues");
+        let child = Process::find(child).expect("the child belongs to the charm and continues");
         child.signal(nix::sys::signal::Signal::SIGKILL).expect("it can be signalled");
         took
     };

@@ -56,14 +56,14 @@ impl FromStr for Process {
 
 impl Process {
     /// The process that has this pid now. It may have ended without its parent having waited for it.
-    pub fn of(pid: i32) -> Option<Process> {
-        Stat::of(pid).map(|stat| Process { pid, start: stat.start })
+    pub fn find(pid: i32) -> Option<Process> {
+        Stat::read(pid).map(|stat| Process { pid, start: stat.start })
     }
 
     /// The calling process.
     pub fn this() -> Process {
         let pid = std::process::id().try_into().expect("pids are positive i32s");
-        Process::of(pid).expect("this process is in /proc")
+        Process::find(pid).expect("this process is in /proc")
     }
 
     /// The process that a pid file names, whether or not it still runs. None if the file is absent or damaged.
@@ -86,7 +86,7 @@ impl Process {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let running = |pid| {
-            let stat = Stat::of(pid).filter(|stat| !stat.ended)?;
+            let stat = Stat::read(pid).filter(|stat| !stat.ended)?;
             Some((Process { pid, start: stat.start }, stat))
         };
         pids.filter_map(running).collect()
@@ -110,7 +110,7 @@ impl Process {
 
     /// The state of this process in `/proc`. None if it has ended.
     pub fn stat(&self) -> Option<Stat> {
-        Stat::of(self.pid).filter(|stat| !stat.ended && stat.start == self.start)
+        Stat::read(self.pid).filter(|stat| !stat.ended && stat.start == self.start)
     }
 
     /// Whether the process runs. A stopped one does, a zombie does not.
@@ -156,7 +156,7 @@ fn ignore_ended(result: nix::Result<()>) -> nix::Result<()> {
 }
 
 impl Stat {
-    fn of(pid: i32) -> Option<Stat> {
+    fn read(pid: i32) -> Option<Stat> {
         Stat::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
@@ -189,9 +189,9 @@ mod tests {
 
     #[test]
     fn another_start_time_is_another_process() {
-        let own = Process::this();
-        assert!(own.is_alive() && Process::all().contains_key(&own));
-        assert!(!Process { start: own.start + 1, ..own }.is_alive());
+        let current = Process::this();
+        assert!(current.is_alive() && Process::all().contains_key(&current));
+        assert!(!Process { start: current.start + 1, ..current }.is_alive());
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn process_1_is_never_signalled() {
-        let first = Process::of(1).expect("the first process runs");
+        let first = Process::find(1).expect("the first process runs");
         assert_eq!(first.signal(Signal::SIGKILL), Err(Errno::EPERM));
         assert_eq!(Process { pid: 0, start: 0 }.signal_group(Signal::SIGKILL), Err(Errno::EPERM));
     }

@@ -59,7 +59,7 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
         let reason = match start(&program) {
             Err(error) => format!("cannot start: {error}"),
             Ok(mut child) => {
-                let process = child.id().and_then(|pid| Process::of(pid as i32));
+                let process = child.id().and_then(|pid| Process::find(pid as i32));
                 *current.lock().expect("no holder panics") = process;
                 if let (Some(file), Some(process)) = (&program.pid_file, process)
                     && let Err(error) = process.write(file)

@@ -129,7 +129,7 @@ mod tests {
             .expect("a shell");
         let mut printed = [0; 5];
         std::io::Read::read_exact(child.stdout.as_mut().expect("piped"), &mut printed).expect("it traps now");
-        let process = Process::of(child.id() as i32).expect("alive");
+        let process = Process::find(child.id() as i32).expect("alive");
         assert_eq!(stop(&[process], Duration::from_millis(100)).await, []);
         assert!(!process.is_alive());
         let status = child.wait().expect("its parent");

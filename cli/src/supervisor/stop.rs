@@ -113,7 +113,7 @@ mod tests {
     /// Starts a process and writes its pid file.
     fn named(file: &Path, script: &str) -> Child {
         let child = Command::new("sh").args(["-c", script]).process_group(0).spawn().expect("a shell");
-        let process = Process::of(child.id() as i32).expect("alive");
+        let process = Process::find(child.id() as i32).expect("alive");
         fs::create_dir_all(file.parent().expect("in a folder")).expect("made");
         fs::write(file, format!("{process}\n")).expect("written");
         child
@@ -134,7 +134,7 @@ mod tests {
         ];
         let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
         // A stale pid file: the process ID belongs to a newer process now.
-        let process = Process::of(other.id() as i32).expect("alive");
+        let process = Process::find(other.id() as i32).expect("alive");
         let stale = Process { start: process.start - 1, ..process };
         fs::create_dir_all(unit.join("hooks/000002")).expect("made");
         fs::write(unit.join("hooks/000002/shim.pid"), stale.to_string()).expect("written");
@@ -157,7 +157,7 @@ mod tests {
         let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
         assert_eq!(stop_orphans(&dir).await, StopResult { ended: 1, left: vec![] });
         agent.wait().expect("its parent");
-        assert!(Process::of(unit.id() as i32).is_some_and(|unit| unit.is_alive()));
+        assert!(Process::find(unit.id() as i32).is_some_and(|unit| unit.is_alive()));
         unit.kill().and_then(|()| unit.wait()).expect("its parent");
     }
 }

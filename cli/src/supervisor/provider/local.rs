@@ -134,7 +134,7 @@ mod tests {
     async fn newest(file: &Path, known: Option<Process>) -> Process {
         loop {
             let text = fs::read_to_string(file).unwrap_or_default();
-            let process = text.lines().last().and_then(|pid| Process::of(pid.parse().ok()?));
+            let process = text.lines().last().and_then(|pid| Process::find(pid.parse().ok()?));
             match process {
                 Some(process) if Some(process) != known => return process,
                 _ => tokio::time::sleep(Duration::from_millis(5)).await,
