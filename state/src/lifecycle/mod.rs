@@ -10,4 +10,5 @@ pub mod cleanup;
 pub mod machine;
 pub mod model;
 pub mod relation;
+pub mod scope;
 pub mod unit;

@@ -10,17 +10,17 @@ use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{
-    BagDoc, Model, RelationDoc, RelationEndDoc, ScopeDoc, SubordinateLink, SuspendedDoc, TombstoneDoc,
+    BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc,
     UnitDoc, key_text, last_id, line_of,
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
 use crate::lifecycle::application;
+pub(crate) use crate::lifecycle::scope::reenter_scope;
+pub use crate::lifecycle::scope::{enter_scope, leave_scope};
 use crate::lifecycle::unit::Destroyed;
-use crate::operations::session;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
-use crate::terms::settings::Bag;
 use std::sync::Arc;
 
 /// The maximum number of peer endpoints of one charm. A unit leaves all of its peer relations in one
@@ -349,147 +349,6 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
         return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
     }
     Ok(draft.get(&model.relation_suspended(id)))
-}
-
-/// Adds a unit to the scope of a relation, with its initial settings in the same transaction (spec A.12, I13).
-///
-/// The unit and the relation must be Alive (I21, scenario 174) and the relation must not be suspended. A unit
-/// that is in scope already stays in it (spec E.8#15), and its settings are replaced: its agent is their only
-/// author. Each entry is another incarnation, numbered by the bag's counter, which increases with it. If the
-/// relation links a subordinate and the unit is the principal, the subordinate unit is created, with a UUID
-/// from the second part of `given`; the first part is the current time.
-pub fn enter_scope(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    id: Uuid,
-    settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
-) -> Result<(), Refusal> {
-    enter(draft, model, (unit, false), id, settings, given)
-}
-
-/// Adds a unit that resynchronises to the scope of a relation it was in, even if the relation is suspended:
-///
-/// 1. A unit is in scope, and the store is restored from a backup made before it entered.
-/// 2. The relation is suspended, the unit resynchronises, and the relation is resumed.
-/// 3. The unit observed none of this and considers itself in scope (cargo sim 64000922).
-///
-/// If the relation is still suspended, the unit observes that and leaves.
-pub(crate) fn reenter_scope(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    id: Uuid,
-    settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
-) -> Result<(), Refusal> {
-    enter(draft, model, (unit, true), id, settings, given)
-}
-
-fn enter(
-    draft: &mut Draft,
-    model: Model,
-    (unit, is_resync): (Uuid, bool),
-    id: Uuid,
-    settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
-) -> Result<(), Refusal> {
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
-    let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
-    if !includes_unit(&relation, &doc) {
-        let message = format!("unit {} has no part in relation {}", doc.name, relation.key_text());
-        return Err(Refusal::new(Code::Forbidden, message));
-    }
-    let container = container(relation.scope, unit, &doc);
-    let scope = model.scope(id, container, unit);
-    if draft.get(&scope).is_some() {
-        if let Some(subordinate_link) = relation
-            .subordinate_link
-            .filter(|subordinate_link| is_resync && subordinate_link.principal == doc.application)
-        {
-            let existing = draft.first(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
-            let life = existing.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
-            if life != Some(Life::Alive) {
-                session::set_pending_reentry(draft, model, unit, |all| {
-                    all.insert(id);
-                });
-            }
-        }
-        let mut bag = draft.get(&model.bag(id, unit)).unwrap_or_default();
-        if bag.values != *settings {
-            bag.values = settings.clone();
-            bag.counter += 1;
-            draft.put(&model.bag(id, unit), &bag);
-        }
-        return Ok(());
-    }
-    let refuse = |what: String| {
-        let message = format!("unit {} cannot enter the scope of {}: {what}", doc.name, relation.key_text());
-        Err(Refusal::new(Code::NotAlive, message))
-    };
-    let life = effective_life::unit_life_of(draft, model, unit, &doc);
-    if life != Life::Alive {
-        return refuse(format!("the unit is {life}"));
-    }
-    let life = effective_life::relation_life_of(draft, model, id, &relation);
-    if life != Life::Alive {
-        return refuse(format!("the relation is {life}"));
-    }
-    if !is_resync && draft.get(&model.relation_suspended(id)).is_some() {
-        return refuse("the relation is suspended".to_owned());
-    }
-    if let Some(subordinate_link) =
-        relation.subordinate_link.filter(|subordinate_link| subordinate_link.principal == doc.application)
-    {
-        let added =
-            crate::lifecycle::unit::add_subordinate(draft, model, (unit, &doc), &subordinate_link, given);
-        if let Err(refusal) = added {
-            // 1. A unit enters with a subordinate, and the store is restored from a backup in which the
-            //    previous subordinate was still Dying.
-            // 2. The unit resynchronises, and a second subordinate cannot be created.
-            // 3. Without this mark the unit would consider itself in scope and receive no event of the relation
-            //    any more (cargo sim 66064694).
-            if is_resync {
-                session::set_pending_reentry(draft, model, unit, |all| {
-                    all.insert(id);
-                });
-            }
-            return refuse(refusal.message);
-        }
-    }
-    let before = draft.get(&model.bag(id, unit)).unwrap_or_default();
-    let counter = before.counter + 1;
-    let bag = BagDoc { owner: doc.name.to_string(), container, counter, values: settings.clone() };
-    draft.put(&model.bag(id, unit), &bag);
-    let entry = ScopeDoc { unit: doc.name.clone(), application: doc.application, incarnation: counter };
-    draft.put(&scope, &entry);
-    draft.put(&model.scope_of(unit, id), &());
-    Ok(())
-}
-
-/// Removes a unit from the scope of a relation (spec A.12, E.2).
-///
-/// Its settings stay until the relation is removed (I14). The last unit that leaves a Dying relation removes
-/// it, and with it a Dying application that only this relation kept (scenarios 161, 163). For a unit that is
-/// not in scope only its pending re-entry is deleted.
-pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
-    if draft.get(&model.scope_of(unit, id)).is_none() {
-        return session::set_pending_reentry(draft, model, unit, |all| {
-            all.remove(&id);
-        });
-    }
-    let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
-    let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
-    if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.principal == doc.application)
-    {
-        session::set_pending_reentry(draft, model, unit, |all| {
-            all.remove(&id);
-        });
-    }
-    draft.remove(&model.scope(id, container(relation.scope, unit, &doc), unit));
-    draft.remove(&model.scope_of(unit, id));
-    remove_if_empty(draft, model, id);
 }
 
 /// Removes a Dying relation whose scope is empty (I18).
