@@ -1,4 +1,4 @@
-//! What a person hands over and is wrong: one clear line each, and nothing is created.
+//! Tests invalid input of the user: each is refused with one clear line, and nothing is created.
 
 use crate::door::{Door, client_file};
 use std::fs;
@@ -11,7 +11,7 @@ use zip::write::SimpleFileOptions;
 
 const METADATA: &str = "name: odd\nsummary: s\ndescription: d\n";
 
-/// The lines of a refusal, which names itself as one.
+/// Returns the lines of a refusal, which must begin with the error prefix.
 fn refused(host: &Host, args: &[&str]) -> Vec<String> {
     let said = host.pintle(args);
     assert_eq!(said.code, 1, "{args:?}: {said:?}");
@@ -21,7 +21,7 @@ fn refused(host: &Host, args: &[&str]) -> Vec<String> {
     lines
 }
 
-/// Nothing was created: no application, no machine, no archive.
+/// Asserts that nothing was created: no application, no machine, no archive.
 fn is_empty(host: &Host) {
     let status = host.status();
     assert!(status["applications"].as_object().is_none_or(serde_json::Map::is_empty), "{status}");
@@ -63,7 +63,7 @@ fn a_charm_that_cannot_be_read_is_refused_by_file_line_and_column() {
     is_empty(&scene);
 }
 
-/// A charm's archive with one more member.
+/// Returns a charm archive with one additional member.
 fn archive(add: impl FnOnce(&mut zip::ZipWriter<Cursor<Vec<u8>>>, SimpleFileOptions)) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default().unix_permissions(0o755);

@@ -1,5 +1,5 @@
-//! A full disk: under a unit's folder and under the controller's. A small file system of its own is mounted in a
-//! namespace of the test's own, so that nobody else sees it and nothing of it is left.
+//! Tests a full disk, below a unit's folder and below the controller's. Each test mounts a small file system in its own
+//! mount namespace, so that the mount is invisible to other processes and disappears with the test.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -9,7 +9,7 @@ use tests::host::Host;
 use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, deploy, ran, results, until_ran};
 
-/// Names the test that runs inside of its namespace.
+/// The environment variable that names the test that runs inside its namespace.
 const INSIDE: &str = "PINTLE_TEST_INSIDE";
 
 /// Runs a test again in a mount namespace where it is root; inside of it, runs `test`.
@@ -30,7 +30,7 @@ fn with_mounts(name: &str, test: impl FnOnce()) {
     assert!(said.contains("1 passed"), "{said}");
 }
 
-/// How `unshare` makes a mount namespace here: root may, others where user namespaces are allowed.
+/// The arguments of `unshare` for a mount namespace: allowed for root, and for others if user namespaces are enabled.
 fn namespace() -> &'static [&'static str] {
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
     let works = |way: &&&[&str]| {
@@ -40,7 +40,7 @@ fn namespace() -> &'static [&'static str] {
     ways.iter().find(works).expect("make test needs mount namespaces: be root, or allow user namespaces")
 }
 
-/// Puts a folder, with all that is in it, on a disk of its own.
+/// Moves a folder with its content to a separate file system.
 fn on_a_small_disk(scene: &Scene, folder: &Path, size: &str) {
     let aside = scene.beside("aside");
     let run = |program: &str, args: &[&str]| {
@@ -52,7 +52,7 @@ fn on_a_small_disk(scene: &Scene, folder: &Path, size: &str) {
     run("cp", &["-a", &format!("{}/.", text(&aside)), text(folder)]);
 }
 
-/// Takes all the room there is.
+/// Fills the file system.
 fn fill(folder: &Path) {
     let mut ballast = File::create(folder.join("ballast")).expect("there is room for a name");
     let block = [0; 4096];
@@ -116,7 +116,7 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
     });
 }
 
-/// A process that has ended but was not waited for is over.
+/// A zombie process counts as ended.
 fn is_running(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

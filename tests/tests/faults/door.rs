@@ -1,4 +1,4 @@
-//! The controller's HTTPS, called by hand: for callers that no program of Pintle is.
+//! An HTTPS client for the controller, for requests that no program of Pintle would send.
 
 use agent::config::AgentConfig;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use tests::host::Host;
 
-/// One controller, trusted by its own CA.
+/// A client of one controller, which trusts the controller's CA.
 pub struct Door {
     http: reqwest::Client,
     base: String,
@@ -20,7 +20,7 @@ impl Door {
         Door { http, base, runtime: runtime.expect("a runtime") }
     }
 
-    /// Status and body of an answer.
+    /// Sends a request and returns the status and body of the response.
     pub fn post(&self, token: Option<&str>, path: &str, body: Vec<u8>) -> (u16, Value) {
         let mut request = self.http.post(format!("{}{path}", self.base)).body(body);
         if let Some(token) = token {
@@ -63,16 +63,16 @@ pub fn client_file(data: &Path) -> Value {
     serde_yaml::from_str(&text).expect("our own YAML")
 }
 
-/// Changes an agent's `agent.yaml`; answers what it was.
+/// Changes an agent's `agent.yaml` and returns the previous configuration.
 pub fn reconfigure(folder: &Path, change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
     let before = AgentConfig::read(folder).expect("an agent's folder");
     let mut after = before.clone();
     change(&mut after);
-    fs::write(folder.join(agent::config::FILE), after.text()).expect("it is ours");
+    fs::write(folder.join(agent::config::FILE), after.to_yaml()).expect("it is ours");
     before
 }
 
-/// The routes of a unit's agent, each with a body that it understands.
+/// Returns the routes for unit agents, each with a valid request body.
 pub fn unit_routes() -> [(&'static str, Value); 5] {
     [
         ("attach", json!({ "nonce": "00000000-0000-4000-8000-000000000001", "epoch": 0 })),

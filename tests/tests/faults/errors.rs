@@ -1,11 +1,11 @@
-//! Out of an error by another revision of the charm (spec A.6), and by `resolved`.
+//! Tests how a unit leaves an error: by another revision of the charm (spec A.6), and by `resolved`.
 
 use std::fs;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, deploy, ran, results, tally, until_ran};
 
-/// One unit that rests in an error of config-changed, no retry coming.
+/// Deploys one unit that is in an error of config-changed without retries.
 fn failed() -> Scene {
     let scene = scene();
     scene.ok(&["model-config", "automatically-retry-hooks=false"]);
@@ -16,7 +16,7 @@ fn failed() -> Scene {
     scene
 }
 
-/// Waits until the hook has run so often and the unit is in its error.
+/// Waits until the hook has run this often and the unit is in error.
 fn until_error(scene: &Scene, runs: usize) {
     scene.until(format_args!("config-changed failed, having run {runs} times"), |host: &Host| {
         let unit = host.unit("db/0")?;
@@ -29,7 +29,7 @@ fn until_error(scene: &Scene, runs: usize) {
     });
 }
 
-/// Another revision of the charm, whose config-changed does not fail.
+/// Creates another revision of the charm, whose config-changed succeeds.
 fn refresh(scene: &Scene, more: &[&str]) {
     let fixed = scene.copy_of(&tally(), "fixed");
     let dispatch = fs::read_to_string(fixed.join("dispatch")).expect("the sample has one");

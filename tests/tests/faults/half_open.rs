@@ -1,5 +1,5 @@
-//! Connections that are dead and were never closed, and connections that are taken and get no answer: an agent knows
-//! by the silence alone, within its bound, and goes on over another connection.
+//! Tests connections that are dead without having been closed, and connections that are accepted and never answered: an
+//! agent detects them by a timeout alone and continues over another connection.
 
 use crate::proxy::lead_agent;
 use crate::wire::{Makes, Wire};
@@ -11,10 +11,10 @@ use tests::host::sample;
 use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, counted, deploy, logged, results, until_ran};
 
-/// The silence, and as much again for a busy machine: the hooks that follow take a second.
+/// The timeout, doubled for a busy machine: the hooks that follow take a second.
 const HEARD_WITHIN: Duration = Duration::from_millis(2 * WATCH_SILENCE_MS);
 
-/// Two machines, each with its own wire to the controller, and a unit of tally on each: db/0 and web/0. Their
+/// Two machines, each with its own network link to the controller, and a unit of tally on each: db/0 and web/0. Their
 /// config-changed goes on while the file of the answer exists.
 fn wired() -> (Scene, [Wire; 2], PathBuf) {
     let scene = scene();
@@ -37,13 +37,13 @@ fn wired() -> (Scene, [Wire; 2], PathBuf) {
 
 const UNITS: [&str; 2] = ["db/0", "web/0"];
 
-/// The machine of a unit.
+/// Returns the machine of a unit.
 fn on(scene: &Scene, unit: &str) -> String {
     let machine = scene.unit(unit).expect("it is deployed")["machine"].clone();
     machine.as_str().expect("a number").to_owned()
 }
 
-/// Tells both units something; answers when.
+/// Changes a setting of both applications, and returns the time.
 fn say(scene: &Scene, what: &str) -> Instant {
     for name in ["db", "web"] {
         scene.ok(&["config", name, &format!("say={what}")]);

@@ -1,5 +1,5 @@
-//! What a user's Pintle must survive: the real programs on loopback, with the network, the disk, the processes and
-//! the user's input at fault. One binary: linking it takes longer than most of its tests.
+//! Fault tests: the real programs on loopback, with faults of the network, the disk, the processes and the user's input.
+//! They are one binary, because linking takes longer than most of the tests.
 
 mod bad_input;
 mod disk;

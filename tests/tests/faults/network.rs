@@ -1,4 +1,4 @@
-//! Messages that are lost and doubled, and a controller that is away.
+//! Tests lost and duplicated messages, and an unreachable controller.
 
 use crate::proxy::{Proxy, lead_agents_to};
 use tests::host::sample;

@@ -1,4 +1,4 @@
-//! Processes that are killed: the controller, a machine's agent, a unit's agent in an action, the action itself, a tool.
+//! Tests killed processes: the controller, a machine's agent, a unit's agent in an action, the action itself, a tool.
 
 use serde_json::Value;
 use std::fs;
@@ -7,7 +7,7 @@ use tests::host::Host;
 use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, results, tally, until_ran};
 
-/// One unit of tally that has started, whose config-changed and action go on while the file of the answer exists.
+/// Deploys one unit of tally. Its config-changed and its action run as long as the returned file exists.
 fn held() -> (Scene, PathBuf) {
     let scene = scene();
     let hold = scene.beside("hold");
@@ -17,7 +17,7 @@ fn held() -> (Scene, PathBuf) {
     (scene, hold)
 }
 
-/// Waits until the newest process of the charm is this one.
+/// Waits until this is the newest process of the charm.
 fn until_begun(scene: &Scene, name: &str, times: usize) {
     scene.until(format_args!("{name} has begun"), |_| {
         let begun = ran(scene, "db/0").iter().filter(|ran| *ran == name).count();
@@ -25,7 +25,7 @@ fn until_begun(scene: &Scene, name: &str, times: usize) {
     });
 }
 
-/// A program of the data folder is away until the answer is dropped: whoever would start it again stands still.
+/// Makes a program of the data folder unavailable until the returned guard is dropped, so that it cannot be restarted.
 struct Away<'a> {
     host: &'a Host,
     supervisor: i32,
@@ -96,7 +96,7 @@ fn a_hook_that_goes_on_is_told_of_again_to_a_controller_that_has_started_anew() 
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
 }
 
-/// Scenario 181, and what it leaves to chance: whether the units' agents died with it.
+/// Scenario 181, in both variants: the unit agents survive the machine agent, or crash with it.
 #[test]
 fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     let (scene, hold) = held();
@@ -166,7 +166,7 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     assert_eq!(ran[ran.len() - 2..], ["stop", "remove"]);
 }
 
-/// The action `hold`, asked for and begun.
+/// Requests the action `hold` and waits until it has started.
 fn held_action(scene: &Scene) -> std::thread::JoinHandle<tests::host::CommandOutput> {
     let dir = scene.dir.clone();
     let asked = std::thread::spawn(move || {
@@ -177,7 +177,7 @@ fn held_action(scene: &Scene) -> std::thread::JoinHandle<tests::host::CommandOut
     asked
 }
 
-/// The process of the newest run that a file names.
+/// Returns the process of the newest run, as a file of the run names it.
 fn of_run(scene: &Scene, file: &str) -> i32 {
     let (last, _) = scene.runs("db/0").pop().expect("it runs");
     let folder = scene.unit_folder("db/0").expect("deployed").join(format!("hooks/{last:06}"));

@@ -1,6 +1,6 @@
-//! A network that loses and doubles, between the agents and their controller: it ends TLS with the controller's own
-//! certificate, sends every request that changes something on twice, and the first time such a request is seen it
-//! closes the connection instead of answering.
+//! A faulty network between the agents and their controller: a proxy that terminates TLS with the controller's own
+//! certificate. It forwards every request that changes something twice, and closes the connection instead of replying
+//! when it first receives such a request.
 
 use crate::door::{caller, reconfigure};
 use agent::config::AgentConfig;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex};
 use tests::host::Host;
 use tokio::net::TcpListener;
 
-/// What the controller takes at most.
+/// The largest request that the controller accepts.
 const BODY_BYTES_MAX: usize = 4 << 20;
 
 type Request = hyper::Request<hyper::body::Incoming>;
 type Response = hyper::Response<Body>;
 
-/// What is known of one kind of request: its path's last word.
+/// Counters of one kind of request, which is the last segment of its path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
     pub doubled: usize,
@@ -28,12 +28,12 @@ pub struct Seen {
 
 #[derive(Default)]
 struct Ledger {
-    /// Path and body of every request whose answer was lost.
+    /// Path and body of every request whose reply was dropped.
     lost: BTreeSet<(String, Vec<u8>)>,
     kinds: BTreeMap<String, Seen>,
 }
 
-/// A proxy under way; it ends with the test's process.
+/// A running proxy; it ends with the process of the test.
 pub struct Proxy {
     /// `127.0.0.1:41234`.
     pub address: String,
@@ -47,7 +47,7 @@ struct Onward {
 }
 
 impl Proxy {
-    /// Stands in front of this host's controller.
+    /// Starts a proxy for the controller of this host.
     pub fn before(host: &Host) -> Proxy {
         let own = |name: &str| fs::read_to_string(host.dir.join("controller").join(name)).expect("it is up");
         let acceptor =
@@ -75,7 +75,7 @@ impl Proxy {
         Proxy { address: address.recv().expect("the proxy says where it is"), ledger }
     }
 
-    /// What was done to requests of this kind: `commit`, `attach`, ...
+    /// Returns the counters of requests of this kind: `commit`, `attach`, ...
     pub fn seen(&self, kind: &str) -> Seen {
         self.ledger.lock().expect("no holder panics").kinds.get(kind).copied().unwrap_or_default()
     }
