@@ -14,8 +14,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Texts to try where a type parses one: what the first good one looks like is its format.
-const SAMPLES: [(&str, Option<&str>); 3] =
-    [("", None), ("00000000-0000-0000-0000-000000000000", Some("uuid")), ("web/0", Some("unit-name"))];
+const SAMPLES: [(&str, Option<&str>); 4] = [
+    ("", None),
+    ("00000000-0000-0000-0000-000000000000", Some("uuid")),
+    ("web/0", Some("unit-name")),
+    ("web:db", Some("endpoint")),
+];
 
 /// Readings of one message after which its shape must be known: one for each field and each branch of it that no
 /// message before it had; the largest has some 400.

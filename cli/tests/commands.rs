@@ -140,7 +140,7 @@ async fn why_tells_of_those_that_are_there_and_names_all_that_are_not() {
     let failure = does(&["why", "a/9", "b/0", "c/9", "d/0"], &at).await.expect_err("two are unknown");
     assert_eq!(failure.text(), "ERROR unit \"a/9\" not found\n      unit \"c/9\" not found\n");
     assert_eq!(failure.code, 1);
-    let told = "b/0: alive, idle\n  waits for nothing\nd/0: alive, idle\n  waits for nothing\n";
+    let told = "unit b/0: alive, idle\n  waits for nothing\nunit d/0: alive, idle\n  waits for nothing\n";
     assert_eq!(at.output.said().0, told);
 }
 
