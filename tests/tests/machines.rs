@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tests::host::{Host, is_root};
+use tests::host::{Host, is_root, skip};
 use tests::scene::text;
 
 /// Each hook writes down that it begins and ends, and waits in between while there is a gate. Two words make
@@ -180,9 +180,7 @@ fn until_word(host: &Host, word: &str) {
 #[test]
 fn a_principal_lives_through_every_death_on_a_real_machine_and_leaves_nothing() {
     if !is_root() {
-        // as `pintle up --provider nspawn` would say to its user
-        println!("only root can make machines: this test did nothing");
-        return;
+        return skip("machines", "nspawn machines need root");
     }
     let (dir, charms) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::new().unwrap());
     let before = listing(dir.path());
