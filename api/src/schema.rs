@@ -70,6 +70,8 @@ pub struct Types {
     known: RefCell<BTreeMap<&'static str, Known>>,
     /// Counts texts as they are read.
     clock: Cell<usize>,
+    /// When the text was read that was rejected last: the branch of an enum that it is in is read again.
+    rejected: Cell<Option<usize>>,
 }
 
 struct Known {
@@ -128,9 +130,10 @@ impl Types {
     fn try_another_text(&self, shape: &mut Shape) -> bool {
         let mut known = self.known.borrow_mut();
         let shapes = known.values_mut().map(|one| &mut one.shape).chain([shape]);
-        let Some((_, sample)) = shapes.filter_map(Shape::last_text).max_by_key(|(read, _)| *read) else {
+        let Some((read, sample)) = shapes.filter_map(Shape::last_text).max_by_key(|(read, _)| *read) else {
             return false;
         };
+        self.rejected.set(Some(read));
         *sample += 1;
         *sample < SAMPLES.len()
     }

@@ -302,9 +302,9 @@ fn a_wrong_value_does_not_pass_the_check() {
     let document = openapi::document();
     let (entry, _) = sample(GetAbout);
     let reply = reply(&document, &entry);
-    let right = json!({"version": "1", "juju_version": "3", "controller": Uuid(1), "history": Uuid(2)});
+    let right = json!({"version": "1", "juju_version": "3", "controller": Uuid(1), "store_generation": Uuid(2)});
     assert_eq!(check(&document, reply, &right), Ok(()));
-    for (field, value) in [("version", json!(1)), ("history", json!("x")), ("more", json!(1))] {
+    for (field, value) in [("version", json!(1)), ("store_generation", json!("x")), ("more", json!(1))] {
         let mut wrong = right.clone();
         wrong[field] = value;
         assert!(check(&document, reply, &wrong).is_err(), "{wrong}");

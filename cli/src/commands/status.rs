@@ -34,7 +34,7 @@ pub struct Status {
     #[arg(long, hide = true)]
     pub no_color: bool,
     /// Answer at once: do not let the agents catch up with your last change first
-    #[arg(long)]
+    #[arg(long = "no-settle")]
     pub no_wait_for_agents: bool,
 }
 

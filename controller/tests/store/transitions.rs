@@ -597,19 +597,21 @@ fn transitions() -> BTreeSet<&'static str> {
         "sequence::take",
         "session::check_epoch",
     ];
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../state/src/model");
     let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(dir).expect("the model is there").flatten() {
-        let path = entry.path();
-        let Some(file) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".rs")) else {
-            continue;
-        };
-        let text = std::fs::read_to_string(&path).expect("sources are text");
-        for item in text.split("\npub fn ").skip(1) {
-            let head = item.split('{').next().unwrap_or_default();
-            let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
-            if head.contains("draft: &mut Draft") && !PARTS.contains(&name.as_str()) {
-                found.insert(&*name.leak());
+    for room in ["documents", "lifecycle", "operations", "restore"] {
+        let dir = format!("{}/../state/src/{room}", env!("CARGO_MANIFEST_DIR"));
+        for entry in std::fs::read_dir(dir).expect("the rooms of the core are there").flatten() {
+            let path = entry.path();
+            let Some(file) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".rs")) else {
+                continue;
+            };
+            let text = std::fs::read_to_string(&path).expect("sources are text");
+            for item in text.split("\npub fn ").skip(1) {
+                let head = item.split('{').next().unwrap_or_default();
+                let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
+                if head.contains("draft: &mut Draft") && !PARTS.contains(&name.as_str()) {
+                    found.insert(&*name.leak());
+                }
             }
         }
     }
