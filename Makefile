@@ -11,9 +11,11 @@ demo: build
 	@target/debug/demo
 
 test:
+	@rm -f target/skipped-tests
 	@tests/prerequisites.sh
 	@$(MAKE) --no-print-directory build
 	@$(CARGO) fmt --all --check
 	@tests/dependencies.sh
 	@$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@$(CARGO) test --locked --workspace
+	@[ ! -s target/skipped-tests ] || { echo "These tests cannot run on this host:"; cat target/skipped-tests; }

@@ -63,9 +63,12 @@ impl AgentConfig {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
         let mode = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?.permissions().mode();
         if mode & 0o077 != 0 {
-            bail!("cannot use {shown}: it contains a token, and other users may read it\nhint: chmod 600 {shown}");
+            bail!(
+                "cannot use {shown}: it contains a token, and other users may read it\nhint: chmod 600 {shown}"
+            );
         }
-        yaml::from_str(&text).with_context(|| format!("cannot parse {shown} as the configuration of an agent"))
+        yaml::from_str(&text)
+            .with_context(|| format!("cannot parse {shown} as the configuration of an agent"))
     }
 
     /// The content of the file.

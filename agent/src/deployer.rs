@@ -5,7 +5,7 @@
 //!
 //! `unit_supervisor` calls this module for the machine agent.
 
-use crate::config::{AgentConfig, FILE, AgentKind};
+use crate::config::{AgentConfig, AgentKind, FILE};
 use crate::folder::{self, UnitFolder};
 use crate::hook_process::{end_leftovers, socket_dir};
 use crate::service::{self, AgentExit, ServiceManager};
@@ -89,7 +89,8 @@ impl Deployer {
                 .with_context(|| format!("cannot move {}", quarantined.display()))?;
             self.update_controllers(&folder)?;
         }
-        folder::private_dir(folder.root()).with_context(|| format!("cannot create {}", folder.root().display()))?;
+        folder::private_dir(folder.root())
+            .with_context(|| format!("cannot create {}", folder.root().display()))?;
         if let Ok(known) = AgentConfig::read(folder.root())
             && known.uuid == unit
         {

@@ -7,7 +7,7 @@
 //!
 //! Called by `pintle-agent enrol`.
 
-use crate::config::{AgentConfig, FILE, AgentKind};
+use crate::config::{AgentConfig, AgentKind, FILE};
 use crate::folder;
 use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
@@ -43,11 +43,10 @@ pub struct EnrolmentRequest {
 /// # Errors
 /// If the folder belongs to another machine, or the controller is unreachable or refuses the token.
 pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
-    let (token, ca) =
-        request.secrets.split_once('\n').context(
-            "cannot read the enrolment token and the CA from stdin\nhint: pintle add-machine manual prints the \
+    let (token, ca) = request.secrets.split_once('\n').context(
+        "cannot read the enrolment token and the CA from stdin\nhint: pintle add-machine manual prints the \
              whole command",
-        )?;
+    )?;
     let requested = AgentConfig {
         kind: AgentKind::Machine,
         uuid: request.machine.parse().ok().context("invalid machine id: expected a UUID")?,
@@ -100,7 +99,9 @@ fn enrolled_config(data: &Path, requested: &AgentConfig) -> Result<AgentConfig> 
         }
         Ok(known) => Some(known),
         Err(_) if data.join(FILE).exists() => bail!("cannot read {}", data.join(FILE).display()),
-        Err(_) => AgentConfig::read_file(&data.join(PENDING)).ok().filter(|pending| pending.uuid == requested.uuid),
+        Err(_) => {
+            AgentConfig::read_file(&data.join(PENDING)).ok().filter(|pending| pending.uuid == requested.uuid)
+        }
     };
     let token = known.map_or_else(host::random::token, |known| known.token);
     Ok(AgentConfig { token, ..requested.clone() })
@@ -142,7 +143,11 @@ mod tests {
             secrets: format!("{}\nthe CA now", "ab".repeat(32)),
         };
         enrol(dir.path(), again.clone()).await.expect_err("there is no controller");
-        assert_eq!(AgentConfig::read(dir.path()).expect("it is there"), known, "not accepted: nothing is changed");
+        assert_eq!(
+            AgentConfig::read(dir.path()).expect("it is there"),
+            known,
+            "not accepted: nothing is changed"
+        );
         let moved = AgentConfig {
             controllers: vec!["127.0.0.1:2".to_owned()],
             server_name: "now".to_owned(),

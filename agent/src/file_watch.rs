@@ -28,7 +28,10 @@ impl FileWatch {
         let changed = Arc::new(Notify::new());
         let watcher = watch(folder, name, Arc::clone(&changed));
         if let Err(error) = &watcher {
-            tracing::info!("cannot use inotify for {}/{name}; polling every {POLL:?}: {error}", folder.display());
+            tracing::info!(
+                "cannot use inotify for {}/{name}; polling every {POLL:?}: {error}",
+                folder.display()
+            );
         }
         FileWatch { changed, watcher: watcher.ok() }
     }

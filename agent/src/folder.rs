@@ -116,7 +116,8 @@ impl FolderFiles for UnitFolder {
     }
 
     async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
-        let unused = (1..).map(|n| format!("{name}.corrupt-{n}")).find(|new_name| !self.file(new_name).exists());
+        let unused =
+            (1..).map(|n| format!("{name}.corrupt-{n}")).find(|new_name| !self.file(new_name).exists());
         let new_name = unused.expect("some number is unused");
         let rename = fs::rename(self.file(name), self.file(&new_name)).and_then(|()| sync_folder(&self.root));
         rename.map(|()| new_name).map_err(|error| self.disk_error(name, error))

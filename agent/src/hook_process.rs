@@ -17,11 +17,11 @@ use leftovers::stop_for_reboot;
 
 use crate::clock::kernel_boot;
 use crate::folder::{self, UnitFolder};
-use crate::ports::{Charms, HookResult, HookHost};
+use crate::ports::{Charms, HookHost, HookResult};
 use crate::reboot;
 use crate::shim;
 use crate::tool_calls::{CallsFile, HookSession};
-use crate::tool_socket::{ToolAnswer, ToolCall, Gate};
+use crate::tool_socket::{Gate, ToolAnswer, ToolCall};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
@@ -127,7 +127,11 @@ impl HostCharms {
     fn program(&self, path: &str) -> Dispatch {
         let has_metadata = self.folder.charm().join("metadata.yaml").is_file();
         dispatch(
-            CharmFiles { has_metadata, dispatch: self.charm_file("dispatch"), specific: self.charm_file(path) },
+            CharmFiles {
+                has_metadata,
+                dispatch: self.charm_file("dispatch"),
+                specific: self.charm_file(path),
+            },
             path,
         )
     }
@@ -340,7 +344,10 @@ impl Charms for HostCharms {
         }
         // checked before the first byte is interpreted (S21)
         if host::digest::sha256(&archive) != charm.sha256 {
-            return Err(format!("charm download corrupted: the archive of {} has another SHA-256 than expected ({})", charm.url, charm.sha256));
+            return Err(format!(
+                "charm download corrupted: the archive of {} has another SHA-256 than expected ({})",
+                charm.url, charm.sha256
+            ));
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);
@@ -377,7 +384,10 @@ impl Charms for HostCharms {
                 Ok(shim) => break shim,
                 // a full disk is not a failure of the charm
                 Err(error) if is_disk_full(&error) => {
-                    tracing::error!("cannot start {}: {error}; retrying until there is free disk space", run.operation);
+                    tracing::error!(
+                        "cannot start {}: {error}; retrying until there is free disk space",
+                        run.operation
+                    );
                     tokio::time::sleep(shim::DISK_FULL_RETRY).await;
                 }
                 Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
@@ -385,8 +395,10 @@ impl Charms for HostCharms {
         };
         let run_folder = self.folder.run(run.number);
         let digest = host::digest::sha256(context.id.as_bytes());
-        let (on_report, is_leader) = (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
-        let mut session = HookSession::new(context, digest, CallsFile::open(&run_folder), &on_report, &is_leader);
+        let (on_report, is_leader) =
+            (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
+        let mut session =
+            HookSession::new(context, digest, CallsFile::open(&run_folder), &on_report, &is_leader);
         self.serve_tools(&mut session, hook_host, async {
             // the exit status of the shim is irrelevant: its outcome file counts
             shim.wait().await.ok();

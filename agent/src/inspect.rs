@@ -21,8 +21,7 @@ use std::path::{Path, PathBuf};
 async fn read(dir: &Path) -> Result<(UnitFolder, Local)> {
     let folder = UnitFolder::new(dir.to_path_buf());
     let local = journal::read_only_load(&folder).await?;
-    let local =
-        local.with_context(|| format!("cannot read the memory of a unit in {}", dir.display()))?;
+    let local = local.with_context(|| format!("cannot read the memory of a unit in {}", dir.display()))?;
     Ok((folder, local))
 }
 
@@ -124,7 +123,15 @@ mod tests {
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
         let (operation, cause) = (Operation::Hook(Hook::Install), "the charm is deployed".to_owned());
-        let run = Run { number: 1, operation, attempt: 1, cause, position: None, leader_generation: None, episode: None };
+        let run = Run {
+            number: 1,
+            operation,
+            attempt: 1,
+            cause,
+            position: None,
+            leader_generation: None,
+            episode: None,
+        };
         local.apply(&Event::Started(run.clone()));
         journal.append(&[Event::Started(run)], &Arc::new(local)).await.expect("it is appended");
         let (client, none) = (dir.path().join("pintle-hook"), Err(anyhow::anyhow!("it is missing")));
@@ -138,7 +145,10 @@ mod tests {
             2,
             "without a view and an agent, only the absent agent is reported"
         );
-        assert!(output.contains("start the unit agent") && output.contains("ERROR the disk is full"), "{output}");
+        assert!(
+            output.contains("start the unit agent") && output.contains("ERROR the disk is full"),
+            "{output}"
+        );
         let missing = why(none).await;
         assert_eq!(missing.lines().count(), 4);
         assert!(

@@ -223,7 +223,8 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
         Recovered::OtherFormat { format } => Ok(Loaded::OtherFormat { format }),
         Recovered::Memory { local, index, torn_bytes } => {
             if torn_bytes > 0 {
-                notes.push(format!("{JOURNAL}: dropped {torn_bytes} bytes of an incomplete write at the end"));
+                notes
+                    .push(format!("{JOURNAL}: dropped {torn_bytes} bytes of an incomplete write at the end"));
             }
             compact(files, index, &local).await?;
             Ok(Loaded::Memory { local, index, notes })

@@ -11,11 +11,11 @@ use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Existence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
-    ReportPresence, ReportUninstalled, SetUnitToken, Stream, GetUnitExistence, Watch, WatchMachine,
+    Existence, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
+    ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::backoff::Backoff;
-use state::machine::plan::{Evidence, DeployStep, evidence, is_dying_and_empty, plan};
+use state::machine::plan::{DeployStep, Evidence, evidence, is_dying_and_empty, plan};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::views::view;
@@ -122,7 +122,10 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     }
 
     /// Applying the plan may take long: heartbeats are sent concurrently.
-    async fn run_watch(&self, watch: <A as Watch<WatchMachine>>::Stream) -> Result<MachineAgentEnd, ApiError> {
+    async fn run_watch(
+        &self,
+        watch: <A as Watch<WatchMachine>>::Stream,
+    ) -> Result<MachineAgentEnd, ApiError> {
         tokio::select! {
             biased;
             never = self.send_heartbeats() => match never {},
@@ -132,7 +135,10 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
 
     /// Applies the plan whenever the view or the deployments change, until the machine is Dead or the watch
     /// fails.
-    async fn serve_watch(&self, mut watch: <A as Watch<WatchMachine>>::Stream) -> Result<MachineAgentEnd, ApiError> {
+    async fn serve_watch(
+        &self,
+        mut watch: <A as Watch<WatchMachine>>::Stream,
+    ) -> Result<MachineAgentEnd, ApiError> {
         self.units_with_token.borrow_mut().clear();
         let (mut view, mut backoff) = (None, BACKOFF);
         loop {
@@ -186,7 +192,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
         let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
         let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
-        let refused = self.refused_removals.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
+        let refused =
+            self.refused_removals.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
         let mut found: BTreeMap<Uuid, Evidence> = refused;
         if let Some(shown) = view {
             let is_machine_leaving = is_dying_and_empty(shown.life, shown.units.len());

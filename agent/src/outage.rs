@@ -67,10 +67,7 @@ mod tests {
         assert_eq!(outage.ended(Channel::Watch, 5), None);
         let refused = ApiError::new(ErrorCode::Unreachable, "refused");
         let other = ApiError::new(ErrorCode::Unreachable, "another CA").hint("look");
-        assert_eq!(
-            outage.failed(Channel::Send, &refused, 1000).as_deref(),
-            Some("refused; retrying")
-        );
+        assert_eq!(outage.failed(Channel::Send, &refused, 1000).as_deref(), Some("refused; retrying"));
         assert_eq!(outage.failed(Channel::Watch, &refused, 2000), None);
         let line = outage.failed(Channel::Send, &other, 3000);
         assert_eq!(line.as_deref(), Some("another CA; look; retrying"));

@@ -76,7 +76,12 @@ pub trait Charms {
     /// Whether this charm is installed and undamaged, so that its archive need not be fetched.
     fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
     /// Runs the charm's program for `run`, and answers its tool calls from `context`.
-    fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> impl Future<Output = HookResult>;
+    fn run(
+        &self,
+        run: &Run,
+        context: HookContext,
+        hook_host: &impl HookHost,
+    ) -> impl Future<Output = HookResult>;
     /// Continues a run that an earlier agent started: waits for its process if it is alive, else reads its
     /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
     fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;

@@ -30,7 +30,10 @@ pub fn path() -> &'static Path {
 pub fn hook_client() -> anyhow::Result<PathBuf> {
     let client = path().with_file_name("pintle-hook");
     if !client.is_file() {
-        anyhow::bail!("cannot start: {} is missing\nhint: install pintle-hook beside pintle-agent", client.display());
+        anyhow::bail!(
+            "cannot start: {} is missing\nhint: install pintle-hook beside pintle-agent",
+            client.display()
+        );
     }
     Ok(client)
 }

@@ -12,7 +12,7 @@
 //! A request that names an earlier boot is complete and is removed. If any step is interrupted, the next start
 //! of the machine agent resumes.
 
-use crate::clock::{HostClock, random_uuid, kernel_boot};
+use crate::clock::{HostClock, kernel_boot, random_uuid};
 use crate::deployer::Deployer;
 use crate::ports::Clock;
 use crate::service::{self, ServiceManager};
@@ -70,7 +70,9 @@ pub async fn execute(machine: &Path, deployer: &Deployer, services: ServiceManag
         }
         let action = match services {
             ServiceManager::Systemd => "rebooting the host",
-            ServiceManager::Children => "restarting the agents with a new boot identity, without rebooting the host",
+            ServiceManager::Children => {
+                "restarting the agents with a new boot identity, without rebooting the host"
+            }
         };
         tracing::info!("a hook requested a reboot: {action}");
         if services == ServiceManager::Systemd {

@@ -79,7 +79,8 @@ fn supervise(run: &Path, program: &Path) -> io::Result<String> {
     };
     let (done, readers) = mpsc::channel();
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let unmodified = |stream| std::env::var_os(ACTION_VARIABLE).and_then(|_| File::create(run.join(stream)).ok());
+    let unmodified =
+        |stream| std::env::var_os(ACTION_VARIABLE).and_then(|_| File::create(run.join(stream)).ok());
     read_lines("stdout", stdout.expect("stdout is piped"), unmodified("stdout"), &log, done.clone());
     read_lines("stderr", stderr.expect("stderr is piped"), unmodified("stderr"), &log, done);
     let status = child.wait()?;

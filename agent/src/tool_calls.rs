@@ -112,7 +112,9 @@ impl CallsFile {
             file.set_len(whole_lines(&bytes) as u64)?;
             Ok(file)
         };
-        CallsFile(open().inspect_err(|error: &io::Error| tracing::error!("cannot open {CALLS}: {error}")).ok())
+        CallsFile(
+            open().inspect_err(|error: &io::Error| tracing::error!("cannot open {CALLS}: {error}")).ok(),
+        )
     }
 
     /// The calls that an earlier agent answered, without an incomplete last line. None if a line cannot be
@@ -220,7 +222,10 @@ impl<'a> HookSession<'a> {
                 CallOutcome::Need(Need::Stdin | Need::File(_)) => return false,
             };
             self.last_call = answered.call;
-            self.answered.insert(answered.id.clone(), (answered.code, answered.stdout.clone(), answered.stderr.clone()));
+            self.answered.insert(
+                answered.id.clone(),
+                (answered.code, answered.stdout.clone(), answered.stderr.clone()),
+            );
             self.add_reports(answered.at_ms, reply.reports);
             // An output file that could not be written made the answer a failure, which is independent of the
             // context.
@@ -305,7 +310,11 @@ impl<'a> HookSession<'a> {
             cwd: TextOrBytes::new(request.call.cwd),
             leads,
             stdin: inputs.stdin.as_deref().map(TextOrBytes::new),
-            files: inputs.files.iter().map(|(p, f)| (p.clone(), f.clone().map(|b| TextOrBytes::new(&b)))).collect(),
+            files: inputs
+                .files
+                .iter()
+                .map(|(p, f)| (p.clone(), f.clone().map(|b| TextOrBytes::new(&b))))
+                .collect(),
             code,
             stdout: TextOrBytes::new(&reply.stdout),
             stderr: TextOrBytes::new(&stderr),
@@ -370,14 +379,17 @@ fn open_regular_file(options: &mut OpenOptions, path: &Path) -> io::Result<File>
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = open_regular_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)?;
+    let mut file =
+        open_regular_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)?;
     file.write_all(bytes)
 }
 
 fn read_file(path: &Path, shown_path: &str) -> Result<Vec<u8>, String> {
     let read = || {
         let mut bytes = Vec::new();
-        open_regular_file(OpenOptions::new().read(true), path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        open_regular_file(OpenOptions::new().read(true), path)?
+            .take(FILE_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)?;
         match bytes.len() as u64 > FILE_BYTES_MAX {
             true => Err(io::Error::other("file too large")),
             false => Ok(bytes),

@@ -76,7 +76,10 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
     }
     match Lock::take(&data.join(LOCK), &format!("pid {}", std::process::id()))? {
         Ok(lock) => Ok(Some(lock)),
-        Err(held) => bail!("the agent of the earlier machine is still ending ({})\nhint: repeat the command in a few seconds", held.0),
+        Err(held) => bail!(
+            "the agent of the earlier machine is still ending ({})\nhint: repeat the command in a few seconds",
+            held.0
+        ),
     }
 }
 

@@ -15,8 +15,8 @@ mod watcher;
 
 use crate::ports::{Charms, Clock, DiskError, HookResult, UnitMemory};
 use api::{FetchArchive, UnitAgentRequests};
-use host::backoff::Backoff;
 use facts::{ProcessFacts, ReportedRun};
+use host::backoff::Backoff;
 use lease::ClockReading;
 use state::terms::cause::Cause;
 use state::unit::activity::Activity;
@@ -24,7 +24,7 @@ use state::unit::context::{self, ContextInput};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
-use state::unit::outcome::{self, FinishedRun, Exit};
+use state::unit::outcome::{self, Exit, FinishedRun};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::RunReport;
 use state::unit::resolve::{self, Act, Now};
@@ -142,7 +142,8 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     }
 
     fn now(&self) -> Now {
-        let is_charm_missing = context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
+        let is_charm_missing =
+            context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
         let facts = self.facts.borrow();
         let since_boot_ms = self.clock.since_boot_ms();
         Now {
@@ -223,14 +224,16 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 Act::Reattach(run) => self.reattach(&run).instrument(hook_span(&run)).await?,
                 Act::AcquireHookLock => {
                     let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
-                    let (locked, changed) = (pin!(self.charms.lock(parallel)), pin!(self.act_changed.notified()));
+                    let (locked, changed) =
+                        (pin!(self.charms.lock(parallel)), pin!(self.act_changed.notified()));
                     lock = tokio::select! { biased; held = locked => Some(held), () = changed => None };
                     self.hook_lock.set(lock.is_some());
                     continue;
                 }
                 Act::FetchBag(request) => {
                     self.release(&mut lock);
-                    *self.wait_reasons.borrow_mut() = vec![resolve::fetch_reason(&self.local.borrow().name, &request)];
+                    *self.wait_reasons.borrow_mut() =
+                        vec![resolve::fetch_reason(&self.local.borrow().name, &request)];
                     self.fetch(request, &mut backoff).await;
                     continue;
                 }
@@ -250,7 +253,8 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 Act::Reboot => {
                     self.release(&mut lock);
                     self.charms.reboot(&now.boot).await;
-                    *self.wait_reasons.borrow_mut() = vec![resolve::reboot_reason(&self.local.borrow().name, None)];
+                    *self.wait_reasons.borrow_mut() =
+                        vec![resolve::reboot_reason(&self.local.borrow().name, None)];
                     self.wait_for_change(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
                     continue;
                 }
@@ -294,7 +298,8 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                     Ok(()) => Exit::Code(0),
                     Err(reason) => Exit::Refused(reason),
                 };
-                self.save_outcome(run, HookResult { exit, writes: Writes::default(), reports: Vec::new() }).await
+                self.save_outcome(run, HookResult { exit, writes: Writes::default(), reports: Vec::new() })
+                    .await
             }
             Operation::Hook(_)
             | Operation::Action { .. }
@@ -330,7 +335,9 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             // This is not a failure of the charm: the hook is started again with the new view.
             let Some(view) = facts.view.as_deref() else {
                 return match &run.operation {
-                    Operation::Action { .. } => refused("the controller was restored while the action started"),
+                    Operation::Action { .. } => {
+                        refused("the controller was restored while the action started")
+                    }
                     _ => without(Exit::Interrupted),
                 };
             };
@@ -368,7 +375,13 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 return Vec::new();
             }
             let (facts, writes) = (self.facts.borrow(), &result.writes);
-            let ended = FinishedRun { run, exit: result.exit, writes, reports: result.reports, pending_reports: &facts.pending_reports };
+            let ended = FinishedRun {
+                run,
+                exit: result.exit,
+                writes,
+                reports: result.reports,
+                pending_reports: &facts.pending_reports,
+            };
             outcome::events(local, facts.view.as_deref(), &now, ended)
         })
         .await?;

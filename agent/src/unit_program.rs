@@ -44,7 +44,9 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
     let holder = format!("pid {}", std::process::id());
     match Lock::take(&folder.file(AGENT_LOCK), &holder)? {
         Ok(lock) => Ok(Ok((folder, lock))),
-        Err(held) => Ok(Err(format!("another agent holds the lock of {}: {}", folder.root().display(), held.0))),
+        Err(held) => {
+            Ok(Err(format!("another agent holds the lock of {}: {}", folder.root().display(), held.0)))
+        }
     }
 }
 
@@ -66,7 +68,11 @@ async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journa
         Loaded::Memory { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
-                bail!("cannot use {}: it has the memory of another unit ({})", folder.root().display(), local.name);
+                bail!(
+                    "cannot use {}: it has the memory of another unit ({})",
+                    folder.root().display(),
+                    local.name
+                );
             }
             (*local, index, false)
         }
@@ -119,7 +125,8 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             return Ok(ExitCode::from(EXIT_DISK));
         }
     };
-    let local = journal::read_only_load(&folder).await?.context("the memory that was just written cannot be read")?;
+    let local =
+        journal::read_only_load(&folder).await?.context("the memory that was just written cannot be read")?;
     link_tools(&folder)?;
     let socket = socket_dir(&folder)?.join("agent.socket");
     let has_started_run = matches!(local.step, Step::Started(_));
@@ -265,7 +272,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let known = write_config(dir.path());
         assert!(!detects_change(dir.path(), &known).await);
-        assert!(detects_change(dir.path(), &AgentConfig { token: "an older one".into(), ..known.clone() }).await);
+        assert!(
+            detects_change(dir.path(), &AgentConfig { token: "an older one".into(), ..known.clone() }).await
+        );
         let path = dir.path().to_owned();
         drop(dir);
         assert!(detects_change(&path, &known).await);

@@ -3,7 +3,7 @@
 //! A damaged file leads to a memory that existed before, with a message, or to a quarantined file. It never
 //! leads to a fresh unit or to a memory that never existed.
 
-use agent::journal::{self, FolderFiles, Loaded, JOURNAL, Journal, STATE};
+use agent::journal::{self, FolderFiles, JOURNAL, Journal, Loaded, STATE};
 use agent::ports::{DiskError, UnitMemory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
@@ -66,7 +66,12 @@ fn unit_files() -> (MemoryFolder, Vec<Local>) {
     append(&mut local, Event::Attaching { nonce: Uuid(1) });
     append(
         &mut local,
-        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, recovered_bags: Default::default() },
+        Event::Attached {
+            store_generation: Uuid(2),
+            epoch: 1,
+            sequence: 0,
+            recovered_bags: Default::default(),
+        },
     );
     let charm = CharmRef {
         sha256: "ab".repeat(32),
@@ -107,7 +112,10 @@ fn is_corrupt(damaged: &MemoryFolder, memories: &[Local], silent: bool, what: &s
         }
         Loaded::Corrupt { notes } => {
             assert!(!notes.is_empty(), "{what}: not reported");
-            assert!(damaged.0.borrow().keys().any(|name| name.contains("corrupt")), "{what}: not quarantined");
+            assert!(
+                damaged.0.borrow().keys().any(|name| name.contains("corrupt")),
+                "{what}: not quarantined"
+            );
             true
         }
         found @ (Loaded::Nothing | Loaded::OtherFormat { .. }) => panic!("{what}: {found:?}"),

@@ -2,15 +2,15 @@
 
 use agent::config::{AgentConfig, AgentKind};
 use agent::deployer::Deployer;
-use agent::machine_agent::{MachineAgentEnd, MachineAgent};
+use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Clock, Deployments};
 use agent::service::ServiceManager;
 use agent::unit_supervisor::UnitSupervisor;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Assigned, Enrol, Existence, Handle, MachineView, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
-    ReportPresence, ReportUninstalled, SetUnitToken, Stream, GetUnitExistence, Watch, WatchMachine,
+    Assigned, Enrol, Existence, GetUnitExistence, Handle, MachineView, MachineWatchEvent, RemoveDeadUnit,
+    ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::life::Life;
@@ -186,7 +186,10 @@ impl Clock for PausedClock {
     }
 }
 
-fn machine_agent(folder: &Path, controller: &FakeController) -> MachineAgent<FakeController, UnitSupervisor, PausedClock> {
+fn machine_agent(
+    folder: &Path,
+    controller: &FakeController,
+) -> MachineAgent<FakeController, UnitSupervisor, PausedClock> {
     let config = config(AgentKind::Machine, Uuid(1), "0");
     let deployer = Deployer::new(folder.to_path_buf(), config, ServiceManager::Children);
     MachineAgent::new(controller.clone(), UnitSupervisor::new(deployer), PausedClock(Instant::now()))
@@ -209,7 +212,8 @@ async fn a_machine_agent_sends_heartbeats_although_it_receives_no_view() {
 async fn a_machine_agent_sends_heartbeats_while_a_deployment_hangs() {
     let machine = tempfile::tempdir().expect("a folder");
     let units = BTreeMap::from([(Uuid(5), Assigned { name: UnitName::new("web", 0), life: Life::Alive })]);
-    let controller = FakeController { view: Some(view(units)), tokens: Tokens::Unanswered, ..FakeController::default() };
+    let controller =
+        FakeController { view: Some(view(units)), tokens: Tokens::Unanswered, ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
     let minute = Duration::from_millis(12 * HEARTBEAT_MS - 1);
     assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
@@ -233,7 +237,8 @@ async fn a_unit_token_is_sent_once_in_each_watch() {
     // so that no agent is started here
     fs::write(folder.file("finished"), "").expect("written");
     let units = BTreeMap::from([(unit, Assigned { name, life: Life::Alive })]);
-    let controller = FakeController { view: Some(view(units)), tokens: Tokens::Accepted, ..FakeController::default() };
+    let controller =
+        FakeController { view: Some(view(units)), tokens: Tokens::Accepted, ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
     let minute = Duration::from_secs(60);
     assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
@@ -280,7 +285,10 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
     let shown = MachineView { life: Life::Dying, ..view(BTreeMap::new()) };
     let controller = FakeController { view: Some(shown), ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
-    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "the agent continues");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
+        "the agent continues"
+    );
     assert!(controller.dead.load(Ordering::Relaxed) > 0, "it was never reported as Dead");
     let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
@@ -302,7 +310,10 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
     let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
     // less than the delay before a failed step is repeated
-    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "the agent continues");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
+        "the agent continues"
+    );
     assert_eq!(AgentConfig::read(&folder).expect("it was deployed, in one round").uuid, known);
     let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
@@ -324,7 +335,10 @@ async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
     let units = BTreeMap::from([(known, Assigned { name: name.clone(), life: Life::Alive })]);
     let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
-    assert!(tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(), "the agent continues");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
+        "the agent continues"
+    );
     assert_eq!(AgentConfig::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
     assert!(!machine.path().join("unknown").exists());
 }
@@ -387,7 +401,8 @@ async fn a_restored_folder_uses_the_controllers_of_its_machine() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let machine_config = config(AgentKind::Machine, Uuid(1), "0");
-    let deployer = |config: AgentConfig| Deployer::new(machine.path().to_path_buf(), config, ServiceManager::Children);
+    let deployer =
+        |config: AgentConfig| Deployer::new(machine.path().to_path_buf(), config, ServiceManager::Children);
     let before = deployer(machine_config.clone());
     let token = before.prepare(unit, &name).expect("it is deployed").token;
     before.quarantine(&before.folder(&name), unit).await.expect("it is quarantined");
@@ -407,6 +422,9 @@ async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
     let agent = machine_agent(machine.path(), &controller);
     let hour = Duration::from_secs(3600);
     let MachineAgentEnd::Dead = tokio::time::timeout(hour, agent.run()).await.expect("the agent ends");
-    tokio::time::timeout(hour, agent.uninstall_units()).await.expect("there is nothing to report to").expect("it can");
+    tokio::time::timeout(hour, agent.uninstall_units())
+        .await
+        .expect("there is nothing to report to")
+        .expect("it can");
     assert!(!folder.exists());
 }

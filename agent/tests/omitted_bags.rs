@@ -11,7 +11,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::hook::{self, HookContext, OmittedBags, HookRelation};
+use state::unit::hook::{self, HookContext, HookRelation, OmittedBags};
 use state::unit::snapshot::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -4,7 +4,7 @@
 mod support;
 
 use agent::clock::kernel_boot;
-use agent::config::{AgentConfig, FILE, AgentKind};
+use agent::config::{AgentConfig, AgentKind, FILE};
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, end_leftovers};
@@ -12,7 +12,7 @@ use agent::ports::{Charms, HookHost};
 use agent::service::ServiceManager;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{CallsFile, HookSession};
-use agent::tool_socket::{ToolAnswer, Gate, listen};
+use agent::tool_socket::{Gate, ToolAnswer, listen};
 use hook_client::{CallHeader, HEADER_BYTES, ReplyFrame, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
@@ -46,7 +46,15 @@ fn started_run(at: &Path, boot: &str) -> Run {
     });
     fs::write(at.join("context.yaml"), run_file.to_string()).unwrap();
     let operation = Operation::Hook(Hook::Install);
-    Run { number: 1, operation, attempt: 1, cause: String::new(), position: None, leader_generation: None, episode: None }
+    Run {
+        number: 1,
+        operation,
+        attempt: 1,
+        cause: String::new(),
+        position: None,
+        leader_generation: None,
+        episode: None,
+    }
 }
 
 /// A process group whose leader waits for a line of input and then ends, while its child continues.
@@ -253,12 +261,16 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
         server_name: String::new(),
         ca: String::new(),
     };
-    let deployer =
-        Deployer::new(machine.path().to_path_buf(), config(AgentKind::Machine, "0"), ServiceManager::Children);
+    let deployer = Deployer::new(
+        machine.path().to_path_buf(),
+        config(AgentKind::Machine, "0"),
+        ServiceManager::Children,
+    );
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();
-        write_atomic_unsynced(&folder.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes()).unwrap();
+        write_atomic_unsynced(&folder.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes())
+            .unwrap();
     }
     let deployed: Vec<String> = deployer.deployed().values().map(UnitFolder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);
@@ -280,7 +292,9 @@ fn a_call_whose_output_file_failed_is_replayed_with_the_same_answer() {
         let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
         HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false)
     };
-    let Ok(ToolAnswer::Done { code, .. }) = session().answer(&frame[..length]) else { panic!("it reads no stdin") };
+    let Ok(ToolAnswer::Done { code, .. }) = session().answer(&frame[..length]) else {
+        panic!("it reads no stdin")
+    };
     assert_eq!(code, 1, "the folder does not exist");
 
     let lines = CallsFile::read(run.path()).expect("complete lines");
@@ -388,8 +402,9 @@ fn a_hook_ends_with_its_process_even_if_a_child_keeps_its_output_open() {
 /// [`only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_lines`].
 #[test]
 fn a_bounded_part_of_a_hooks_output_is_kept() {
-    let (run, _) =
-        run_under_shim("head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2");
+    let (run, _) = run_under_shim(
+        "head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2",
+    );
     assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
     let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
     let last = output.lines().last().unwrap();
@@ -407,7 +422,9 @@ fn two_reports_of_one_call_have_different_numbers() {
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     let mut session = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    let Ok(ToolAnswer::Done { code: 0, .. }) = session.answer(&frame[..length]) else { panic!("it is answered") };
+    let Ok(ToolAnswer::Done { code: 0, .. }) = session.answer(&frame[..length]) else {
+        panic!("it is answered")
+    };
     let (_, reports) = session.close();
     assert_eq!(reports.iter().map(|report| report.call).collect::<Vec<_>>(), [1, 2], "{reports:?}");
 }

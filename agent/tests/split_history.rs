@@ -1,7 +1,7 @@
 //! Tests that would damage this host: each runs again in its own namespaces, where it is process 1 and root,
 //! and where its mounts and kills affect nothing else.
 
-use agent::config::{AgentConfig, FILE, AgentKind};
+use agent::config::{AgentConfig, AgentKind, FILE};
 use agent::deployer::Deployer;
 use agent::service::{ServiceManager, systemd};
 use agent::shim::SHIM_PID;
@@ -58,7 +58,8 @@ fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
         runtime.expect("a runtime").block_on(async {
             let machine = tempfile::tempdir().expect("a folder");
             let machine_config = config(AgentKind::Machine, "0");
-            let deployer = Deployer::new(machine.path().to_path_buf(), machine_config, ServiceManager::Children);
+            let deployer =
+                Deployer::new(machine.path().to_path_buf(), machine_config, ServiceManager::Children);
             let name = UnitName::new("web", 0);
             deployer.prepare(Uuid(6), &name).expect("it is made");
             let folder = deployer.folder(&name);
@@ -117,8 +118,10 @@ fn dead_machine(parent: &Path) -> PathBuf {
     let data = parent.join("pintle");
     let unit = data.join("agents/unit-web-0");
     fs::create_dir_all(&unit).expect("made");
-    write_atomic_unsynced(&data.join(FILE), config(AgentKind::Machine, "0").to_yaml().as_bytes()).expect("written");
-    write_atomic_unsynced(&unit.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes()).expect("written");
+    write_atomic_unsynced(&data.join(FILE), config(AgentKind::Machine, "0").to_yaml().as_bytes())
+        .expect("written");
+    write_atomic_unsynced(&unit.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes())
+        .expect("written");
     uninstall::note_dead(&data).expect("written");
     data
 }

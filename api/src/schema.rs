@@ -18,8 +18,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Texts to try where a type parses a text: the first sample that it accepts determines its format.
-const SAMPLES: [(&str, Option<&str>); 3] =
-    [("", None), ("00000000-0000-0000-0000-000000000000", Some("uuid")), ("web/0", Some("unit-name"))];
+const SAMPLES: [(&str, Option<&str>); 4] = [
+    ("", None),
+    ("00000000-0000-0000-0000-000000000000", Some("uuid")),
+    ("web/0", Some("unit-name")),
+    ("web:db", Some("endpoint")),
+];
 
 /// The most readings of one message until its shape must be known: one for each field and each variant that no
 /// earlier message had. The largest message needs about 400.
@@ -70,6 +74,8 @@ pub struct Types {
     known: RefCell<BTreeMap<&'static str, DescribedType>>,
     /// Counts the texts that were read.
     clock: Cell<usize>,
+    /// When the text was read that was rejected last: the branch of an enum that it is in is read again.
+    rejected: Cell<Option<usize>>,
 }
 
 struct DescribedType {
@@ -131,9 +137,10 @@ impl Types {
     fn next_sample(&self, shape: &mut Shape) -> bool {
         let mut known = self.known.borrow_mut();
         let shapes = known.values_mut().map(|one| &mut one.shape).chain([shape]);
-        let Some((_, sample)) = shapes.filter_map(Shape::last_text).max_by_key(|(read, _)| *read) else {
+        let Some((read, sample)) = shapes.filter_map(Shape::last_text).max_by_key(|(read, _)| *read) else {
             return false;
         };
+        self.rejected.set(Some(read));
         *sample += 1;
         *sample < SAMPLES.len()
     }

@@ -1,7 +1,7 @@
 //! Tests of the sample charms: they can be installed, and declare what the demo and the end-to-end tests use.
 
 use charms::{ReadOptions, install, read};
-use state::charm::{Role, IntegrateEnd, endpoints};
+use state::charm::{IntegrateEnd, Role, endpoints};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -149,7 +149,7 @@ async fn why_explains_known_entities_and_reports_all_unknown_ones() {
         run_command(&["why", "a/9", "b/0", "c/9", "d/0"], &session).await.expect_err("two are unknown");
     assert_eq!(failure.text(), "ERROR unit \"a/9\" not found\n      unit \"c/9\" not found\n");
     assert_eq!(failure.code, 1);
-    let expected = "b/0: alive, idle\n  waits for nothing\nd/0: alive, idle\n  waits for nothing\n";
+    let expected = "unit b/0: alive, idle\n  waits for nothing\nunit d/0: alive, idle\n  waits for nothing\n";
     assert_eq!(session.output.printed().0, expected);
 }
 

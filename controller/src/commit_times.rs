@@ -73,7 +73,10 @@ mod tests {
         for revision in 7..=newest {
             let (reported, age) = (times.time(revision).expect("it was recorded"), time(newest - revision));
             let late = reported - time(revision);
-            assert!((0..=age / 20).contains(&late), "{revision}, {age} ms old, is reported {late} ms too late");
+            assert!(
+                (0..=age / 20).contains(&late),
+                "{revision}, {age} ms old, is reported {late} ms too late"
+            );
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::list;
 use api::request::{
-    Content, Entry, Handle, StreamLine, Message, Method, Request, Stream, Visitor, Watch, WatchRequest,
+    Content, Entry, Handle, Message, Method, Request, Stream, StreamLine, Visitor, Watch, WatchRequest,
 };
 use axum::body::{Body, Bytes};
 use hyper::body::Frame;
@@ -88,8 +88,7 @@ impl<S: Store, O: Environment> Visitor<Session<S, O>> for ServiceList<S, O> {
 
 fn parse_body<M: Message>(method: Method, body: Vec<u8>) -> Result<M, ApiError> {
     let body = if method == Method::Get { b"null".to_vec() } else { body };
-    M::from_bytes(body)
-        .map_err(|e| ApiError::new(ErrorCode::Invalid, format!("invalid request body: {e}")))
+    M::from_bytes(body).map_err(|e| ApiError::new(ErrorCode::Invalid, format!("invalid request body: {e}")))
 }
 
 type NextLine<W> = Pin<Box<dyn Future<Output = (W, Vec<u8>, bool)> + Send>>;

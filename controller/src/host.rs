@@ -3,7 +3,7 @@
 //! The file name of an archive is its digest. An archive is written to a temporary file, synced and renamed, so a
 //! file is either complete or absent. Its digest is verified again on each read.
 
-use crate::environment::{StoredArchive, Environment};
+use crate::environment::{Environment, StoredArchive};
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
 use host::file::write_atomic;
@@ -62,7 +62,11 @@ impl Environment for HostEnvironment {
                 ApiError::new(ErrorCode::Unavailable, text)
                     .hint("free disk space on the controller's host, then deploy again")
             })?;
-            Ok(StoredArchive { bytes: source.archive.len() as u64, sha256: source.sha256, charm: source.charm })
+            Ok(StoredArchive {
+                bytes: source.archive.len() as u64,
+                sha256: source.sha256,
+                charm: source.charm,
+            })
         })
         .await
     }

@@ -72,14 +72,17 @@ impl Installation {
                 serde_yaml::from_str(&text).with_context(|| format!("{} is damaged", identity.display()))?
             }
             None => {
-                let fresh =
-                    ControllerIdentity { controller: environment::version_4(host::random::bits()), address: None };
+                let fresh = ControllerIdentity {
+                    controller: environment::version_4(host::random::bits()),
+                    address: None,
+                };
                 write_atomic(&identity, yaml(&fresh).as_bytes())?;
                 fresh
             }
         };
         let (ca, ca_key) = certificate_pair(&folder, "ca", || new_ca(identity.controller))?;
-        let (certificate, key) = certificate_pair(&folder, "server", || new_certificate(identity.controller, &ca_key))?;
+        let (certificate, key) =
+            certificate_pair(&folder, "server", || new_certificate(identity.controller, &ca_key))?;
         Ok(Installation { folder: data.to_owned(), identity, ca, certificate, key })
     }
 
@@ -115,7 +118,10 @@ impl Installation {
 
     /// Creates the first model, the first user and the user's client file. The file is written before the token is
     /// stored: if the controller dies in between, no stored token is unknown to the user.
-    pub async fn create_first_user<S: Store, O: Environment>(&self, controller: &Controller<S, O>) -> Result<()> {
+    pub async fn create_first_user<S: Store, O: Environment>(
+        &self,
+        controller: &Controller<S, O>,
+    ) -> Result<()> {
         let path = self.folder.join("client.yaml");
         let before: Option<ClientFile> = match read_optional(&path)? {
             Some(text) => {
@@ -136,7 +142,8 @@ impl Installation {
         if before.as_ref() != Some(&file) {
             write_atomic(&path, yaml(&file).as_bytes())?;
         }
-        let (now_ms, model) = (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
+        let (now_ms, model) =
+            (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
         let token = file.token;
         let created = controller.run(move |draft| {
             let admin = TokenHolder::User { name: FIRST_USER.to_owned(), role: UserRole::Admin };
@@ -167,7 +174,11 @@ fn read_optional(file: &Path) -> Result<Option<String>> {
 
 /// Returns the certificate and key of this name (PEM); makes them if they do not exist. The key is written first, so
 /// that a certificate never exists without its key.
-fn certificate_pair(folder: &Path, name: &str, make: impl FnOnce() -> Result<(String, String)>) -> Result<(String, String)> {
+fn certificate_pair(
+    folder: &Path,
+    name: &str,
+    make: impl FnOnce() -> Result<(String, String)>,
+) -> Result<(String, String)> {
     let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}-key.pem")));
     if let Some(text) = read_optional(&certificate)? {
         let key = read_optional(&key)?.with_context(|| format!("{} is missing", key.display()))?;

@@ -80,7 +80,12 @@ impl Janitor {
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let page = controller.read(move |reader| {
                 logs.advance(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
-                actions.advance(reader, &model.all(Kind::Action), (ACTIONS_MAX, ACTIONS_PER_SWEEP), has_ended);
+                actions.advance(
+                    reader,
+                    &model.all(Kind::Action),
+                    (ACTIONS_MAX, ACTIONS_PER_SWEEP),
+                    has_ended,
+                );
                 (logs, actions)
             });
             let (mut logs, mut actions) = page.await;
@@ -92,7 +97,11 @@ impl Janitor {
                         remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
                         Ok(())
                     };
-                    log_and_skip("delete old log lines or actions of model", id, controller.run(transition).await)?;
+                    log_and_skip(
+                        "delete old log lines or actions of model",
+                        id,
+                        controller.run(transition).await,
+                    )?;
                 }
                 scan.expired.drain(..batch.len());
                 more |= scan.needs_next_round || !scan.expired.is_empty();
@@ -143,7 +152,10 @@ async fn destroy_model_batch<S: Store, O: Environment>(
 }
 
 /// Deletes one batch of what each removal left behind. Returns true if there is more to do now.
-async fn cleanup_batch<S: Store, O: Environment>(controller: &Controller<S, O>, model: Model) -> Result<bool, ApiError> {
+async fn cleanup_batch<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    model: Model,
+) -> Result<bool, ApiError> {
     let (left, destroyed) = controller
         .read(move |reader| {
             let ids = |prefix: &str| -> Vec<Uuid> {
@@ -155,7 +167,8 @@ async fn cleanup_batch<S: Store, O: Environment>(controller: &Controller<S, O>, 
     let mut more = false;
     for id in left {
         let applied = controller.run(move |draft| Ok(cleanup::clean_batch(draft, model, id))).await;
-        more |= log_and_skip("delete what is left of entity", id, applied)?.is_some_and(|applied| applied.answer);
+        more |=
+            log_and_skip("delete what is left of entity", id, applied)?.is_some_and(|applied| applied.answer);
     }
     for id in destroyed {
         let transition = move |draft: &mut Draft<'_>| {
@@ -235,13 +248,16 @@ async fn force_batches<S: Store, O: Environment>(
             force::store_timers(draft, model, &waits);
             Ok(())
         };
-        if log_and_skip("store the force timers of model", model.0, controller.run(transition).await)?.is_some() {
+        if log_and_skip("store the force timers of model", model.0, controller.run(transition).await)?
+            .is_some()
+        {
             controller.force_timers.set_checkpoints(model, chunk);
         }
     }
     for (id, now_ms) in due {
         let applied = controller.run(move |draft| force::force_batch(draft, model, id, now_ms)).await;
-        more |= log_and_skip("force the removal of entity", id, applied)?.is_some_and(|applied| applied.answer);
+        more |=
+            log_and_skip("force the removal of entity", id, applied)?.is_some_and(|applied| applied.answer);
     }
     Ok(more)
 }

@@ -33,8 +33,7 @@ fn cursor(position: &LogPosition) -> String {
 fn parse_cursor(cursor: &str) -> Result<LogPosition, ApiError> {
     let parsed =
         cursor.split_once(':').and_then(|(revision, key)| Some((revision.parse().ok()?, key.to_owned())));
-    parsed
-        .ok_or_else(|| ApiError::new(ErrorCode::Invalid, format!("invalid debug-log cursor {cursor:?}")))
+    parsed.ok_or_else(|| ApiError::new(ErrorCode::Invalid, format!("invalid debug-log cursor {cursor:?}")))
 }
 
 /// Returns one page. If the query waits, the call blocks for at most [`LONG_POLL_MS`] until a matching line is stored.
@@ -80,7 +79,10 @@ fn to_page(mut found: Vec<LogEntry>, end: &LogPosition) -> LogPage {
 }
 
 /// Reads all lines. Returns them with the position after the last one.
-async fn all_lines<S: Store, O: Environment>(controller: &Controller<S, O>, model: Model) -> (Vec<LogEntry>, LogPosition) {
+async fn all_lines<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    model: Model,
+) -> (Vec<LogEntry>, LogPosition) {
     let read = controller.read(move |reader: &dyn Reader| {
         let lines = reader.scan(&model.logs(), "", usize::MAX).into_iter().map(|stored| LogEntry {
             doc: serde_json::from_str(&stored.value).expect("log documents are what transitions wrote"),

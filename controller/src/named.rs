@@ -26,7 +26,9 @@ pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result
         let id = application::find(&mut documents, model, name)?;
         return match read(reader, &model.leader(id)) {
             Some(grant) => Ok((grant.holder, grant.holder_name)),
-            None => Err(Refusal::new(Code::NotFound, format!("application {name:?} has no leader at the moment"))),
+            None => {
+                Err(Refusal::new(Code::NotFound, format!("application {name:?} has no leader at the moment")))
+            }
         };
     }
     let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;

@@ -32,7 +32,9 @@ impl PendingSince<'_> {
     /// Returns since when this operation of the unit is pending, by the wall clock; none if no commit that caused it is
     /// found.
     pub fn since_ms(&self, id: Uuid, doc: &UnitDoc, operation: &Operation) -> Option<i64> {
-        let change = self.document_time_ms(&self.model.resolved(id)).or_else(|| self.cause_time_ms(id, doc, operation));
+        let change = self
+            .document_time_ms(&self.model.resolved(id))
+            .or_else(|| self.cause_time_ms(id, doc, operation));
         // a cause that is older than the unit counts since the unit was created
         change.or_else(|| self.last_run_ms(id)).map(|since_ms| since_ms.max(doc.created_ms))
     }
@@ -112,7 +114,9 @@ impl PendingSince<'_> {
                 charm.max(self.document_time_ms(&model.application_config(application)))
             }
             Operation::Hook(Hook::LeaderElected { .. }) => self.document_time_ms(&model.leader(application)),
-            Operation::Hook(Hook::Stop | Hook::Remove) => self.last_run_ms(id).max(self.dying_since_ms(id, doc)),
+            Operation::Hook(Hook::Stop | Hook::Remove) => {
+                self.last_run_ms(id).max(self.dying_since_ms(id, doc))
+            }
             Operation::Hook(Hook::Relation { relation, event, .. }) => {
                 let relation = relation_of_number(self.reader, model, *relation)?;
                 let leaves = matches!(event, RelationEvent::Departed { .. } | RelationEvent::Broken);
@@ -120,7 +124,9 @@ impl PendingSince<'_> {
                 self.relation_event_ms(relation, event).or_else(dying)
             }
             Operation::EnterScope { uuid, .. } => Some(read(self.reader, &model.relation(*uuid))?.created_ms),
-            Operation::LeaveScope { uuid, .. } => self.broken_since_ms(*uuid).or_else(|| self.dying_since_ms(id, doc)),
+            Operation::LeaveScope { uuid, .. } => {
+                self.broken_since_ms(*uuid).or_else(|| self.dying_since_ms(id, doc))
+            }
             Operation::Action { id, .. } => Some(read(self.reader, &model.action(*id))?.enqueued_ms),
             Operation::Hook(Hook::Install | Hook::Start { .. } | Hook::UpdateStatus)
             | Operation::Resync
@@ -153,7 +159,8 @@ impl PendingSince<'_> {
             }
             RelationEvent::Departed { unit, .. } => self.broken_since_ms(relation).or_else(|| {
                 let unit = self.bag_owner(relation, &unit.to_string())?;
-                self.life_ended_ms(&[model.unit_life(unit)]).or_else(|| self.document_time_ms(&model.tombstone(unit)))
+                self.life_ended_ms(&[model.unit_life(unit)])
+                    .or_else(|| self.document_time_ms(&model.tombstone(unit)))
             }),
             RelationEvent::Broken => self.broken_since_ms(relation),
         }

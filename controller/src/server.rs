@@ -258,7 +258,8 @@ async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
     match tokio::time::timeout(timeout, to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
-            let text = format!("cannot read the request body: it is incomplete or larger than {bytes_max} bytes");
+            let text =
+                format!("cannot read the request body: it is incomplete or larger than {bytes_max} bytes");
             Err(ApiError::new(ErrorCode::Invalid, text))
         }
         Err(_) => Err(ApiError::new(ErrorCode::Invalid, "cannot read the request body: timed out")),
@@ -268,7 +269,9 @@ async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
 /// Maps the result of a handler to an HTTP response.
 fn respond(result: Result<HandlerReply, ApiError>) -> Response {
     let (status, kind, body) = match result {
-        Ok(HandlerReply::Single(Content::Json, json)) => (StatusCode::OK, "application/json", Body::from(json)),
+        Ok(HandlerReply::Single(Content::Json, json)) => {
+            (StatusCode::OK, "application/json", Body::from(json))
+        }
         Ok(HandlerReply::Single(Content::Bytes, bytes)) => {
             (StatusCode::OK, "application/octet-stream", Body::from(bytes))
         }

@@ -11,7 +11,7 @@ use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
 use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
-use crate::store::{self, StoreError, RunError, Store};
+use crate::store::{self, RunError, Store, StoreError};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
@@ -108,7 +108,8 @@ impl<S: Store, O: Environment> Controller<S, O> {
             Err(RunError::Refused(refusal)) => Err(self.refusal_error(refusal).await),
             Err(RunError::TooLarge(why)) => Err(ApiError::new(ErrorCode::Invalid, why.to_string())),
             Err(RunError::Busy(_)) => {
-                let text = "cannot commit the change: too many concurrent changes of the same entity; try again";
+                let text =
+                    "cannot commit the change: too many concurrent changes of the same entity; try again";
                 Err(ApiError::new(ErrorCode::Unavailable, text))
             }
             Err(RunError::Failed(StoreError::Full)) => {

@@ -328,7 +328,10 @@ pub fn statuses(
     let lost_with = || {
         let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
-        Some((format!("machine {}: {LOST_MESSAGE}", machine.name), Some(presence.last_heartbeat_ms(doc.machine))))
+        Some((
+            format!("machine {}: {LOST_MESSAGE}", machine.name),
+            Some(presence.last_heartbeat_ms(doc.machine)),
+        ))
     };
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: "allocating".to_owned(), ..agent };

@@ -143,9 +143,11 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
                 Err(ApiError::new(ErrorCode::Gap, text))
             }
             view::Existence::Known(_) if newest != epoch || epoch == 0 => {
-                let text =
-                    format!("a newer agent of this unit has attached (epoch {newest}, this agent has {epoch})");
-                Err(ApiError::new(ErrorCode::Fenced, text).hint("stop this agent: it runs in a copy of the unit's folder"))
+                let text = format!(
+                    "a newer agent of this unit has attached (epoch {newest}, this agent has {epoch})"
+                );
+                Err(ApiError::new(ErrorCode::Fenced, text)
+                    .hint("stop this agent: it runs in a copy of the unit's folder"))
             }
             view::Existence::Known(_) => Ok(()),
         }

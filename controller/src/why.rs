@@ -91,9 +91,7 @@ impl Explainer<'_> {
             (Ok(machine), Ok(relation)) if machine.causes.is_empty() => Ok(relation),
             (Ok(machine), _) => Ok(machine),
             (Err(_), Ok(relation)) => Ok(relation),
-            (Err(_), Err(_)) => {
-                Err(Refusal::new(Code::NotFound, format!("no machine or relation {text}")))
-            }
+            (Err(_), Err(_)) => Err(Refusal::new(Code::NotFound, format!("no machine or relation {text}"))),
         }
     }
 
@@ -120,13 +118,15 @@ impl Explainer<'_> {
     /// Returns when the controller starts to act in place of the entity's agents, if it is removed by force.
     fn forced(&self, id: Uuid, entity: Entity) -> Option<Cause> {
         let forced = read(self.reader, &self.model.forced(id)).or_else(|| self.budget_timer(id))?;
-        let remaining_ms = self.force_timers.remaining_ms((self.model, id), &forced, self.presence.monotonic_ms());
+        let remaining_ms =
+            self.force_timers.remaining_ms((self.model, id), &forced, self.presence.monotonic_ms());
         let has_started = forced.no_wait || remaining_ms <= 0;
         let start_budget_timer = match forced.by {
             ForcedBy::Operator => false,
             ForcedBy::Budget => true,
         };
-        let duty = Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_started).then_some(remaining_ms) };
+        let duty =
+            Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_started).then_some(remaining_ms) };
         Some(Cause::new(entity, duty, Actor::Janitor).since(forced.since_ms))
     }
 

@@ -5,10 +5,10 @@ mod support;
 
 use api::error::ErrorCode;
 use api::{
-    AddMachines, CreateEnrolmentToken, DestroyModel, Enrol, EnrolmentToken, Existence, Force, GetStatus, GetWhy,
-    Handle, ListMachines, ListModels, GetMachineExistence, ProvisioningReport, RemoveApplication, RemoveDeadMachine,
-    RemoveMachine, ReportInstance, ReportMachineDead, ReportPresence, ReportUninstalled, RetryProvisioning,
-    SetMachineToken,
+    AddMachines, CreateEnrolmentToken, DestroyModel, Enrol, EnrolmentToken, Existence, Force,
+    GetMachineExistence, GetStatus, GetWhy, Handle, ListMachines, ListModels, ProvisioningReport,
+    RemoveApplication, RemoveDeadMachine, RemoveMachine, ReportInstance, ReportMachineDead, ReportPresence,
+    ReportUninstalled, RetryProvisioning, SetMachineToken,
 };
 use controller::janitor::Janitor;
 use controller::store::memory::MemoryStore;
@@ -18,7 +18,8 @@ use state::terms::names::Uuid;
 use support::*;
 
 async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> EnrolmentToken {
-    let added = fixture.admin.handle(AddMachines { count: 1, manual: true }).await.expect("the machine is added");
+    let added =
+        fixture.admin.handle(AddMachines { count: 1, manual: true }).await.expect("the machine is added");
     fixture
         .admin
         .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
@@ -27,7 +28,11 @@ async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> Enr
 }
 
 /// Enrols a machine with this enrolment token; `own` becomes its token.
-async fn enrol(fixture: &Fixture<MemoryStore, FakeEnvironment>, token: &str, own: &str) -> Result<(), ErrorCode> {
+async fn enrol(
+    fixture: &Fixture<MemoryStore, FakeEnvironment>,
+    token: &str,
+    own: &str,
+) -> Result<(), ErrorCode> {
     let session = fixture.controller.session(token).await.map_err(|error| error.code)?;
     session
         .handle(Enrol { token: own.to_owned(), address: "10.0.0.9".to_owned() })
@@ -45,7 +50,10 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
         session.handle(ReportPresence).await.expect_err("the machine has not enrolled").code,
         ErrorCode::Unauthorised
     );
-    assert_eq!(session.handle(ReportMachineDead).await.expect_err("the machine has not enrolled").code, ErrorCode::Unauthorised);
+    assert_eq!(
+        session.handle(ReportMachineDead).await.expect_err("the machine has not enrolled").code,
+        ErrorCode::Unauthorised
+    );
     let own = "cd".repeat(32);
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Ok(()));
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
@@ -90,7 +98,11 @@ async fn an_enrolment_token_expires_after_a_quarter_of_an_hour_or_when_replaced(
         .await
         .expect_err("the token was replaced");
     assert_eq!(late.code, ErrorCode::Unauthorised);
-    assert_eq!(enrol(&fixture, &first.token, &own).await, Err(ErrorCode::Unauthorised), "the token was replaced");
+    assert_eq!(
+        enrol(&fixture, &first.token, &own).await,
+        Err(ErrorCode::Unauthorised),
+        "the token was replaced"
+    );
     fixture.advance(u64::try_from(ENROLMENT_MS).expect("positive"));
     assert_eq!(enrol(&fixture, &second.token, &own).await, Err(ErrorCode::Unauthorised), "late");
     let third = fixture
@@ -127,10 +139,13 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     assert_eq!(report(intended(6)).await, Ok(Uuid(5)), "a provisioner that died in between (scenario 183)");
 
     let shown = async || {
-        let machine = fixture.admin.handle(GetStatus).await.expect("it exists").machines.remove("0").expect("one");
+        let machine =
+            fixture.admin.handle(GetStatus).await.expect("it exists").machines.remove("0").expect("one");
         (machine.instance.current, machine.instance.message)
     };
-    report(ProvisioningReport::Failed { message: "no room".to_owned() }).await.expect("the report is accepted");
+    report(ProvisioningReport::Failed { message: "no room".to_owned() })
+        .await
+        .expect("the report is accepted");
     assert_eq!(shown().await, ("provisioning error".to_owned(), "no room".to_owned()));
     let due = async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].retry_ms;
     assert!(due().await.expect("it is tried again") > 0);
@@ -309,7 +324,11 @@ async fn a_machine_learns_that_it_was_removed_with_its_model() {
     let fixture = Fixture::in_memory().await;
     let own = "cd".repeat(32);
     enrolled_machine(&fixture, &own).await;
-    fixture.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("the forced removal is accepted");
+    fixture
+        .admin
+        .handle(DestroyModel { force: Force::AtOnce })
+        .await
+        .expect("the forced removal is accepted");
     sweep_to_the_end(&fixture).await;
     assert_eq!(fixture.admin.handle(ListModels).await.expect("the machines are listed").len(), 0);
     assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));

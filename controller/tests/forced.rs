@@ -37,7 +37,10 @@ async fn life(fixture: &Fixture<MemoryStore, FakeEnvironment>, unit: Uuid) -> Op
 }
 
 /// Returns the remaining wait before the forced removal of web/0. The inner none means that it has started.
-async fn wait_left_ms(fixture: &Fixture<MemoryStore, FakeEnvironment>, budget_timer: bool) -> Option<Option<i64>> {
+async fn wait_left_ms(
+    fixture: &Fixture<MemoryStore, FakeEnvironment>,
+    budget_timer: bool,
+) -> Option<Option<i64>> {
     let causes = fixture.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it exists").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
         Duty::ForceRemoval { start_budget_timer, wait_left_ms } if start_budget_timer == budget_timer => {
@@ -122,7 +125,11 @@ async fn time_without_a_controller_does_not_count_for_force() {
 async fn the_elapsed_part_of_a_budget_is_kept_across_restarts() {
     let (mut fixture, unit) = web().await;
     budget(&fixture, "2h").await;
-    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .await
+        .expect("the removal is accepted");
     // eight processes of 16 minutes each: each stores a checkpoint after an eighth of two hours
     for at in 0..8 {
         assert_eq!(life(&fixture, unit).await, Some(Life::Dying), "process {at}");
@@ -145,7 +152,9 @@ async fn a_forced_wait_completes_across_restarts_and_why_shows_the_remaining_tim
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
         .await
         .expect("the removal is accepted");
-    let left = async |fixture: &Fixture<MemoryStore, FakeEnvironment>| wait_left_ms(fixture, false).await.expect("it is forced");
+    let left = async |fixture: &Fixture<MemoryStore, FakeEnvironment>| {
+        wait_left_ms(fixture, false).await.expect("it is forced")
+    };
     // each process runs for 11 s, of which 10 s are stored
     for at in 0..6 {
         let mut janitor = Janitor::default();
@@ -193,7 +202,11 @@ async fn budget(fixture: &Fixture<MemoryStore, FakeEnvironment>, value: &str) {
 async fn a_unit_with_a_budget_shows_when_force_starts() {
     let (fixture, _) = web().await;
     budget(&fixture, "20s").await;
-    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .await
+        .expect("the removal is accepted");
     let left = async || wait_left_ms(&fixture, true).await;
     assert_eq!(left().await, Some(Some(20_000)), "the janitor has not visited it yet");
     // the removal wakes the janitor: the budget counts from here on
@@ -219,7 +232,11 @@ async fn a_budget_counts_elapsed_time_only() {
     let (fixture, unit) = web().await;
     let mut janitor = Janitor::default();
     budget(&fixture, "2h").await;
-    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .await
+        .expect("the removal is accepted");
     sweep(&fixture, &mut janitor).await;
     sweep(&fixture, &mut janitor).await;
     fixture.controller.environment.step_wall_clock(DAY_MS);

@@ -165,7 +165,8 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
         fixture.controller.run(enter).await.expect("it enters");
     }
     let web = Agent::attach(served.unit("web/0").await, 1).await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     let whole = next_delta(&mut watch).await;
     let bags = whole.changes.iter().filter(|change| matches!(change, Change::Bag { .. })).count();
     assert!(whole.full && bags >= 100, "{bags} bags");
@@ -280,7 +281,8 @@ async fn a_request_with_the_token_of_another_unit_is_refused_with_a_hint() {
     served.fixture.deploy("web", 2).await;
     let (own, other) = (served.fixture.unit("web/0").await, served.fixture.unit("web/1").await);
     let token = served.unit_token(other).await;
-    let mistaken = Client::agent(&served.controller(&token), served.fixture.model.0, own).expect("a good file");
+    let mistaken =
+        Client::agent(&served.controller(&token), served.fixture.model.0, own).expect("a good file");
     let error = mistaken
         .handle(Attach { nonce: Uuid(1), epoch: 0, store_generation: None })
         .await
@@ -322,8 +324,11 @@ async fn the_error_for_an_unreachable_controller_has_its_address() {
     let served = TestServer::new().await;
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
     let unreachable = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
-    let error =
-        Client::user(&unreachable).expect("a good file").handle(GetAbout).await.expect_err("no server listens");
+    let error = Client::user(&unreachable)
+        .expect("a good file")
+        .handle(GetAbout)
+        .await
+        .expect_err("no server listens");
     assert_eq!(error.code, ErrorCode::Unreachable);
     assert_eq!(error.message, format!("cannot reach controller {free}: connection refused"));
 }

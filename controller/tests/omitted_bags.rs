@@ -45,7 +45,8 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
     let relation = fixture.integrate().await;
     let mut web = fixture.attach_agent("web/0").await;
     web.enter(relation, "db", "db").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     let mut view = Snapshot::from_full(next_delta(&mut watch).await).expect("the view is full");
     for number in 0..3 {
         let mut db = fixture.attach_agent(&format!("db/{number}")).await;
@@ -57,7 +58,8 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
         assert!(bytes(&sent) <= LARGE + REST, "{} bytes for one bag", bytes(&sent));
         view.apply(sent);
     }
-    let mut again = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut again =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     let sent = next_delta(&mut again).await;
     assert!(bytes(&sent) <= inline_settings::INLINE_BYTES_MAX + REST, "{} bytes", bytes(&sent));
     let mut full_view = Snapshot::from_full(sent).expect("the view is full");
@@ -66,7 +68,11 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
     let omitted = omitted(&view, relation.0);
     assert!(!omitted.is_empty() && omitted.len() < 3, "{omitted:?}");
     for owner in omitted {
-        let bag = web.api.handle(bag_request(relation, owner.clone(), view.position)).await.expect("the request succeeds");
+        let bag = web
+            .api
+            .handle(bag_request(relation, owner.clone(), view.position))
+            .await
+            .expect("the request succeeds");
         let bag = bag.expect("it exists");
         assert_eq!(bag.values.as_ref().map(|values| values["key"].len()), Some(LARGE));
         assert_eq!(bag.counter, view.relations[&relation.0].bag(&owner).expect("shown").counter);
@@ -92,7 +98,11 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
     db_0.commit(record).await;
     let reader = fixture.controller.unit_session(fixture.model, fixture.unit("web/0").await);
     let key = async |at| {
-        let bag = reader.handle(bag_request(relation, db(0), at)).await.expect("the request succeeds").expect("it exists");
+        let bag = reader
+            .handle(bag_request(relation, db(0), at))
+            .await
+            .expect("the request succeeds")
+            .expect("it exists");
         let values: Bag = bag.values.expect("the view is full");
         (bag.counter, values["key"].clone())
     };
@@ -138,7 +148,8 @@ async fn settings_within_the_limit_are_inlined_completely() {
     let (mut web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     web.enter(relation, "db", "db").await;
     db.enter(relation, "server", "web").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     assert_eq!(
         omitted(&Snapshot::from_full(next_delta(&mut watch).await).expect("the view is full"), relation.0),
         Vec::<Owner>::new()

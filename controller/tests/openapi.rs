@@ -166,7 +166,9 @@ impl Scene {
         match answered.map_err(|error| error.message)? {
             HandlerReply::Single(Content::Json, json) => Ok(serde_json::from_slice(&json).expect("JSON")),
             HandlerReply::Single(Content::Bytes, _) => Ok(Value::Null),
-            HandlerReply::Lines(mut body) => Ok(serde_json::from_slice(&line(&mut body).await).expect("JSON")),
+            HandlerReply::Lines(mut body) => {
+                Ok(serde_json::from_slice(&line(&mut body).await).expect("JSON"))
+            }
         }
     }
 }
@@ -207,7 +209,12 @@ async fn every_route_documents_the_fields_of_its_request_and_response() {
             words && fields
         };
         if takes_json(entry) {
-            assert!(has_schema(request(&document, entry)), "{} takes {}", entry.name, request(&document, entry));
+            assert!(
+                has_schema(request(&document, entry)),
+                "{} takes {}",
+                entry.name,
+                request(&document, entry)
+            );
         }
         // The only message without a schema is this document itself.
         if entry.response_body != ResponseBody::Single(Content::Bytes) && entry.name != "GetOpenApi" {
@@ -302,9 +309,10 @@ fn the_schema_check_rejects_a_wrong_value() {
     let document = openapi::document();
     let (entry, _) = sample(GetAbout);
     let reply = reply(&document, &entry);
-    let right = json!({"version": "1", "juju_version": "3", "controller": Uuid(1), "history": Uuid(2)});
+    let right =
+        json!({"version": "1", "juju_version": "3", "controller": Uuid(1), "store_generation": Uuid(2)});
     assert_eq!(check(&document, reply, &right), Ok(()));
-    for (field, value) in [("version", json!(1)), ("history", json!("x")), ("more", json!(1))] {
+    for (field, value) in [("version", json!(1)), ("store_generation", json!("x")), ("more", json!(1))] {
         let mut wrong = right.clone();
         wrong[field] = value;
         assert!(check(&document, reply, &wrong).is_err(), "{wrong}");

@@ -15,7 +15,11 @@ use state::unit::operation::{CharmRef, Hook, Operation};
 use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
-async fn register(fixture: &Fixture<controller::store::memory::MemoryStore, FakeEnvironment>, sha256: &'static str, name: &str) {
+async fn register(
+    fixture: &Fixture<controller::store::memory::MemoryStore, FakeEnvironment>,
+    sha256: &'static str,
+    name: &str,
+) {
     let charm = Charm { name: name.to_owned(), ..Charm::default() };
     let register = move |draft: &mut Draft<'_>| {
         register_archive(draft, sha256, charm.clone(), 10);
@@ -156,5 +160,8 @@ async fn completed_actions_beyond_the_limit_are_deleted_oldest_first() {
     let last = kept.last().expect("there are some");
     assert_eq!((last.id, last.status), (waits, ActionStatus::Pending), "what waits is kept");
     assert!(fixture.admin.handle(GetAction { id: 1 }).await.is_err());
-    assert_eq!(fixture.admin.handle(GetAction { id: 4 }).await.expect("the action is kept").status, ActionStatus::Completed);
+    assert_eq!(
+        fixture.admin.handle(GetAction { id: 4 }).await.expect("the action is kept").status,
+        ActionStatus::Completed
+    );
 }

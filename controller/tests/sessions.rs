@@ -4,9 +4,10 @@ mod support;
 
 use api::error::ErrorCode;
 use api::{
-    Attach, Claim, Commit, Ends, Existence, FetchArchive, Force, GetAction, GetStatus, GetWhy, Handle, Integrate,
-    LogQuery, MachineWatchEvent, RelationChoice, RemoveDeadUnit, RemoveRelation, RemoveUnit, Report,
-    ResolvedRequest, Run, SetUnitToken, UnitWatchEvent, Stream, GetUnitExistence, Watch, WatchMachine, WatchUnit,
+    Attach, Claim, Commit, Ends, Existence, FetchArchive, Force, GetAction, GetStatus, GetUnitExistence,
+    GetWhy, Handle, Integrate, LogQuery, MachineWatchEvent, RelationChoice, RemoveDeadUnit, RemoveRelation,
+    RemoveUnit, Report, ResolvedRequest, Run, SetUnitToken, Stream, UnitWatchEvent, Watch, WatchMachine,
+    WatchUnit,
 };
 use controller::janitor::{Janitor, LOG_LINES_MAX};
 use controller::leases::TERM_MS;
@@ -42,7 +43,8 @@ async fn a_committed_setting_is_sent_to_the_counterpart_and_nothing_else() {
     let relation = fixture.integrate().await;
     let (mut web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     web.enter(relation, "db", "db").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     let whole = next_delta(&mut watch).await;
     assert!(whole.full);
     assert_eq!(whole.position.store_generation, fixture.controller.store.store_generation());
@@ -97,7 +99,8 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_until_the_olde
     let old = fixture.attach_agent("web/0").await;
     let own = fixture.controller.store.store_generation();
     let attach = |nonce| Attach { nonce: Uuid(nonce), epoch: old.epoch, store_generation: Some(own) };
-    let mut watch = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
     assert!(next_delta(&mut watch).await.full);
     let again = old.api.handle(attach(1)).await.expect("a lost reply");
     assert_eq!(again.epoch, old.epoch);
@@ -110,10 +113,13 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_until_the_olde
 
     let record = old.record(Operation::Hook(Hook::Install));
     let commit = old.api.handle(Commit { epoch: old.epoch, record }).await.expect_err("the agent is fenced");
-    let report = Report { epoch: old.epoch, run: 1, reports: Vec::new(), executing: None, executing_for_ms: 0 };
+    let report =
+        Report { epoch: old.epoch, run: 1, reports: Vec::new(), executing: None, executing_for_ms: 0 };
     let report = old.api.handle(report).await.expect_err("the agent is fenced");
-    let claim = old.api.handle(Claim { epoch: old.epoch, release: false }).await.expect_err("the agent is fenced");
-    let reopened = old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.err().expect("the agent is fenced");
+    let claim =
+        old.api.handle(Claim { epoch: old.epoch, release: false }).await.expect_err("the agent is fenced");
+    let reopened =
+        old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.err().expect("the agent is fenced");
     for error in [copy, commit, report, claim, reopened] {
         assert_eq!(error.code, ErrorCode::Fenced, "{error}");
     }
@@ -127,7 +133,8 @@ async fn ten_changes_while_disconnected_are_ten_deltas_after_the_reconnect() {
     let relation = fixture.integrate().await;
     let (web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
     db.enter(relation, "server", "web").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     let mut position = next_delta(&mut watch).await.position;
     drop(watch);
     for n in 0..10 {
@@ -164,7 +171,8 @@ async fn unrelated_changes_are_not_sent_and_a_heartbeat_has_the_position() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let web = fixture.attach_agent("web/0").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     next_delta(&mut watch).await;
     fixture.deploy("db", 3).await;
     let newest = newest_position(&fixture.controller).await;
@@ -187,15 +195,24 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
     assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
     fixture.advance(TERM_MS - 1);
     assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted, "the term is not over");
-    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").granted, "renewed at the last moment");
+    assert!(
+        a.api.handle(ask.clone()).await.expect("the request succeeds").granted,
+        "renewed at the last moment"
+    );
     fixture.advance(TERM_MS - 1);
     assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
 
     fixture.restart();
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     fixture.advance(TERM_MS - 1);
-    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted, "one full term since the start");
-    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").granted, "its holder renews at once");
+    assert!(
+        !b.api.handle(ask.clone()).await.expect("the request succeeds").granted,
+        "one full term since the start"
+    );
+    assert!(
+        a.api.handle(ask.clone()).await.expect("the request succeeds").granted,
+        "its holder renews at once"
+    );
     fixture.advance(TERM_MS);
     let taken = b.api.handle(ask.clone()).await.expect("the request succeeds");
     assert!(taken.granted && taken.generation == 2);
@@ -323,7 +340,11 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
     assert_eq!(shown.units.values().next().and_then(|unit| unit.principal.clone()), "db/0".parse().ok());
 
     let choice = RelationChoice::Number(related.relation);
-    fixture.admin.handle(RemoveRelation { relation: choice, force: Force::No }).await.expect("the request is accepted");
+    fixture
+        .admin
+        .handle(RemoveRelation { relation: choice, force: Force::No })
+        .await
+        .expect("the request is accepted");
     // a stream without a change sends a heartbeat
     fixture.advance(api::HEARTBEAT_MS);
     let MachineWatchEvent::View(view) = watch.next().await.expect("the stream continues") else {
@@ -415,7 +436,11 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     let record = web.record(Operation::InstallCharm(charm));
     web.commit(record).await;
     let (_, agent, message) = status().await;
-    assert_eq!((agent.as_str(), message.as_str()), ("executing", "running install hook"), "install is pending");
+    assert_eq!(
+        (agent.as_str(), message.as_str()),
+        ("executing", "running install hook"),
+        "install is pending"
+    );
     let mut record = web.record(Operation::Hook(Hook::Install));
     record.outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
     web.commit(record).await;
@@ -483,7 +508,8 @@ async fn a_stopped_agent_is_lost_although_its_stream_stays_open() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let web = fixture.attach_agent("web/0").await;
-    let mut watch = web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     next_delta(&mut watch).await;
     let agent = async || {
         let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
@@ -491,9 +517,10 @@ async fn a_stopped_agent_is_lost_although_its_stream_stays_open() {
         unit.agent.current
     };
     // the connection accepts what is sent until its buffers are full
-    let minute = async |watch: &mut <controller::Session<controller::store::memory::MemoryStore, FakeEnvironment> as Watch<
-        WatchUnit,
-    >>::Stream| {
+    let minute = async |watch: &mut <controller::Session<
+        controller::store::memory::MemoryStore,
+        FakeEnvironment,
+    > as Watch<WatchUnit>>::Stream| {
         for _ in 0..=LOST_AFTER_MS / api::HEARTBEAT_MS {
             fixture.advance(api::HEARTBEAT_MS);
             assert!(matches!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(_))));
@@ -587,7 +614,9 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
 
     let query = LogQuery { after: Some(all.cursor), wait: true, ..LogQuery::default() };
     let tail = fixture.admin.handle(query);
-    let append = async { b.api.handle(report(vec![log_line(2, Level::Info, "four")])).await.expect("the request is accepted") };
+    let append = async {
+        b.api.handle(report(vec![log_line(2, Level::Info, "four")])).await.expect("the request is accepted")
+    };
     let (page, ()) = tokio::join!(tail, append);
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }

@@ -48,7 +48,10 @@ fn status(status: &str, message: &str) -> ReportContent {
 async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
-    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("waiting", "waiting for machine", "allocating"));
+    assert_eq!(
+        unit_statuses(&fixture, "web/0").await,
+        expected("waiting", "waiting for machine", "allocating")
+    );
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
@@ -56,7 +59,10 @@ async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
     let _watch = session.watch(WatchMachine).await.expect("the stream opens");
     assert_eq!(unit_statuses(&fixture, "web/0").await, expected("waiting", "installing agent", "allocating"));
     let mut web = fixture.attach_agent("web/0").await;
-    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("waiting", "agent initialising", "allocating"));
+    assert_eq!(
+        unit_statuses(&fixture, "web/0").await,
+        expected("waiting", "agent initialising", "allocating")
+    );
     report(&mut web, status("waiting", "for the sun")).await;
     assert_eq!(unit_statuses(&fixture, "web/0").await.1, "for the sun");
 }
@@ -90,9 +96,13 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     failed.reports = vec![RunReport { call: 1, at_ms: 1, what: status("blocked", "no key") }];
     web.commit(failed).await;
     let key = fixture.model.unit_status(fixture.unit("web/0").await);
-    let stored: StatusDoc = fixture.controller.read(move |reader| read(reader, &key)).await.expect("the status is stored");
+    let stored: StatusDoc =
+        fixture.controller.read(move |reader| read(reader, &key)).await.expect("the status is stored");
     assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
-    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("error", "hook failed: \"update-status\"", "idle"));
+    assert_eq!(
+        unit_statuses(&fixture, "web/0").await,
+        expected("error", "hook failed: \"update-status\"", "idle")
+    );
     fixture
         .admin
         .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: false })

@@ -33,7 +33,11 @@ async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
 }
 
 /// Commits the operations of a unit's agent until it is idle.
-async fn run_until_idle(fixture: &MemoryFixture, agent: &mut Agent<Session<MemoryStore, FakeEnvironment>>, unit: &str) {
+async fn run_until_idle(
+    fixture: &MemoryFixture,
+    agent: &mut Agent<Session<MemoryStore, FakeEnvironment>>,
+    unit: &str,
+) {
     let (id, model) = (fixture.unit(unit).await, fixture.model);
     loop {
         match fixture.controller.read(move |reader| status::next_act(reader, model, id)).await {
@@ -138,7 +142,11 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     run_until_idle(&fixture, &mut web, "web/0").await;
 
     hour();
-    fixture.admin.handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No }).await.expect("it is going");
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No })
+        .await
+        .expect("it is going");
     run_until_idle(&fixture, &mut db, "db/0").await;
     let died_ms = now();
     hour();
@@ -198,7 +206,11 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         if unit.agent.message.starts_with("machine") {
             let shown = (unit.workload.message.clone(), unit.workload.since_ms);
-            assert_eq!(shown, (unit.agent.message.clone(), unit.agent.since_ms), "the workload status shows the same");
+            assert_eq!(
+                shown,
+                (unit.agent.message.clone(), unit.agent.since_ms),
+                "the workload status shows the same"
+            );
         }
         let unit = unit.agent;
         let agent = status.machines["0"].agent.clone();
@@ -207,7 +219,11 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     assert_eq!(shown().await.0.0, "pending");
     let token = "ab".repeat(32);
     fixture.advance(LOST_AFTER_MS + 1);
-    fixture.admin.handle(SetMachineToken { machine, token: token.to_owned() }).await.expect("the token is stored");
+    fixture
+        .admin
+        .handle(SetMachineToken { machine, token: token.to_owned() })
+        .await
+        .expect("the token is stored");
     assert_eq!(shown().await.0.0, "started", "it has the full time to come");
 
     let agent = fixture.controller.session(&token).await.expect("the token is valid");
@@ -340,7 +356,9 @@ async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
-    let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted");
+    let report = async |what| {
+        fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted")
+    };
     report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) }).await;
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
     report(ProvisioningReport::Started { instance_id, address }).await;
@@ -351,7 +369,8 @@ async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
         .expect("the removal is accepted");
     let mut janitor = Janitor::default();
     while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
-    let actors: Vec<Actor> = causes(&fixture, "machine/0").await.into_iter().map(|cause| cause.actor).collect();
+    let actors: Vec<Actor> =
+        causes(&fixture, "machine/0").await.into_iter().map(|cause| cause.actor).collect();
     assert_eq!(actors, [Actor::Provisioner]);
 }
 
@@ -363,7 +382,8 @@ async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
     idle_agent(&fixture, "web/0").await;
     for removed in [RemovalTarget::Unit("web/0".to_owned()), RemovalTarget::Application("web".to_owned())] {
         let blocked = async |force| {
-            let forecast = fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
+            let forecast =
+                fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
             forecast.expect("the removal is accepted").blocked
         };
         for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
@@ -444,7 +464,9 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
 
     let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await;
     report(ProvisioningReport::Absent).await.expect_err("a unit that has lived is on it");
-    report(ProvisioningReport::Failed { message: "web/0 is on it".to_owned() }).await.expect("the report is accepted");
+    report(ProvisioningReport::Failed { message: "web/0 is on it".to_owned() })
+        .await
+        .expect("the report is accepted");
     let all = causes(&fixture, "machine/0").await;
     let error = all.iter().find_map(|cause| cause.last_error.as_deref());
     assert_eq!(error, Some("web/0 is on it"), "{all:?}");
@@ -540,7 +562,11 @@ async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
         run_until_idle(&fixture, &mut db, "db/0").await;
     }
     fixture.advance(60_000);
-    fixture.admin.handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No }).await.expect("the removal is accepted");
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .await
+        .expect("the removal is accepted");
     let since_ms = Some(fixture.controller.environment.wall_ms());
     fixture.advance(5_000);
     let departs = "running db-relation-departed hook for db/0".to_owned();

@@ -4,7 +4,7 @@
 //! crash could leave.
 
 use agent::folder::UnitFolder;
-use agent::journal::{self, Loaded, Journal};
+use agent::journal::{self, Journal, Loaded};
 use agent::ports::UnitMemory;
 use charms::folder::FileEntry;
 use state::terms::names::{UnitName, Uuid};
@@ -41,7 +41,12 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
     happens(&mut local, Event::Attaching { nonce: Uuid(1) });
     happens(
         &mut local,
-        Event::Attached { store_generation: Uuid(2), epoch: 1, sequence: 0, recovered_bags: Default::default() },
+        Event::Attached {
+            store_generation: Uuid(2),
+            epoch: 1,
+            sequence: 0,
+            recovered_bags: Default::default(),
+        },
     );
     let charm = CharmRef {
         sha256: "ab".repeat(32),

@@ -21,7 +21,7 @@ use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
-use state::unit::outcome::{self, FinishedRun, Exit};
+use state::unit::outcome::{self, Exit, FinishedRun};
 use state::unit::record::Record;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
@@ -220,7 +220,9 @@ impl State {
         for name in ["web", "db"].iter().flat_map(|name| (0..bounds.units).map(|n| UnitName::new(name, n))) {
             let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
             documents
-                .run(|draft| session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(0))))
+                .run(|draft| {
+                    session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(0)))
+                })
                 .expect("nobody else has");
             let mut local = Local::new(unit, name);
             // the store generation of the views of this model
@@ -268,7 +270,10 @@ impl State {
         }
         for id in self.documents.ids(Kind::Forced) {
             let mut state = self.clone();
-            state.documents.run(|draft| force::force_batch(draft, MODEL, id, 1)).expect("force is never refused");
+            state
+                .documents
+                .run(|draft| force::force_batch(draft, MODEL, id, 1))
+                .expect("force is never refused");
             state.documents.settle();
             found.push(("janitor: a bite of what is forced".to_owned(), state));
         }

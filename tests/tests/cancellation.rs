@@ -4,11 +4,11 @@
 //! branch that drops a value it has received, shows as an agent that never continues, or as an effect that occurs
 //! twice or never.
 
-use agent::ports::{Charms, Clock, DiskError, HookResult, HookHost, UnitMemory};
+use agent::ports::{Charms, Clock, DiskError, HookHost, HookResult, UnitMemory};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
-use api::{Deploy, Ends, Handle, InModel, Integrate, Request, UnitWatchEvent, Stream, Watch, WatchUnit};
-use controller::environment::{StoredArchive, Environment, version_4};
+use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
+use controller::environment::{Environment, StoredArchive, version_4};
 use controller::session::{Controller, Session};
 use controller::store::memory::MemoryStore;
 use state::charm::{Charm, Endpoint, Role, Scope};

@@ -85,7 +85,11 @@ fn no_crash_leaves_a_partial_charm_or_deletes_its_own_files() {
         image.write(folder_left.path());
         let start = Image::of(folder_left.path());
         let ops = traced(folder_left.path(), &["charm", "1"]);
-        assert_eq!(crash_scenarios::charm_found(folder_left.path()), Some(1), "a repeated installation completes");
+        assert_eq!(
+            crash_scenarios::charm_found(folder_left.path()),
+            Some(1),
+            "a repeated installation completes"
+        );
         crashes(&start, &ops, |image, _| {
             let folder = folder();
             image.write(folder.path());

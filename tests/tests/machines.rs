@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tests::host::{Host, is_root};
+use tests::host::{Host, is_root, skip};
 use tests::scene::text;
 
 /// Each hook logs its start and end, and waits in between while a gate file exists. Two values of the setting make
@@ -181,9 +181,7 @@ fn until_word(host: &Host, word: &str) {
 #[test]
 fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
     if !is_root() {
-        // the reason that `pintle up --provider nspawn` prints
-        println!("only root can make machines: this test did nothing");
-        return;
+        return skip("machines", "nspawn machines need root");
     }
     let (dir, charms) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::new().unwrap());
     let before = listing(dir.path());

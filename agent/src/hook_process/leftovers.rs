@@ -5,7 +5,7 @@
 //!
 //! Called before a run is repeated, and when a unit is stopped.
 
-use super::{REATTACHED_POLL_INTERVAL, read_run_file, read_outcome};
+use super::{REATTACHED_POLL_INTERVAL, read_outcome, read_run_file};
 use crate::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
@@ -60,7 +60,9 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
         if read_outcome(run_folder).is_some() || hook.is_none() {
             break;
         }
-        if let Some(HookGroup::Running(members)) = hook.map(|hook| HookGroup::of_hook(hook, context_digest.as_deref())) {
+        if let Some(HookGroup::Running(members)) =
+            hook.map(|hook| HookGroup::of_hook(hook, context_digest.as_deref()))
+        {
             members.iter().for_each(kill);
         }
         tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;

@@ -7,8 +7,8 @@
 
 use crate::clock::kernel_boot;
 use crate::hook_process::leftovers::{end_leftovers, stop_for_reboot};
-use crate::hook_process::{REATTACHED_POLL_INTERVAL, HostCharms, read_run_file, read_outcome};
-use crate::ports::{Charms, HookResult, HookHost};
+use crate::hook_process::{HostCharms, REATTACHED_POLL_INTERVAL, read_outcome, read_run_file};
+use crate::ports::{Charms, HookHost, HookResult};
 use crate::shim;
 use crate::tool_calls::{CallsFile, HookSession};
 use host::lock::Lock;
@@ -61,9 +61,15 @@ impl HostCharms {
             end_leftovers(&run_folder).await;
             return None;
         };
-        let (on_report, is_leader) = (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
-        let mut session =
-            HookSession::new(run_file.context, run_file.context_digest, CallsFile::open(&run_folder), &on_report, &is_leader);
+        let (on_report, is_leader) =
+            (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
+        let mut session = HookSession::new(
+            run_file.context,
+            run_file.context_digest,
+            CallsFile::open(&run_folder),
+            &on_report,
+            &is_leader,
+        );
         if !CallsFile::read(&run_folder).is_some_and(|calls| session.replay(&calls)) {
             end_leftovers(&run_folder).await;
             return None;

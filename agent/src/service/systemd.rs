@@ -6,7 +6,7 @@
 //!
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
-use super::{REATTACHED_POLL_INTERVAL, AgentExit, running, wait_for_exit};
+use super::{AgentExit, REATTACHED_POLL_INTERVAL, running, wait_for_exit};
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
@@ -143,7 +143,8 @@ pub fn replace_with_removal(root: &Path, program: &Path, data: &Path) -> Result<
     require_plain(program)?;
     require_plain(data)?;
     let file = root.join(INSTALLED).join(MACHINE);
-    write_atomic(&file, removal_unit_file(program, data).as_bytes()).with_context(|| file.display().to_string())
+    write_atomic(&file, removal_unit_file(program, data).as_bytes())
+        .with_context(|| file.display().to_string())
 }
 
 /// Whether the service was replaced by [`replace_with_removal`] for the folder `data`, which need not exist.
@@ -232,8 +233,9 @@ async fn systemctl(args: &[&str]) -> Result<()> {
 async fn run_systemctl(args: &[&str]) -> Result<(ExitStatus, String)> {
     let mut command = Command::new("systemctl");
     let running = command.args(args).stdin(Stdio::null()).kill_on_drop(true).output();
-    let output =
-        tokio::time::timeout(SYSTEMCTL_TIMEOUT, running).await.context("systemctl did not finish within 60 s")??;
+    let output = tokio::time::timeout(SYSTEMCTL_TIMEOUT, running)
+        .await
+        .context("systemctl did not finish within 60 s")??;
     let text = [output.stdout, output.stderr].concat();
     Ok((output.status, String::from_utf8_lossy(&text).into_owned()))
 }

@@ -64,8 +64,14 @@ mod tests {
     fn leadership_is_void_when_the_clocks_diverge() {
         assert!(LEASE.is_valid(after(10_000, 11_000)), "a leap second");
         assert!(LEASE.is_valid(after(10_000, 9_000)));
-        assert!(!LEASE.is_valid(after(10_000, 600_000)), "the machine was paused, and its wall clock corrected");
-        assert!(!LEASE.is_valid(after(10_000, -600_000)), "the wall clock was set back: either clock may be wrong");
+        assert!(
+            !LEASE.is_valid(after(10_000, 600_000)),
+            "the machine was paused, and its wall clock corrected"
+        );
+        assert!(
+            !LEASE.is_valid(after(10_000, -600_000)),
+            "the wall clock was set back: either clock may be wrong"
+        );
         assert!(!LEASE.is_valid(after(10_000, i64::MAX)) && !LEASE.is_valid(after(10_000, i64::MIN)));
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::outage::Channel;
 use crate::ports::{Charms, Clock, UnitMemory};
-use crate::unit_agent::{DiskError, UnitAgentEnd, LINK_BACKOFF, UnitAgent};
+use crate::unit_agent::{DiskError, LINK_BACKOFF, UnitAgent, UnitAgentEnd};
 use api::error::{ApiError, ErrorCode};
 use api::{Attach, Commit, Report, UnitAgentRequests};
 use state::restore::reconciliation::{Reconciliation, Session, agree};
@@ -181,7 +181,8 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
 
     /// Sends the reports of a run that has no record.
     async fn send_unrecorded(&self, run: u64) -> Result<(), SendError> {
-        let unrecorded = self.local.borrow().unrecorded_reports.iter().find(|report| report.run == run).cloned();
+        let unrecorded =
+            self.local.borrow().unrecorded_reports.iter().find(|report| report.run == run).cloned();
         let (Some(unrecorded), Some(epoch)) = (unrecorded, self.epoch()) else { return Ok(()) };
         let report = Report { epoch, run, reports: unrecorded.reports, executing: None, executing_for_ms: 0 };
         match self.api.handle(report).await {

@@ -6,9 +6,11 @@ use crate::outage::Channel;
 use crate::ports::{Charms, Clock, UnitMemory};
 use crate::unit_agent::lease::Lease;
 use crate::unit_agent::sender::SendError;
-use crate::unit_agent::{UnitAgentEnd, LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, ProcessFacts, UnitAgent};
+use crate::unit_agent::{
+    LINK_BACKOFF, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, ProcessFacts, UnitAgent, UnitAgentEnd,
+};
 use api::error::{ApiError, ErrorCode};
-use api::{Claim, UnitWatchEvent, Stream, UnitAgentRequests, Watch, WatchUnit};
+use api::{Claim, Stream, UnitAgentRequests, UnitWatchEvent, Watch, WatchUnit};
 use state::terms::position::Position;
 use state::unit::snapshot::{Delta, Snapshot};
 use std::pin::pin;
@@ -36,7 +38,9 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             };
             match SendError::from(error) {
                 SendError::End(end) => return end,
-                SendError::Link(error) | SendError::Refused(error) => self.note_failure(Channel::Watch, &error),
+                SendError::Link(error) | SendError::Refused(error) => {
+                    self.note_failure(Channel::Watch, &error)
+                }
             }
             self.pause(&mut backoff).await;
         }
@@ -103,7 +107,10 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                     }
                 }
                 Some(_) | None => {
-                    return Err(ApiError::new(ErrorCode::Compacted, "received a delta without the view that it is based on"));
+                    return Err(ApiError::new(
+                        ErrorCode::Compacted,
+                        "received a delta without the view that it is based on",
+                    ));
                 }
             }
             facts.view.clone()

@@ -179,10 +179,14 @@ impl<'de> Deserializer<'de> for ShapeReader<'_> {
                 *shape = Shape::Enum(words.iter().map(|word| (*word, None)).collect());
             }
             let Shape::Enum(branches) = shape else { unreachable!("the shape was just set") };
-            let at = branches
-                .iter()
-                .position(|(_, inner)| inner.as_ref().is_none_or(|inner| self.types.has_unknowns(inner)))
-                .unwrap_or(0);
+            let again = branches.iter_mut().position(|(_, inner)| {
+                let last = inner.as_mut().and_then(Shape::last_text);
+                last.is_some_and(|(read, _)| self.types.rejected.get() == Some(read))
+            });
+            let is_open =
+                |inner: &Option<Shape>| inner.as_ref().is_none_or(|inner| self.types.has_unknowns(inner));
+            let open = || branches.iter().position(|(_, inner)| is_open(inner));
+            let at = again.or_else(open).unwrap_or(0);
             let (word, inner) = &mut branches[at];
             visitor.visit_enum(Branch { word, inner, types: self.types })
         })

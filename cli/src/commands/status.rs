@@ -39,7 +39,7 @@ pub struct StatusArgs {
     #[arg(long, hide = true)]
     pub no_color: bool,
     /// Show the status at once; do not wait until agents have applied your last change
-    #[arg(long, visible_alias = "no-settle")]
+    #[arg(long = "no-settle")]
     pub no_wait_for_agents: bool,
 }
 

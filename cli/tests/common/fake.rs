@@ -160,7 +160,7 @@ impl FakeClient {
             "GetWhy" => {
                 let GetWhy { entity } = parsed(&body);
                 self.require_known(&entity)?;
-                let (entity, now) = (Entity::Application(entity), "idle".to_owned());
+                let (entity, now) = (Entity::Unit(entity.parse().expect("a unit name")), "idle".to_owned());
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
             }
             "Run" => json(self.run(parsed(&body))?),

@@ -11,8 +11,8 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ApplicationConfig, WriteResponse, Configure, Deploy, DeployResponse, GetConfig, Handle, Refresh, RefreshResponse,
-    RemoveApplication, Setting,
+    ApplicationConfig, Configure, Deploy, DeployResponse, GetConfig, Handle, Refresh, RefreshResponse,
+    RemoveApplication, Setting, WriteResponse,
 };
 use state::documents::draft::{Draft, read};
 use state::documents::keys::GLOBAL;

@@ -12,8 +12,8 @@ use crate::tokens;
 use crate::watches::MachineStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Enrol, Existence, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken,
-    GetUnitExistence, Watch, WatchMachine,
+    Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence,
+    ReportUninstalled, SetUnitToken, Watch, WatchMachine,
 };
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{Model, TokenHolder};
@@ -54,7 +54,10 @@ impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
         let (model, machine) = self.machine()?;
         let SetUnitToken { unit, token } = set;
         if !tokens::is_token(&token) {
-            return Err(ApiError::new(ErrorCode::Invalid, "invalid token: expected 64 lower-case hexadecimal digits"));
+            return Err(ApiError::new(
+                ErrorCode::Invalid,
+                "invalid token: expected 64 lower-case hexadecimal digits",
+            ));
         }
         let set = self.controller.run(move |draft| {
             if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
@@ -110,10 +113,16 @@ impl<S: Store, O: Environment> Handle<Enrol> for Authorised<S, O> {
         let (model, machine) = authority::enrolling(&self.principal, now_ms)?;
         let Enrol { token, address } = enrol;
         if !tokens::is_token(&token) {
-            return Err(ApiError::new(ErrorCode::Invalid, "invalid token: expected 64 lower-case hexadecimal digits"));
+            return Err(ApiError::new(
+                ErrorCode::Invalid,
+                "invalid token: expected 64 lower-case hexadecimal digits",
+            ));
         }
         if address.parse::<std::net::IpAddr>().is_err() {
-            return Err(ApiError::new(ErrorCode::Invalid, format!("invalid machine address {address:?}: expected an IP address")));
+            return Err(ApiError::new(
+                ErrorCode::Invalid,
+                format!("invalid machine address {address:?}: expected an IP address"),
+            ));
         }
         let sha256 = host::digest::sha256(token.as_bytes());
         let enrolment_sha256 = self.token_sha256.clone().ok_or_else(unauthorised)?;

@@ -9,8 +9,8 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    AddMachines, AddedMachines, WriteResponse, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
-    RetryProvisioning,
+    AddMachines, AddedMachines, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
+    RetryProvisioning, WriteResponse,
 };
 use state::documents::draft::Draft;
 use state::lifecycle::machine;
@@ -20,7 +20,10 @@ impl<S: Store, O: Environment> Handle<AddMachines> for Authorised<S, O> {
     async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
         let model = self.model().await?;
         if add.count > ADDED_PER_REQUEST_MAX {
-            return Err(ApiError::new(ErrorCode::Invalid, format!("cannot add {} machines: at most {ADDED_PER_REQUEST_MAX} per request", add.count)));
+            return Err(ApiError::new(
+                ErrorCode::Invalid,
+                format!("cannot add {} machines: at most {ADDED_PER_REQUEST_MAX} per request", add.count),
+            ));
         }
         let mut added = AddedMachines { names: Vec::new(), revision: 0 };
         for _ in 0..add.count {

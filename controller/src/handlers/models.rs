@@ -7,8 +7,8 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    WriteResponse, ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo,
-    ModelSetting,
+    ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo, ModelSetting,
+    WriteResponse,
 };
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::keys::{GLOBAL, Kind, Model, ModelDoc};

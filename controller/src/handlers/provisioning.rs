@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Existence, Handle, ListMachines, GetMachineExistence, MachineInfo, ProvisioningReport, RemoveDeadMachine,
+    Existence, GetMachineExistence, Handle, ListMachines, MachineInfo, ProvisioningReport, RemoveDeadMachine,
     ReportInstance, SetMachineToken,
 };
 use state::documents::draft::{Draft, read, read_all};
@@ -80,7 +80,10 @@ impl<S: Store, O: Environment> Handle<ReportInstance> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<GetMachineExistence> for Authorised<S, O> {
-    async fn handle(&self, GetMachineExistence { machine }: GetMachineExistence) -> Result<Existence, ApiError> {
+    async fn handle(
+        &self,
+        GetMachineExistence { machine }: GetMachineExistence,
+    ) -> Result<Existence, ApiError> {
         let existence = self.view(move |reader, model| {
             Ok(match read(reader, &model.machine_life(machine)) {
                 Some(life) => Existence::Known(life),
@@ -97,7 +100,10 @@ impl<S: Store, O: Environment> Handle<SetMachineToken> for Authorised<S, O> {
         let model = self.model().await?;
         let SetMachineToken { machine, token } = set;
         if !tokens::is_token(&token) {
-            return Err(ApiError::new(ErrorCode::Invalid, "invalid token: expected 64 lower-case hexadecimal digits"));
+            return Err(ApiError::new(
+                ErrorCode::Invalid,
+                "invalid token: expected 64 lower-case hexadecimal digits",
+            ));
         }
         let transition = move |draft: &mut Draft<'_>| {
             draft.get(&model.machine(machine)).ok_or_else(|| Refusal::not_found("machine", machine))?;

@@ -8,8 +8,8 @@ use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    WriteResponse, Handle, Integrate, IntegrateResponse, RelationChoice, RemoveRelation, ResumeRelation,
-    SuspendRelation,
+    Handle, Integrate, IntegrateResponse, RelationChoice, RemoveRelation, ResumeRelation, SuspendRelation,
+    WriteResponse,
 };
 use state::documents::draft::Draft;
 use state::documents::keys::Model;

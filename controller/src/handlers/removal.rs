@@ -7,7 +7,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;
 use api::error::{ApiError, ErrorCode};
-use api::{WriteResponse, DRY_RUN_TARGETS_MAX, DryRunRemoval, ExpectedHook, Force, DryRunResponse, Handle};
+use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, DryRunResponse, ExpectedHook, Force, Handle, WriteResponse};
 use state::documents::draft::{Draft, read};
 use state::documents::keys::Model;
 use state::documents::refusal::Refusal;
@@ -50,7 +50,8 @@ impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
         let DryRunRemoval { removed: targets, force } = removal;
         if targets.len() > DRY_RUN_TARGETS_MAX {
             let count = targets.len();
-            let message = format!("cannot simulate {count} removals: at most {DRY_RUN_TARGETS_MAX} per request");
+            let message =
+                format!("cannot simulate {count} removals: at most {DRY_RUN_TARGETS_MAX} per request");
             return Err(ApiError::new(ErrorCode::Invalid, message).hint("name fewer entities"));
         }
         let now_ms = self.controller.environment.wall_ms();

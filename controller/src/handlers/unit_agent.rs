@@ -12,8 +12,8 @@ use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle, Report, Watch,
-    WatchUnit,
+    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle,
+    Report, Watch, WatchUnit,
 };
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{GLOBAL, Model, TokenHolder};
@@ -256,7 +256,8 @@ impl<S: Store, O: Environment> crate::Controller<S, O> {
             return Err(no_archive(sha256));
         }
         self.environment.archive(sha256).await.ok_or_else(|| {
-            let text = format!("cannot read charm archive {sha256}: it is missing or damaged on the controller");
+            let text =
+                format!("cannot read charm archive {sha256}: it is missing or damaged on the controller");
             ApiError::new(ErrorCode::Unavailable, text)
                 .hint("deploy or refresh from the same charm again to upload a new copy")
         })

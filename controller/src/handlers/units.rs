@@ -8,7 +8,9 @@ use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
-use api::{AddUnits, AddUnitsResponse, WriteResponse, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo};
+use api::{
+    AddUnits, AddUnitsResponse, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo, WriteResponse,
+};
 use state::documents::draft::Draft;
 use state::documents::keys::Model;
 use state::documents::refusal::{Code, Refusal};

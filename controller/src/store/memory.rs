@@ -7,8 +7,8 @@
 //! a caller by dropping its future.
 
 use super::{
-    ApplyError, CHANGES_KEPT, DocumentChange, CommitChanges, Committed, Compacted, EarlierReader, Position, RETRIES_MAX,
-    RunError, Store, Undo, scan_start,
+    ApplyError, CHANGES_KEPT, CommitChanges, Committed, Compacted, DocumentChange, EarlierReader, Position,
+    RETRIES_MAX, RunError, Store, Undo, scan_start,
 };
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Txn};
 use state::documents::json_text::Text;
@@ -43,7 +43,8 @@ impl Reader for Documents {
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-        let below = self.by_key.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
+        let below =
+            self.by_key.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
         below.filter(|(key, _)| key.as_str() > after).take(limit).map(stored).collect()
     }
 }
@@ -80,7 +81,10 @@ impl MemoryStore {
     /// Makes an empty store whose change log keeps this many revisions.
     pub fn with_changes_kept(store_generation: Uuid, changes_kept: u64) -> MemoryStore {
         let (documents, log) = (Documents::default(), VecDeque::new());
-        MemoryStore::with_contents(store_generation, Contents { documents, log, changes_kept, recorded: None })
+        MemoryStore::with_contents(
+            store_generation,
+            Contents { documents, log, changes_kept, recorded: None },
+        )
     }
 
     /// Copies all contents to a new store with its own generation, like a controller that is restored from a backup.

@@ -192,8 +192,10 @@ impl Reader for EarlierReader<'_> {
         // At most `before.len()` of the newest documents are excluded, so this many are always sufficient.
         let newest = self.newest.scan(prefix, after, limit.saturating_add(self.before.len()));
         let unchanged = newest.into_iter().filter(|stored| !self.before.contains_key(&stored.key));
-        let changed = self.before.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
-        let changed = changed.filter(|(key, _)| key.as_str() > after).filter_map(|(_, stored)| stored.clone());
+        let changed =
+            self.before.range(scan_start(prefix, after)..).take_while(|(key, _)| key.starts_with(prefix));
+        let changed =
+            changed.filter(|(key, _)| key.as_str() > after).filter_map(|(_, stored)| stored.clone());
         let mut all: Vec<StoredDocument> = unchanged.chain(changed).collect();
         all.sort_by(|a, b| a.key.cmp(&b.key));
         all.truncate(limit);

@@ -17,8 +17,8 @@ mod writer;
 pub use open::{OpenError, Options, VERSION};
 
 use super::{
-    ApplyError, DocumentChange, CommitChanges, Committed, Compacted, EarlierReader, StoreError, Position, RunError, Store,
-    Undo, scan_start,
+    ApplyError, CommitChanges, Committed, Compacted, DocumentChange, EarlierReader, Position, RunError,
+    Store, StoreError, Undo, scan_start,
 };
 use open::OpenStore;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
-use writer::{ApplyRequest, QUEUE_MAX, WriteRequest, TransitionRequest, Writer};
+use writer::{ApplyRequest, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
 
 /// Reading connections: twice the cores of a small machine; more would only wait for each other.
 const READERS: usize = 4;
@@ -99,7 +99,11 @@ impl Sqlite {
     }
 
     /// Sends a request to the writer and waits for its reply.
-    async fn send<T>(&self, request: Box<dyn WriteRequest>, answer: oneshot::Receiver<T>) -> Result<T, StoreError> {
+    async fn send<T>(
+        &self,
+        request: Box<dyn WriteRequest>,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, StoreError> {
         let requests = self.0.requests.as_ref().expect("the store is open while there is a handle");
         let stopped = || StoreError::Broken("the writer thread has stopped".to_owned());
         requests.send(request).await.map_err(|_| stopped())?;
@@ -251,7 +255,10 @@ fn changes_since(
             None => all.push((revision, vec![change])),
         }
     }
-    Ok(all.into_iter().map(|(revision, entries)| CommitChanges { revision, entries: entries.into() }).collect())
+    Ok(all
+        .into_iter()
+        .map(|(revision, entries)| CommitChanges { revision, entries: entries.into() })
+        .collect())
 }
 
 impl Store for Sqlite {

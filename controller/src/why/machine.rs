@@ -27,7 +27,8 @@ impl Explainer<'_> {
             causes.extend(stranded.map(|cause| self.pending_since().with_since(cause)));
         }
         // Only the provider removes a Dead machine, unless its instance is kept (cargo sim 58).
-        let is_instance_kept = || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
+        let is_instance_kept =
+            || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
         let entity = Entity::Machine(name.to_owned());
         let forced = self.forced(id, entity.clone());
         causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));

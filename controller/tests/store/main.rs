@@ -9,7 +9,9 @@ mod transitions;
 use concurrency::{concurrent_increments_are_all_counted, reads_are_consistent_with_the_order_of_revisions};
 use controller::store::memory::MemoryStore;
 use controller::store::sqlite::{Options, Sqlite};
-use controller::store::{ApplyError, DocumentChange, CommitChanges, Committed, Compacted, Position, RunError, Store};
+use controller::store::{
+    ApplyError, CommitChanges, Committed, Compacted, DocumentChange, Position, RunError, Store,
+};
 use recorded_reads::every_kind_of_recorded_read_is_checked;
 use state::documents::draft::{Conflict, Draft, Key, READS_MAX, Revision, StoredDocument, Txn};
 use state::terms::names::Uuid;

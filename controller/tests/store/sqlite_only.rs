@@ -2,7 +2,7 @@
 
 use super::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
-use controller::store::{ApplyError, Committed, Compacted, StoreError, RunError, Store};
+use controller::store::{ApplyError, Committed, Compacted, RunError, Store, StoreError};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Txn};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ use state::unit::activity::Activity;
 use state::unit::hook::{Level, ReportContent};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local};
-use state::unit::operation::{CharmRef, Hook, Operation, LocalEndpoint};
+use state::unit::operation::{CharmRef, Hook, LocalEndpoint, Operation};
 use state::unit::record::{Outcome, Record, RunReport};
 use state::unit::writes::{BagWrites, Writes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,11 @@ fn invalidations(txn: &Txn, reader: &dyn Reader) -> Vec<Invalidation> {
             Some(there) => {
                 // written again, if only with the same
                 let same = || puts(key, Some(there.value.to_string()));
-                all.push(Invalidation { what: format!("a key: {key} is written"), done: same(), restore: same() });
+                all.push(Invalidation {
+                    what: format!("a key: {key} is written"),
+                    done: same(),
+                    restore: same(),
+                });
                 all.push(vanishes("a key", &there));
             }
         }
@@ -312,7 +316,12 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let number =
         fixture.store.read(|reader| read(reader, &MODEL.relation(Uuid(50)))).await.expect("it exists").number;
     let settings = BTreeMap::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
-    fixture.done(&mut local, Operation::EnterScope { relation: number, uuid: Uuid(50), local_endpoint, settings }).await;
+    fixture
+        .done(
+            &mut local,
+            Operation::EnterScope { relation: number, uuid: Uuid(50), local_endpoint, settings },
+        )
+        .await;
     fixture
         .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
         .await;
@@ -323,8 +332,11 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         ..Writes::default()
     };
     fixture.commit(&mut local, written).await;
-    let reports =
-        [RunReport { call: 1, at_ms: 1, what: ReportContent::Log { level: Level::Info, text: "hello".into() } }];
+    let reports = [RunReport {
+        call: 1,
+        at_ms: 1,
+        what: ReportContent::Log { level: Level::Info, text: "hello".into() },
+    }];
     let (epoch, run) = (local.epoch, local.run + 1);
     fixture
         .call("hook_commit::apply_report", move |draft| {
@@ -412,7 +424,9 @@ async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     let log = fixture.application("log").await;
-    fixture.call("application::destroy", move |draft| application::destroy(draft, MODEL, log).map(drop)).await;
+    fixture
+        .call("application::destroy", move |draft| application::destroy(draft, MODEL, log).map(drop))
+        .await;
 }
 
 /// Removes all entities.
@@ -479,17 +493,27 @@ async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
             instance::reserve_nonce(draft, MODEL, provisioned, "nspawn", Uuid(63)).map(drop)
         })
         .await;
-    fixture.call("instance::record_failure", move |draft| instance::record_failure(draft, MODEL, provisioned, "no room", 2)).await;
+    fixture
+        .call("instance::record_failure", move |draft| {
+            instance::record_failure(draft, MODEL, provisioned, "no room", 2)
+        })
+        .await;
     fixture.call("instance::retry_now", move |draft| instance::retry_now(draft, MODEL, provisioned)).await;
     fixture
-        .call("instance::record_started", move |draft| instance::record_started(draft, MODEL, provisioned, "nspawn-1", "10.0.0.2"))
+        .call("instance::record_started", move |draft| {
+            instance::record_started(draft, MODEL, provisioned, "nspawn-1", "10.0.0.2")
+        })
         .await;
-    fixture.call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, provisioned)).await;
+    fixture
+        .call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, provisioned))
+        .await;
     fixture
         .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, manual, 1).map(drop))
         .await;
     fixture
-        .call("instance::issue_enrolment_token", move |draft| instance::issue_enrolment_token(draft, MODEL, manual, &"a".repeat(64), 9))
+        .call("instance::issue_enrolment_token", move |draft| {
+            instance::issue_enrolment_token(draft, MODEL, manual, &"a".repeat(64), 9)
+        })
         .await;
     fixture
         .call("instance::enrol", move |draft| {
@@ -498,7 +522,11 @@ async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, manual)).await;
     fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, MODEL, manual)).await;
-    fixture.call("instance::record_agent_uninstalled", move |draft| instance::record_agent_uninstalled(draft, MODEL, manual)).await;
+    fixture
+        .call("instance::record_agent_uninstalled", move |draft| {
+            instance::record_agent_uninstalled(draft, MODEL, manual)
+        })
+        .await;
 }
 
 /// Removes two related units, their relation, application and machine by force; no agent acts.
@@ -532,7 +560,11 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture
         .call("force::store_timers", move |draft| {
-            force::store_timers(draft, MODEL, &[ForceTimer { id: front, timer_started_ms: 1, waited_ms: 500 }]);
+            force::store_timers(
+                draft,
+                MODEL,
+                &[ForceTimer { id: front, timer_started_ms: 1, waited_ms: 500 }],
+            );
             Ok(())
         })
         .await;
@@ -552,7 +584,9 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
         [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {
         for _ in 0..bites {
-            fixture.call("force::force_batch", move |draft| force::force_batch(draft, MODEL, id, 9).map(drop)).await;
+            fixture
+                .call("force::force_batch", move |draft| force::force_batch(draft, MODEL, id, 9).map(drop))
+                .await;
         }
     }
     assert_eq!(fixture.all(Kind::Forced).await, [machine], "its provider has yet to release it");
@@ -578,11 +612,17 @@ async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     // first the application, then an empty batch, then the machine
     for _ in 0..3 {
-        fixture.call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop)).await;
+        fixture
+            .call("destruction::destroy_batch", move |draft| {
+                destruction::destroy_batch(draft, other).map(drop)
+            })
+            .await;
     }
     fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, other, on)).await;
     fixture.call("machine::remove", move |draft| machine::remove(draft, other, on)).await;
-    fixture.call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop)).await;
+    fixture
+        .call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop))
+        .await;
     let gone = fixture.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
     assert!(gone, "nothing was left in it");
 }
@@ -598,19 +638,21 @@ fn transitions() -> BTreeSet<&'static str> {
         "sequence::take",
         "session::check_epoch",
     ];
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../state/src/model");
     let mut found = BTreeSet::new();
-    for entry in std::fs::read_dir(dir).expect("the model is there").flatten() {
-        let path = entry.path();
-        let Some(file) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".rs")) else {
-            continue;
-        };
-        let text = std::fs::read_to_string(&path).expect("sources are text");
-        for item in text.split("\npub fn ").skip(1) {
-            let head = item.split('{').next().unwrap_or_default();
-            let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
-            if head.contains("draft: &mut Draft") && !PARTS.contains(&name.as_str()) {
-                found.insert(&*name.leak());
+    for room in ["documents", "lifecycle", "operations", "restore"] {
+        let dir = format!("{}/../state/src/{room}", env!("CARGO_MANIFEST_DIR"));
+        for entry in std::fs::read_dir(dir).expect("the rooms of the core are there").flatten() {
+            let path = entry.path();
+            let Some(file) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".rs")) else {
+                continue;
+            };
+            let text = std::fs::read_to_string(&path).expect("sources are text");
+            for item in text.split("\npub fn ").skip(1) {
+                let head = item.split('{').next().unwrap_or_default();
+                let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
+                if head.contains("draft: &mut Draft") && !PARTS.contains(&name.as_str()) {
+                    found.insert(&*name.leak());
+                }
             }
         }
     }

@@ -4,10 +4,10 @@
 
 use api::error::ApiError;
 use api::{
-    AddUnits, Attach, Commit, CommitResponse, Deploy, Ends, Handle, InModel, Integrate, UnitWatchEvent, Stream,
-    UnitAgentRequests,
+    AddUnits, Attach, Commit, CommitResponse, Deploy, Ends, Handle, InModel, Integrate, Stream,
+    UnitAgentRequests, UnitWatchEvent,
 };
-use controller::environment::{StoredArchive, Environment, version_4};
+use controller::environment::{Environment, StoredArchive, version_4};
 use controller::janitor::Janitor;
 use controller::store::Store;
 use controller::store::memory::MemoryStore;
@@ -21,7 +21,7 @@ use state::lifecycle::application::register_archive;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::operation::{Hook, Operation, LocalEndpoint};
+use state::unit::operation::{Hook, LocalEndpoint, Operation};
 use state::unit::record::{Outcome, Record};
 use state::unit::snapshot::Delta;
 use state::unit::writes::{BagWrites, Writes};
@@ -42,7 +42,12 @@ pub struct FakeEnvironment {
 impl FakeEnvironment {
     pub fn new() -> FakeEnvironment {
         let now_ms = tokio::sync::watch::Sender::new(1_000_000);
-        FakeEnvironment { now_ms, stepped_ms: Arc::default(), random: Arc::default(), archives: Arc::default() }
+        FakeEnvironment {
+            now_ms,
+            stepped_ms: Arc::default(),
+            random: Arc::default(),
+            archives: Arc::default(),
+        }
     }
 
     pub fn advance(&self, ms: u64) {
@@ -172,11 +177,7 @@ impl<S: Store, O: Environment> Fixture<S, O> {
 
     pub async fn machine_of_unit(&self, unit: Uuid) -> Uuid {
         let model = self.model;
-        self.controller
-            .read(move |reader| read(reader, &model.unit(unit)))
-            .await
-            .expect("it exists")
-            .machine
+        self.controller.read(move |reader| read(reader, &model.unit(unit))).await.expect("it exists").machine
     }
 
     /// Stores a new token for a principal and returns it.
@@ -251,7 +252,12 @@ impl<A: UnitAgentRequests> Agent<A> {
         self.commit(record).await;
     }
 
-    pub fn enter_scope_operation(&self, (relation, uuid): (RelationNumber, Uuid), own: &str, remote: &str) -> Operation {
+    pub fn enter_scope_operation(
+        &self,
+        (relation, uuid): (RelationNumber, Uuid),
+        own: &str,
+        remote: &str,
+    ) -> Operation {
         let local_endpoint = LocalEndpoint {
             endpoint: own.to_owned(),
             interface: "sql".to_owned(),

@@ -5,7 +5,8 @@ use serde_json::Map;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{
-    RunningAction, HookTrigger, Counterpart, GoalState, HookContext, HookModel, OmittedBags, HookRelation, Statuses, Writes,
+    Counterpart, GoalState, HookContext, HookModel, HookRelation, HookTrigger, OmittedBags, RunningAction,
+    Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +60,10 @@ pub fn relation_context() -> HookContext {
         application: "mysql".to_owned(),
         departing: None,
     };
-    HookContext { cause: HookTrigger::Relation { hook: "db-relation-changed".to_owned(), about }, ..context() }
+    HookContext {
+        cause: HookTrigger::Relation { hook: "db-relation-changed".to_owned(), about },
+        ..context()
+    }
 }
 
 /// In the action backup.

@@ -174,7 +174,9 @@ impl Invocation<'_> {
 
     /// Requires that the bag of `owner` in the relation `number` is in the context.
     pub fn require_bag(&self, number: RelationNumber, owner: &Owner) -> Result<(), ToolError> {
-        self.context.bag_request(number, owner).map_or(Ok(()), |request| Err(ToolError::Need(Need::Bag(request))))
+        self.context
+            .bag_request(number, owner)
+            .map_or(Ok(()), |request| Err(ToolError::Need(Need::Bag(request))))
     }
 
     /// Reads the settings of `--file`. Without this flag there are none.

@@ -123,12 +123,11 @@ pub fn deploy(
     change_settings(&charm, &mut settings, &request.config, &[])?;
 
     let application = ids();
-    let doc =
-        ApplicationDoc {
-            name: request.name.clone(),
-            subordinate: charm.subordinate,
-            created_ms: request.now_ms,
-        };
+    let doc = ApplicationDoc {
+        name: request.name.clone(),
+        subordinate: charm.subordinate,
+        created_ms: request.now_ms,
+    };
     draft.put(&model.application(application), &doc);
     draft.put(&model.application_life(application), &Life::Alive);
     draft.put(&model.application_name(&request.name), &application);
@@ -156,8 +155,9 @@ pub fn deploy(
 fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refusal> {
     if !is_application_name(name) {
         let message = format!("invalid application name {name:?}");
-        return Err(Refusal::new(Code::Invalid, message)
-            .hint("use lower-case letters, digits and hyphens; start with a letter; no part may be only digits"));
+        return Err(Refusal::new(Code::Invalid, message).hint(
+            "use lower-case letters, digits and hyphens; start with a letter; no part may be only digits",
+        ));
     }
     let Some(holder) = draft.get(&model.application_name(name)) else {
         return Ok(());

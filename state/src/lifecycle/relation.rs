@@ -5,13 +5,13 @@
 //! transaction as the last unit in it (I18). Called by the operator handlers, by the commit of unit records and
 //! by forced removal.
 
-use crate::charm::{Charm, Endpoint, JUJU_INFO, NoMatch, Role, Scope, IntegrateEnd, endpoints};
+use crate::charm::{Charm, Endpoint, IntegrateEnd, JUJU_INFO, NoMatch, Role, Scope, endpoints};
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{
-    BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc,
-    UnitDoc, key_text, last_id, line_of,
+    BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc, UnitDoc,
+    key_text, last_id, line_of,
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
@@ -174,10 +174,13 @@ fn require_below_limit(
     // Read untracked, because an application may have more relations than a transaction may read. Each new
     // relation also takes a number of the model in [`create`], so two concurrent requests still conflict.
     let relations = draft.keys_untracked(&model.relations_of(end.id), RELATIONS_SCANNED_MAX);
-    let endpoint_name = EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
+    let endpoint_name =
+        EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
     if relations.len() == RELATIONS_SCANNED_MAX {
-        let message =
-            format!("cannot check the limit of endpoint {endpoint_name}: {} has too many relations", end.application);
+        let message = format!(
+            "cannot check the limit of endpoint {endpoint_name}: {} has too many relations",
+            end.application
+        );
         return Err(Refusal::new(Code::Invalid, message));
     }
     let holds = |id: &Uuid| {
@@ -241,7 +244,11 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
 
 /// The first relation of the unbroken sequence of subordinate links between two applications that a new
 /// relation continues; none if the relation starts a new sequence.
-fn current_link(draft: &mut Draft, model: Model, subordinate_link: &SubordinateLink) -> Option<RelationNumber> {
+fn current_link(
+    draft: &mut Draft,
+    model: Model,
+    subordinate_link: &SubordinateLink,
+) -> Option<RelationNumber> {
     let alive =
         draft.first(&model.containers(subordinate_link.subordinate, subordinate_link.principal), &[])?;
     Some(line_of(&alive).expect("a line is a relation's number"))
@@ -341,7 +348,9 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
     let ends = doc.key_text();
     if doc.is_peer() {
         let message = format!("cannot {act} peer relation {ends}");
-        return Err(Refusal::new(Code::Forbidden, message).hint("a peer relation exists as long as its application"));
+        return Err(
+            Refusal::new(Code::Forbidden, message).hint("a peer relation exists as long as its application")
+        );
     }
     if effective_life::relation_life_of(draft, model, id, &doc) != Life::Alive {
         let blockers = blockers::blockers(draft, model, EntityId::Relation(id));

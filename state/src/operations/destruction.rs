@@ -93,7 +93,12 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-fn destroy_application(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) -> Result<(), Refusal> {
+fn destroy_application(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    force: Option<Force>,
+) -> Result<(), Refusal> {
     match force {
         Some(force) => force::application(draft, model, id, force).map(drop),
         None => application::destroy(draft, model, id).map(drop),

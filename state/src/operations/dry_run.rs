@@ -87,10 +87,13 @@ pub(crate) fn dry_run_within(
     // The hooks that are running now finish first. Beyond both limits they are ignored, because each takes a
     // whole view.
     // A unit that is removed immediately does not finish its hook.
-    let finishes_hook = |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !affected.is_removed_with(*id, entities);
+    let finishes_hook =
+        |id: &Uuid| !force.is_some_and(|force| force.no_wait) || !affected.is_removed_with(*id, entities);
     let running = affected.units.keys().filter(|id| finishes_hook(id));
-    let running: Vec<(Uuid, Activity)> =
-        running.filter_map(|id| Some((*id, (reports.running_hook)(*id)?))).take(SIMULATED_UNITS_MAX).collect();
+    let running: Vec<(Uuid, Activity)> = running
+        .filter_map(|id| Some((*id, (reports.running_hook)(*id)?)))
+        .take(SIMULATED_UNITS_MAX)
+        .collect();
     for (id, what) in running {
         if simulated.documents_read.get() <= bound {
             finish_running(&mut simulated, model, id, &what);
@@ -119,27 +122,40 @@ pub(crate) fn dry_run_within(
     let is_dying = |(name, (_, life)): &(&String, &(EntityId, Life))| *life != Life::Alive && was_alive(name);
     let (dying, mut departing): (Vec<String>, Vec<EntityId>) =
         after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
-    let newly: BTreeSet<UnitName> =
-        departing.iter().filter_map(|entity| affected.units.get(&id_of(*entity))).map(|doc| doc.name.clone()).collect();
+    let newly: BTreeSet<UnitName> = departing
+        .iter()
+        .filter_map(|entity| affected.units.get(&id_of(*entity)))
+        .map(|doc| doc.name.clone())
+        .collect();
     departing.extend(entities);
-    let mut result = DryRun { removed_immediately: removed(&after), dying, truncated: affected.truncated, ..DryRun::default() };
+    let mut result = DryRun {
+        removed_immediately: removed(&after),
+        dying,
+        truncated: affected.truncated,
+        ..DryRun::default()
+    };
     let mut units = affected.affected_units(&simulated, model);
     result.truncated |= units.len() > SIMULATED_UNITS_MAX;
     units.truncate(SIMULATED_UNITS_MAX);
     let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max: bound };
-    let lost_agents = affected.required_agents(&simulated, model, &departing).into_iter().filter(|entity| (reports.is_lost)(*entity));
+    let lost_agents = affected
+        .required_agents(&simulated, model, &departing)
+        .into_iter()
+        .filter(|entity| (reports.is_lost)(*entity));
     match force {
         None => result.lost_agents = lost_agents.collect(),
         Some(_) => participants.absent = lost_agents.map(id_of).collect(),
     }
     let changes_of_request = simulated.changes.clone();
     let (mut earlier, mut earlier_leaderless) = (DryRun::default(), BTreeSet::new());
-    let is_dying_already = |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
+    let is_dying_already =
+        |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
     // a forced removal of entities that are Dying already changes how these are removed
     let is_anew = force.is_some() && entities.iter().any(is_dying_already);
     if !is_anew && before.values().any(|(_, life)| *life != Life::Alive) {
         // effects of earlier removals are simulated alone, to be excluded from the result
-        let mut earlier_simulation = SimulatedReader { changes: start_changes, ..SimulatedReader::over(reader) };
+        let mut earlier_simulation =
+            SimulatedReader { changes: start_changes, ..SimulatedReader::over(reader) };
         earlier.truncated = !simulate(&mut earlier_simulation, model, &participants, &mut earlier.hooks);
         simulate_machine_removal(&mut earlier_simulation, model, (&affected.machines, &participants));
         earlier_leaderless = leaderless_applications(&earlier_simulation, model, &affected.applications);
@@ -176,19 +192,26 @@ pub(crate) fn dry_run_within(
             result.skipped_hooks.retain(|(unit, _)| removed_names.contains(unit));
             result.truncated |= !simulate(&mut simulated, model, &participants, &mut result.hooks);
         } else {
-            result.truncated |= !simulate_force(&mut simulated, model, (&others, bound), &mut |simulated, _| {
-                simulate(simulated, model, &participants, &mut result.hooks)
-            });
+            result.truncated |=
+                !simulate_force(&mut simulated, model, (&others, bound), &mut |simulated, _| {
+                    simulate(simulated, model, &participants, &mut result.hooks)
+                });
         }
         simulate_machine_removal(&mut simulated, model, (&affected.machines, &participants));
     }
     let mut led = affected.applications.clone();
     led.retain(|id| !earlier_leaderless.contains(id));
     if simulated.documents_read.get() <= bound {
-        result.hooks.extend(elected_units(&simulated, model, &leaderless_applications(&simulated, model, &led)));
+        result.hooks.extend(elected_units(
+            &simulated,
+            model,
+            &leaderless_applications(&simulated, model, &led),
+        ));
     }
     result.removed_eventually = removed(&affected.lives(&simulated, model));
-    result.removed_eventually.retain(|name| !result.removed_immediately.contains(name) && !earlier.removed_eventually.contains(name));
+    result.removed_eventually.retain(|name| {
+        !result.removed_immediately.contains(name) && !earlier.removed_eventually.contains(name)
+    });
     result.hooks.retain(|entry| {
         let known = earlier.hooks.iter().position(|known| known == entry && !newly.contains(&entry.0));
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()

@@ -391,7 +391,12 @@ fn propagate_batch(
         let peer = *kind == ForcedKind::Relation
             && draft.get(&model.relation(child)).is_none_or(|relation| relation.is_peer());
         if !peer {
-            mark_forced(draft, model, child, ForcedDoc { kind: *kind, after: String::new(), ..forced.clone() });
+            mark_forced(
+                draft,
+                model,
+                child,
+                ForcedDoc { kind: *kind, after: String::new(), ..forced.clone() },
+            );
         }
     }
     let after = match (page.last(), indexes.get(at + 1)) {

@@ -31,7 +31,7 @@ use crate::unit::activity::Activity;
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
-use crate::unit::record::{Outcome, Record, REPORTS_MAX, RunReport};
+use crate::unit::record::{Outcome, REPORTS_MAX, Record, RunReport};
 
 /// The result of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,8 @@ pub fn commit(
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local };
-    let mut committed = CommitOutcome { refusal: refusal_reason(draft, model, &context, ids)?, dropped: Vec::new() };
+    let mut committed =
+        CommitOutcome { refusal: refusal_reason(draft, model, &context, ids)?, dropped: Vec::new() };
     local.apply(&Event::Finished(record.clone()));
     // The revision of this transaction is unknown to the draft; 0 means visible in every later view. The
     // controller does not count retries either: a restored agent whose record was refused rests until a user
@@ -177,7 +178,13 @@ pub fn note_rejected(
 }
 
 /// Reports that run `run` has started. Agents send this for a run that takes long enough to be shown.
-pub fn note_started(draft: &mut Draft, model: Model, unit: Uuid, (run, activity): (u64, &Activity), at_ms: i64) {
+pub fn note_started(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    (run, activity): (u64, &Activity),
+    at_ms: i64,
+) {
     if !is_record_applied(draft, model, unit, run) {
         run_reports::set_executing(draft, model, unit, (run, activity), at_ms);
         action::set_running(draft, model, unit, activity, at_ms);
@@ -251,11 +258,17 @@ fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
     if record.resync_local.is_some() != (record.operation == Operation::Resync) {
         return bad("a resync record must contain the state of the unit, and no other record may".to_owned());
     }
-    if record.resync_local.as_ref().is_some_and(|published| published.unit != unit || !published.outbox.is_empty()) {
+    if record
+        .resync_local
+        .as_ref()
+        .is_some_and(|published| published.unit != unit || !published.outbox.is_empty())
+    {
         return bad("the state in the resync record is not a published state of this unit".to_owned());
     }
     let published = record.resync_local.as_deref();
-    if [Some(record.sequence), Some(record.run), published.map(|published| published.run)].contains(&Some(u64::MAX)) {
+    if [Some(record.sequence), Some(record.run), published.map(|published| published.run)]
+        .contains(&Some(u64::MAX))
+    {
         return bad("sequence or run number out of range".to_owned());
     }
     let has_pending_hook_of_no_member = |local: &Local| {
@@ -264,7 +277,9 @@ fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
             .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
     };
     if published.is_some_and(has_pending_hook_of_no_member) {
-        return bad("the resync record has a pending relation-changed hook for a unit that is no member".to_owned());
+        return bad(
+            "the resync record has a pending relation-changed hook for a unit that is no member".to_owned()
+        );
     }
     match &record.operation {
         Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {
@@ -298,9 +313,13 @@ fn refusal_reason(
     if !applies_writes(context.record) || !context.record.is_conditional() {
         return Ok(None);
     }
-    let is_leader = leadership::is_leader(draft, model, context.id, context.doc, context.record.leader_generation);
+    let is_leader =
+        leadership::is_leader(draft, model, context.id, context.doc, context.record.leader_generation);
     for (number, writes) in &context.record.writes.bags {
-        if !writes.application.is_empty() && !is_leader && existing_relation(draft, model, context.local, *number).is_some() {
+        if !writes.application.is_empty()
+            && !is_leader
+            && existing_relation(draft, model, context.local, *number).is_some()
+        {
             let application = &context.doc.application;
             let leader = draft.get(&model.leader(*application)).map(|grant| grant.holder_name.to_string());
             let leader = match leader {
@@ -308,8 +327,10 @@ fn refusal_reason(
                 Some(name) => format!("{name} is"),
                 None => "nobody is".to_owned(),
             };
-            let text =
-                format!("cannot write application settings: {} is not the leader ({leader})", context.doc.name);
+            let text = format!(
+                "cannot write application settings: {} is not the leader ({leader})",
+                context.doc.name
+            );
             return Ok(Some(text));
         }
     }
@@ -350,10 +371,12 @@ fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Op
         return None;
     }
     let own = model.machine_port(context.doc.machine, context.id);
-    for (key, other) in draft.page::<OpenPortsDoc>(&model.machine_ports_prefix(context.doc.machine), "", UNITS_MAX)
+    for (key, other) in
+        draft.page::<OpenPortsDoc>(&model.machine_ports_prefix(context.doc.machine), "", UNITS_MAX)
     {
         for other_range in ranges(&other.ports) {
-            if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(other_range)) {
+            if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(other_range))
+            {
                 let (unit, other) = (&context.doc.name, &other.unit);
                 return Some(format!(
                     "cannot open {range} (unit \"{unit}\"): port range conflicts with {other_range} (unit \"{other}\")"

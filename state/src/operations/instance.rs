@@ -42,10 +42,18 @@ pub fn reserve_nonce(
 
 /// Records a started instance with its name and address, and deletes the provisioning error. Refused unless its
 /// nonce was reserved ([`reserve_nonce`]).
-pub fn record_started(draft: &mut Draft, model: Model, id: Uuid, name: &str, address: &str) -> Result<(), Refusal> {
+pub fn record_started(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    name: &str,
+    address: &str,
+) -> Result<(), Refusal> {
     let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     let known = draft.get(&model.machine_instance(id));
-    let known = known.ok_or_else(|| Refusal::new(Code::Invalid, "cannot record the instance: its nonce was not reserved"))?;
+    let known = known.ok_or_else(|| {
+        Refusal::new(Code::Invalid, "cannot record the instance: its nonce was not reserved")
+    })?;
     let instance = InstanceDoc { id: Some(name.to_owned()), ..known.clone() };
     if instance != known {
         draft.put(&model.machine_instance(id), &instance);
@@ -60,7 +68,13 @@ pub fn record_started(draft: &mut Draft, model: Model, id: Uuid, name: &str, add
 
 /// Records a provisioning error, with the time of the first error of an uninterrupted series, and schedules a
 /// retry with a growing delay.
-pub fn record_failure(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
+pub fn record_failure(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    message: &str,
+    now_ms: i64,
+) -> Result<(), Refusal> {
     draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     let before = draft.get(&model.machine_provisioning_error(id));
     let (failures, since_ms) =

@@ -26,7 +26,12 @@ pub enum ClaimOutcome {
 /// caller, which counts the lease, has found it expired. A new holder gets a new generation. The caller must
 /// have checked the epoch ([`crate::operations::session::check_epoch`]) in the same draft. Refused if the unit
 /// is Dead.
-pub fn claim(draft: &mut Draft, model: Model, unit: Uuid, may_take_over: bool) -> Result<ClaimOutcome, Refusal> {
+pub fn claim(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    may_take_over: bool,
+) -> Result<ClaimOutcome, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     if draft.get(&model.unit_life(unit)) == Some(Life::Dead) {
         return Err(Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)));

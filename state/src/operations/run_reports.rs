@@ -99,8 +99,9 @@ fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) ->
 ///    (cargo sim 66130146).
 fn put_newer(draft: &mut Draft, key: &crate::documents::draft::Key<StatusDoc>, status: &StatusDoc) {
     let content = |status: &StatusDoc| (status.number, status.status.clone(), status.message.clone());
-    let is_outdated =
-        draft.get(key).is_some_and(|stored| stored.number > status.number || content(&stored) == content(status));
+    let is_outdated = draft
+        .get(key)
+        .is_some_and(|stored| stored.number > status.number || content(&stored) == content(status));
     if !is_outdated {
         draft.put(key, status);
     }
@@ -179,8 +180,8 @@ pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, recor
     //    record.
     // 2. The hook runs again and sets no status. The replica then contains no status, but the stored status was
     //    set by the charm.
-    let set_by_charm =
-        local.status_set || draft.get(&model.unit_status(unit)).is_some_and(|status| is_set_by_charm(&status));
+    let set_by_charm = local.status_set
+        || draft.get(&model.unit_status(unit)).is_some_and(|status| is_set_by_charm(&status));
     if let Some((status, message)) = workload_status(record, local, set_by_charm) {
         let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);
@@ -242,7 +243,11 @@ pub(crate) fn failure_status(episode: &Episode, local: &Local) -> (String, BTree
 /// The workload status that the agent sets after an operation, if any. It describes the next operation, because
 /// a record is sent when its operation has finished. A skipped operation sets none (spec A.8). `set_by_charm`:
 /// the charm has set a status itself.
-fn workload_status(record: &Record, local: &Local, set_by_charm: bool) -> Option<(&'static str, &'static str)> {
+fn workload_status(
+    record: &Record,
+    local: &Local,
+    set_by_charm: bool,
+) -> Option<(&'static str, &'static str)> {
     match (&record.outcome, &record.operation) {
         (Outcome::Failed { .. } | Outcome::Skipped, _) => None,
         (_, Operation::InstallCharm(_)) if !local.installed && !set_by_charm => {

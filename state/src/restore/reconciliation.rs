@@ -73,7 +73,8 @@ pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
     let mut reconciled = local.clone();
     reconciled.apply(&attached);
     // unsent reports are not part of what was published
-    let mut published = Local { outbox: Vec::new(), unrecorded_reports: Vec::new(), last_action, ..reconciled.clone() };
+    let mut published =
+        Local { outbox: Vec::new(), unrecorded_reports: Vec::new(), last_action, ..reconciled.clone() };
     published.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
     let mut resync = reconciled.record(Operation::Resync, Outcome::Ok, at_ms);
     resync.resync_local = Some(Box::new(published));
@@ -117,9 +118,16 @@ mod tests {
 
     #[test]
     fn unsent_records_are_sent_if_they_follow_the_last_applied_record() {
-        let attached =
-            Event::Attached { store_generation: Uuid(2), epoch: 3, sequence: 4, recovered_bags: BTreeMap::new() };
-        assert_eq!(reconciled(&after(6, 2), 4, &after(4, 0).digest), Reconciliation::Consistent(vec![attached]));
+        let attached = Event::Attached {
+            store_generation: Uuid(2),
+            epoch: 3,
+            sequence: 4,
+            recovered_bags: BTreeMap::new(),
+        };
+        assert_eq!(
+            reconciled(&after(6, 2), 4, &after(4, 0).digest),
+            Reconciliation::Consistent(vec![attached])
+        );
     }
 
     /// A folder is copied, and both agents continue. The store is restored from a backup. The agent of the copy
@@ -127,8 +135,14 @@ mod tests {
     /// record 4 was acknowledged.
     #[test]
     fn records_of_two_folders_of_one_unit_never_mix() {
-        assert_eq!(reconciled(&after(6, 2), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
-        assert_eq!(reconciled(&after(6, 3), 4, "of the copy's record 4"), Reconciliation::Forked { sequence: 4 });
+        assert_eq!(
+            reconciled(&after(6, 2), 4, "of the copy's record 4"),
+            Reconciliation::Forked { sequence: 4 }
+        );
+        assert_eq!(
+            reconciled(&after(6, 3), 4, "of the copy's record 4"),
+            Reconciliation::Forked { sequence: 4 }
+        );
     }
 
     #[test]

@@ -97,7 +97,13 @@ pub fn apply_batch(
 
 /// Leaves the scopes that the unit had left before the store was restored: no other agent would, and the unit
 /// could never be Dead.
-fn leave_batch(draft: &mut Draft, model: Model, unit: Uuid, published: &Local, after: &str) -> ResyncProgress {
+fn leave_batch(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    published: &Local,
+    after: &str,
+) -> ResyncProgress {
     let known = |id: &Uuid| published.relations.values().any(|relation| relation.uuid == *id);
     let scopes = draft.page::<()>(&model.scopes_of(unit), after, LEFT_PER_BATCH);
     for left in scopes.iter().filter_map(|(key, ())| last_id(key)).filter(|id| !known(id)) {
@@ -110,7 +116,10 @@ fn leave_batch(draft: &mut Draft, model: Model, unit: Uuid, published: &Local, a
 }
 
 /// The relations of the batch after `after`, and whether they are the last ones.
-fn next_relations(published: &Local, after: Option<RelationNumber>) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
+fn next_relations(
+    published: &Local,
+    after: Option<RelationNumber>,
+) -> (Vec<(RelationNumber, &RelationLocal)>, bool) {
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let (mut batch, mut bytes) = (Vec::new(), 0);
     for (number, local) in published.relations.range((from, Bound::Unbounded)) {

@@ -65,7 +65,9 @@ fn an_action_is_checked_queued_and_finished_once() {
         what: ReportContent::ActionLog(format!("line {call}")),
     };
     let run = agent.local.run + 1;
-    world.run(|draft, _| hook_commit::apply_report(draft, MODEL, unit, 1, run, &[line(1)])).expect("its session");
+    world
+        .run(|draft, _| hook_commit::apply_report(draft, MODEL, unit, 1, run, &[line(1)]))
+        .expect("its session");
     assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.results = json!({"size": 3}).as_object().expect("a map").clone();
@@ -258,12 +260,17 @@ fn the_largest_action_is_stored() {
     let large = json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
     let id = enqueue(&mut world, agent.unit, "backup", large).expect("it fits");
     for hook in 0..20 {
-        let line =
-            |call| RunReport { call, at_ms: i64::from(hook * 100 + call), what: ReportContent::ActionLog(text()) };
+        let line = |call| RunReport {
+            call,
+            at_ms: i64::from(hook * 100 + call),
+            what: ReportContent::ActionLog(text()),
+        };
         let reports: Vec<RunReport> = (1..60).map(line).collect();
         let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
         world
-            .run(|draft, _| crate::operations::hook_commit::apply_report(draft, MODEL, unit, epoch, run, &reports))
+            .run(|draft, _| {
+                crate::operations::hook_commit::apply_report(draft, MODEL, unit, epoch, run, &reports)
+            })
             .expect("it always fits");
     }
     let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);

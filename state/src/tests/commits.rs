@@ -677,8 +677,17 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let record = web.record(operation.clone(), failed);
     web.commit(&mut world, record);
     let begins = |web: &mut Agent, operation, episode| {
-        let (number, attempt, cause, position, leader_generation) = (web.local.run + 1, 1, String::new(), None, None);
-        web.local.apply(&Event::Started(Run { number, operation, attempt, cause, position, leader_generation, episode }));
+        let (number, attempt, cause, position, leader_generation) =
+            (web.local.run + 1, 1, String::new(), None, None);
+        web.local.apply(&Event::Started(Run {
+            number,
+            operation,
+            attempt,
+            cause,
+            position,
+            leader_generation,
+            episode,
+        }));
     };
     let episode = web.local.episode().cloned();
     begins(&mut web, operation, episode);

@@ -116,7 +116,9 @@ fn a_removed_model_frees_its_name_and_leaves_only_a_tombstone() {
     let other = Uuid(8);
     world.run(|draft, _| model::create(draft, other, "dev", 2)).expect("its name is free");
     assert!(world.documents.map.keys().any(|key| key.starts_with(&format!("{}/", MODEL.0))), "leftovers");
-    while world.run(|draft, _| Ok(cleanup::clean_batch(draft, GLOBAL, MODEL.0))).expect("it is never refused") {}
+    while world.run(|draft, _| Ok(cleanup::clean_batch(draft, GLOBAL, MODEL.0))).expect("it is never refused")
+    {
+    }
     let of_it = |key: &&String| key.contains(&MODEL.0.to_string());
     let left: Vec<&String> = world.documents.map.keys().filter(of_it).collect();
     assert_eq!(left, [GLOBAL.tombstone(MODEL.0).text()]);

@@ -30,8 +30,9 @@ fn sweep(world: &mut World, now_ms: i64) -> usize {
             .collect();
         let mut more = false;
         for id in due {
-            more |=
-                world.run(|draft, _| force::force_batch(draft, MODEL, id, now_ms)).expect("force is never refused");
+            more |= world
+                .run(|draft, _| force::force_batch(draft, MODEL, id, now_ms))
+                .expect("force is never refused");
             bites += 1;
         }
         if !more {
@@ -303,7 +304,9 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
         })
         .expect("the model is alive");
     world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is alive");
-    world.run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
+    world
+        .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
+        .expect("it was meant");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
     world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
     let left = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.left);

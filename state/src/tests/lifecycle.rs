@@ -184,14 +184,18 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     let text = "cannot keep the instance of machine 0: it has none yet";
     assert_eq!(refused(world.run(|draft, _| keep(draft))), (Code::Invalid, text.into()));
     world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is Alive");
-    world.run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1")).expect("it was meant");
+    world
+        .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
+        .expect("it was meant");
     let kept = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.kept);
     assert_eq!(refused(world.run(|draft, _| keep(draft))).0, Code::Busy, "a unit on it is alive");
     assert_eq!(kept(&world), Some(false), "nothing of a removal that is refused");
     destroy_unit(&mut world, unit);
     world.run(|draft, _| keep(draft)).expect("its only unit is gone");
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
-    world.run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id)).expect("its agent has taken itself away");
+    world
+        .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
+        .expect("its agent has taken itself away");
     assert!(read(world.reader(), &MODEL.machine(id)).expect("it is to be handed over").left);
     world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
@@ -202,7 +206,9 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
     destroy_unit(&mut world, unit);
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
-    world.run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id)).expect("its agent has taken itself away");
+    world
+        .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
+        .expect("its agent has taken itself away");
     assert_eq!(world.life(id), Some(Life::Dead));
     let late = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
     let text = "cannot keep the instance of machine 1: it is being taken away";
@@ -382,7 +388,9 @@ fn leadership_is_granted_renewed_transferred_and_released() {
         let claimed = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
         match claimed {
             leadership::ClaimOutcome::Granted(grant) => (true, grant.holder_name.number, grant.generation),
-            leadership::ClaimOutcome::HeldByOther(grant) => (false, grant.holder_name.number, grant.generation),
+            leadership::ClaimOutcome::HeldByOther(grant) => {
+                (false, grant.holder_name.number, grant.generation)
+            }
         }
     };
     assert_eq!(claim(&mut world, first, false), (true, 0, 1), "never led before");

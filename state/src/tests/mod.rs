@@ -30,7 +30,7 @@ use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
-use crate::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, LocalEndpoint, RelationEvent};
+use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::unit::record::{Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
@@ -226,8 +226,11 @@ impl World {
     }
 
     pub fn deploy(&mut self, name: &str, charm: &str, units: u32) -> Uuid {
-        let request = Deploy { name: name.into(), sha256: charm.into(), units, now_ms: 5, ..Deploy::default() };
-        self.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys").application
+        let request =
+            Deploy { name: name.into(), sha256: charm.into(), units, now_ms: 5, ..Deploy::default() };
+        self.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
+            .expect("it deploys")
+            .application
     }
 
     pub fn integrate(&mut self, left: &str, right: &str) -> Result<Uuid, Refusal> {

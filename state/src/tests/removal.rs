@@ -77,7 +77,10 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let number = world.number(id);
     let before = world.documents.map.clone();
     let told = foretold(&world, EntityId::Unit(shop.unit));
-    assert_eq!((told.removed_immediately.clone(), told.dying.clone()), (vec![], vec!["unit shop/0".to_owned()]));
+    assert_eq!(
+        (told.removed_immediately.clone(), told.dying.clone()),
+        (vec![], vec!["unit shop/0".to_owned()])
+    );
     let own: Vec<String> = hooks(&told).into_iter().filter(|hook| hook.starts_with("shop/0")).collect();
     assert_eq!(
         own,
@@ -90,7 +93,11 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     );
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     assert!(hooks(&told).contains(&departed), "{:?}", told.hooks);
-    assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"], "the machine has no unit any more (E.3)");
+    assert_eq!(
+        told.removed_eventually,
+        ["machine 0", "unit shop/0"],
+        "the machine has no unit any more (E.3)"
+    );
     assert_eq!((told.blockers, told.truncated), (vec![], false));
     assert_eq!(world.documents.map, before);
 }
@@ -238,7 +245,10 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     db.commit(&mut world, record);
     world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
     let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked)).expect("it may go");
-    assert_eq!((told.removed_eventually, told.truncated), (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false));
+    assert_eq!(
+        (told.removed_eventually, told.truncated),
+        (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
+    );
     let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
     assert!(
         dry_run_within(world.reader(), MODEL, of, 0).expect("it may go").truncated,
@@ -264,7 +274,11 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     assert_eq!(related(&told).join(", "), departed);
     assert!(!hooks(&told).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", told.hooks);
-    assert!(told.skipped_hooks.iter().all(|(unit, _)| unit.to_string() == "shop/0"), "{:?}", told.skipped_hooks);
+    assert!(
+        told.skipped_hooks.iter().all(|(unit, _)| unit.to_string() == "shop/0"),
+        "{:?}",
+        told.skipped_hooks
+    );
     assert_eq!(told.skipped_hooks.last().expect("it would run some").1, "remove");
     assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
 
@@ -410,7 +424,12 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     for entity in [of_shop, EntityId::Application(app)] {
         let quiet = told(entity, None, &[]);
         let told = told(entity, None, &all);
-        assert!(quiet.lost_agents.is_empty() && told.hooks == quiet.hooks && told.removed_eventually == quiet.removed_eventually, "{told:?}");
+        assert!(
+            quiet.lost_agents.is_empty()
+                && told.hooks == quiet.hooks
+                && told.removed_eventually == quiet.removed_eventually,
+            "{told:?}"
+        );
         let expected = match entity {
             EntityId::Application(_) => vec![shop_on, of_shop, of_db],
             _ => vec![shop_on, of_shop],
@@ -442,7 +461,10 @@ fn a_dry_run_predicts_the_removal_of_a_machine_without_units() {
     assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
     let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
     let (told, name) = (foretold(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
-    assert_eq!((told.dying, told.removed_eventually, told.blockers), (vec![name.clone()], vec![name], vec![]));
+    assert_eq!(
+        (told.dying, told.removed_eventually, told.blockers),
+        (vec![name.clone()], vec![name], vec![])
+    );
 }
 
 /// Documents that count how many of them were read.

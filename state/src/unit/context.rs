@@ -5,8 +5,8 @@
 //! is ahead of the view.
 
 use super::hook::{
-    RunningAction, Address, HookTrigger, Counterpart, Device, Goal, GoalState, HookContext, HookModel, Network, HookRelation,
-    Status, Statuses, Writes,
+    Address, Counterpart, Device, Goal, GoalState, HookContext, HookModel, HookRelation, HookTrigger,
+    Network, RunningAction, Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
 use super::operation::{CharmRef, Hook, Operation, RelationEvent};
@@ -63,7 +63,8 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
     // later
     let numbers: BTreeSet<_> = local.relations.keys().copied().collect();
     let build_relation = |number| relation(local, view, number, &run.operation);
-    let relations: BTreeMap<_, _> = numbers.into_iter().filter_map(|n| Some((n, build_relation(n)?))).collect();
+    let relations: BTreeMap<_, _> =
+        numbers.into_iter().filter_map(|n| Some((n, build_relation(n)?))).collect();
     debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
     let settings = options::with_defaults(input.declared, &view.config);
     let config = input.declared.config.keys();
@@ -129,7 +130,10 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(HookT
         Operation::Action { id, name } => {
             let params = view.actions.get(id).map(|action| action.params.clone()).unwrap_or_default();
             let params = params.into_iter().collect();
-            Some((HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }), name.clone()))
+            Some((
+                HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }),
+                name.clone(),
+            ))
         }
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
@@ -166,9 +170,12 @@ fn relation(
         }
     }
     let (endpoint, interface, peer, remote_application) = match (known, shown) {
-        (Some(RelationLocal { local_endpoint, .. }), _) => {
-            (&local_endpoint.endpoint, &local_endpoint.interface, local_endpoint.peer, &local_endpoint.remote_application)
-        }
+        (Some(RelationLocal { local_endpoint, .. }), _) => (
+            &local_endpoint.endpoint,
+            &local_endpoint.interface,
+            local_endpoint.peer,
+            &local_endpoint.remote_application,
+        ),
         (None, Some(RelationView { head, .. })) => {
             (&head.endpoint, &head.interface, head.peer, &head.remote_application)
         }
@@ -179,8 +186,7 @@ fn relation(
     let remote_end = shown.map(|shown| format!("{}:{}", remote_application, shown.head.remote_endpoint));
     let mut ends: Vec<String> = [Some(own_end), remote_end.filter(|_| !peer)].into_iter().flatten().collect();
     ends.sort();
-    let Bags { units: unit_bags, applications: application_bags, omitted } =
-        bags(local, view, number, shown);
+    let Bags { units: unit_bags, applications: application_bags, omitted } = bags(local, view, number, shown);
     Some(HookRelation {
         endpoint: endpoint.clone(),
         interface: interface.clone(),

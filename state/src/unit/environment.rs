@@ -3,7 +3,7 @@
 //! The process has exactly these variables and inherits none from the agent. The agent's hook process calls
 //! [`environment`] for every run.
 
-use super::hook::{HookTrigger, Counterpart, HookContext};
+use super::hook::{Counterpart, HookContext, HookTrigger};
 
 /// The facts of the agent and its machine, which are not part of the hook context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,7 +148,7 @@ mod tests {
     use crate::terms::life::Life;
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::proxy::{Proxies, Proxy};
-    use crate::unit::hook::{RunningAction, GoalState, HookModel, HookRelation, Statuses, Writes};
+    use crate::unit::hook::{GoalState, HookModel, HookRelation, RunningAction, Statuses, Writes};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn context(cause: HookTrigger) -> HookContext {

@@ -8,7 +8,7 @@ use super::dispatch::missing_action;
 use super::hook::{Level, Reboot, ReportContent, Writes};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::operation::{Hook, Operation};
-use super::record::{Outcome, Record, REPORTS_MAX, RunReport};
+use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use super::resolve::{self, Now};
 use super::retry;
 use super::snapshot::Snapshot;
@@ -52,8 +52,10 @@ pub struct FinishedRun<'a> {
 /// Returns the events that the end of a run adds to the journal. There are none if the run was interrupted.
 pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Vec<Event> {
     if ended.writes.reboot == Some(Reboot::Now) {
-        let (run, reports) = (ended.run.number, bounded_reports(ended.run, ended.reports, ended.pending_reports, now));
-        let unrecorded = (!reports.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, reports }));
+        let (run, reports) =
+            (ended.run.number, bounded_reports(ended.run, ended.reports, ended.pending_reports, now));
+        let unrecorded =
+            (!reports.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, reports }));
         return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unrecorded).collect();
     }
     record(local, view, now, ended).map(Event::Finished).into_iter().collect()
@@ -105,7 +107,12 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
 }
 
 /// Returns the newest reports of a run that fit into one message, and a line with the number of those that do not.
-fn bounded_reports(run: &Run, reports: Vec<RunReport>, pending_reports: &PendingReports, now: &Now) -> Vec<RunReport> {
+fn bounded_reports(
+    run: &Run,
+    reports: Vec<RunReport>,
+    pending_reports: &PendingReports,
+    now: &Now,
+) -> Vec<RunReport> {
     let (mut reports, unfit) = split_newest(reports);
     let omitted = pending_reports.unreported_lines(&unfit);
     if omitted > 0 {
@@ -215,25 +222,35 @@ mod tests {
         let mut pending_reports = PendingReports::default();
         lines.iter().for_each(|line| pending_reports.push(line));
         let record_of = |exit, pending_reports: &PendingReports| {
-            let ended = FinishedRun { run: &run, exit, writes: &Writes::default(), reports: lines.clone(), pending_reports };
+            let ended = FinishedRun {
+                run: &run,
+                exit,
+                writes: &Writes::default(),
+                reports: lines.clone(),
+                pending_reports,
+            };
             record(&local, None, &now, ended).expect("it was not interrupted").reports
         };
 
         let failed = record_of(Exit::Code(1), &pending_reports);
         let (here, about) = failed.split_at(55);
         assert_eq!(here, &lines[45..], "the newest lines");
-        let about: Vec<(u32, &ReportContent)> = about.iter().map(|report| (report.call, &report.what)).collect();
+        let about: Vec<(u32, &ReportContent)> =
+            about.iter().map(|report| (report.call, &report.what)).collect();
         let printed = |level, text: &str| {
             let (hook, text) = ("update-status".to_owned(), text.to_owned());
             ReportContent::Output { hook, level, text }
         };
-        let left_out =
-            printed(Level::Warning, "45 earlier lines are omitted; they are in hooks/000007");
+        let left_out = printed(Level::Warning, "45 earlier lines are omitted; they are in hooks/000007");
         let why = printed(Level::Error, "hook \"update-status\" failed: exit status 1");
         assert_eq!(about, [(0, &left_out), (101, &why)]);
 
         pending_reports.acknowledge(45);
-        assert_eq!(record_of(Exit::Code(0), &pending_reports), lines[45..], "the others were delivered during the run");
+        assert_eq!(
+            record_of(Exit::Code(0), &pending_reports),
+            lines[45..],
+            "the others were delivered during the run"
+        );
     }
 
     /// 1. The hook sets a status and requests an immediate reboot. 2. The agent kills it within 100 ms, before it
@@ -258,8 +275,13 @@ mod tests {
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
-        let ended =
-            FinishedRun { run: &run, exit: Exit::Signal(9), writes: &writes, reports: reports.clone(), pending_reports: &pending_reports };
+        let ended = FinishedRun {
+            run: &run,
+            exit: Exit::Signal(9),
+            writes: &writes,
+            reports: reports.clone(),
+            pending_reports: &pending_reports,
+        };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
         assert_eq!(local.status, Some(("blocked".to_owned(), String::new())), "later hooks read it");
@@ -298,7 +320,13 @@ mod tests {
         };
         let reports = stderr.iter().map(line).collect();
         let pending_reports = PendingReports::default();
-        let ended = FinishedRun { run: &run, exit, writes: &Writes::default(), reports, pending_reports: &pending_reports };
+        let ended = FinishedRun {
+            run: &run,
+            exit,
+            writes: &Writes::default(),
+            reports,
+            pending_reports: &pending_reports,
+        };
         let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
         let logged = match record.reports.last().map(|report| &report.what) {
@@ -320,7 +348,11 @@ mod tests {
         let long = "é".repeat(201);
         assert_eq!(exited(&[&long]).0, format!("exit status 1: {}", "é".repeat(200)));
         assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, "killed by signal 9: bye");
-        assert_eq!(reason(install(), Exit::Refused("no".to_owned()), &["bye"]).0, "no", "the charm did not run");
+        assert_eq!(
+            reason(install(), Exit::Refused("no".to_owned()), &["bye"]).0,
+            "no",
+            "the charm did not run"
+        );
         let backup = Operation::Action { id: 1, name: "backup".to_owned() };
         assert_eq!(
             reason(backup, Exit::Code(1), &["bye"]).0,

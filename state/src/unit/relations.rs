@@ -58,11 +58,8 @@ pub fn pending_hook(
     }
     let Some(view) = present else {
         // a relation whose relation-created never ran has no relation-broken either (the grammar of spec A.11)
-        let last = if local.created {
-            PendingHook::Hook(RelationEvent::Broken)
-        } else {
-            PendingHook::LeaveScope
-        };
+        let last =
+            if local.created { PendingHook::Hook(RelationEvent::Broken) } else { PendingHook::LeaveScope };
         return (!local.local_endpoint.peer).then_some(last);
     };
     application_changed_event(local, view)

@@ -8,7 +8,7 @@
 
 use super::context;
 use super::local::{Episode, Event, FollowUp, Local, Run, Step};
-use super::operation::{CharmRef, ConfigDigest, Hook, Operation, LocalEndpoint, RelationEvent};
+use super::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use super::record::{Outcome, Record, hex};
 use super::relations::{self, PendingHook, ThisUnit};
 use super::retry::{after_failure, interrupted, jitter};
@@ -230,7 +230,9 @@ fn reconcile_until_ms(local: &Local, now: &Now) -> Option<u64> {
 
 fn no_view_reason(local: &Local, view: Option<&Snapshot>, now: &Now) -> Cause {
     match view {
-        Some(_) => wait_reason(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(last_heartbeat_ms(now)),
+        Some(_) => {
+            wait_reason(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(last_heartbeat_ms(now))
+        }
         None => wait_reason(local, Duty::SendView, Actor::Controller),
     }
 }
@@ -324,14 +326,19 @@ fn start_after_reboot(local: &Local, now: &Now) -> Option<ChosenOperation> {
 /// without running upgrade-charm.
 fn lost_charm(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
     // a pending upgrade-charm downloads the charm itself
-    let due = alive && local.installed && now.is_charm_missing && local.follow_up != Some(FollowUp::UpgradeCharm);
-    due.then(|| ChosenOperation(Operation::InstallCharm(wanted_charm(view)), "the charm's folder was lost".into()))
+    let due =
+        alive && local.installed && now.is_charm_missing && local.follow_up != Some(FollowUp::UpgradeCharm);
+    due.then(|| {
+        ChosenOperation(Operation::InstallCharm(wanted_charm(view)), "the charm's folder was lost".into())
+    })
 }
 
 /// Unpacks the unit's first charm.
 fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
     let due = alive && local.charm.is_none();
-    due.then(|| ChosenOperation(Operation::InstallCharm(wanted_charm(view)), "the unit has no charm yet".into()))
+    due.then(|| {
+        ChosenOperation(Operation::InstallCharm(wanted_charm(view)), "the unit has no charm yet".into())
+    })
 }
 
 /// Runs the hook that the last operation has queued, except install on a unit that is being removed (spec A.7).
@@ -341,10 +348,13 @@ fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<C
         FollowUp::Install => None,
         // leadership was lost before the hook could run: `leadership` removes it from the queue
         FollowUp::LeaderElected if now.leader_generation.is_none() => None,
-        FollowUp::LeaderElected => {
-            ChosenOperation::hook(Hook::LeaderElected { generation: now.leader_generation }, "this unit became the leader")
+        FollowUp::LeaderElected => ChosenOperation::hook(
+            Hook::LeaderElected { generation: now.leader_generation },
+            "this unit became the leader",
+        ),
+        FollowUp::Start => {
+            ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, "config-changed is done")
         }
-        FollowUp::Start => ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, "config-changed is done"),
         FollowUp::UpgradeCharm => ChosenOperation::hook(Hook::UpgradeCharm, "the charm was replaced"),
         FollowUp::ConfigChanged => {
             ChosenOperation::hook(Hook::ConfigChanged(config_digest(view)), "upgrade-charm is done")
@@ -466,7 +476,8 @@ pub fn addresses(view: &Snapshot) -> Bag {
 
 /// Returns the relations in the order of their hooks: by number, peer relations last.
 fn in_order(view: &Snapshot) -> impl Iterator<Item = (RelationNumber, &RelationView)> {
-    let with_peer = |peer| view.relations.iter().filter(move |(_, r)| r.head.peer == peer).map(|(n, r)| (*n, r));
+    let with_peer =
+        |peer| view.relations.iter().filter(move |(_, r)| r.head.peer == peer).map(|(n, r)| (*n, r));
     with_peer(false).chain(with_peer(true))
 }
 
@@ -496,7 +507,8 @@ fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
         return now.leader_generation.is_none().then_some(Act::PersistEvent(Event::LeadershipChanged(None)));
     }
     let gained = alive && local.installed && local.follow_up.is_none() && now.leader_generation.is_some();
-    (gained && now.leader_generation != local.elected_generation).then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
+    (gained && now.leader_generation != local.elected_generation)
+        .then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
 }
 
 /// Runs the next action. `episode` is the open failure, which the action does not affect.
@@ -602,7 +614,13 @@ fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenO
 
 /// Runs the next relation hook, across all relations in order. A changed that must follow a joined precedes the hooks
 /// of other relations.
-fn relation_hook(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: &mut Vec<Cause>) -> Option<Act> {
+fn relation_hook(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+    waits: &mut Vec<Cause>,
+) -> Option<Act> {
     if !local.installed {
         return None;
     }
@@ -611,7 +629,8 @@ fn relation_hook(local: &Local, view: &Snapshot, now: &Now, alive: bool, waits: 
         view.relations.get(relation).filter(|remote| remote.head.uuid == uuid)
     };
     let pending = local.relations.iter().find(|(_, relation)| relation.pending_changed.is_some());
-    let peers_last = |peer| local.relations.iter().filter(move |(_, relation)| relation.local_endpoint.peer == peer);
+    let peers_last =
+        |peer| local.relations.iter().filter(move |(_, relation)| relation.local_endpoint.peer == peer);
     let order = pending.into_iter().chain(peers_last(false)).chain(peers_last(true));
     for (number, relation) in order {
         let shown = remote(number, relation.uuid);

@@ -70,7 +70,8 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
 /// Decides what a unit in error does next: a retry, an action, a forced upgrade, or waiting.
 pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
     let run = |operation: Operation, cause: String, episode: Option<Episode>| {
-        let run = Run { number: 0, operation, attempt: 1, cause, position: None, leader_generation: None, episode };
+        let run =
+            Run { number: 0, operation, attempt: 1, cause, position: None, leader_generation: None, episode };
         start(local, view, now, run)
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
@@ -164,7 +165,9 @@ fn record_without_running(
 ) -> Option<Act> {
     let record = |operation, outcome| Act::RecordOutcome(local.record(operation, outcome, now.wall_ms));
     match operation {
-        Operation::Hook(Hook::LeaderElected { .. }) if now.leader_generation.is_none() && is_first_claim_pending(now) => {
+        Operation::Hook(Hook::LeaderElected { .. })
+            if now.leader_generation.is_none() && is_first_claim_pending(now) =>
+        {
             Some(wait(None, vec![unknown_leader_reason(local)]))
         }
         // the lease moved before the hook could run: skipped (spec A.15)
@@ -189,7 +192,8 @@ fn record_without_running(
                 // no unit can join a removed relation: the hook that ends the relation runs instead (H.115)
                 (RelationEvent::Joined { .. }, Some(PendingHook::Hook(event))) => {
                     let (relation, endpoint) = (*relation, endpoint.clone());
-                    let chosen = ChosenOperation::hook(Hook::Relation { relation, endpoint, event }, RELATION_GONE);
+                    let chosen =
+                        ChosenOperation::hook(Hook::Relation { relation, endpoint, event }, RELATION_GONE);
                     chosen.map(|chosen| chosen.act(local, view, now))
                 }
                 // counts as done (spec A.8)
@@ -328,6 +332,10 @@ mod tests {
         let reattach = Act::Reattach(run);
         assert_eq!(next(&local, None, &Now { is_leader_known: true, ..now.clone() }).act, reattach);
         assert_eq!(next(&local, None, &Now { since_boot_ms: 62_000, ..now.clone() }).act, reattach);
-        assert_eq!(next(&local, None, &Now { attached: false, ..now }).act, reattach, "without a session there is no claim");
+        assert_eq!(
+            next(&local, None, &Now { attached: false, ..now }).act,
+            reattach,
+            "without a session there is no claim"
+        );
     }
 }

@@ -11,7 +11,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::unit::snapshot::{Change, RelationHead};
 use crate::views::inline_settings::{self, BagKey};
-use crate::views::view::{UnitViewReader, SentView};
+use crate::views::view::{SentView, UnitViewReader};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts of a view that a revision may have changed.
@@ -83,7 +83,10 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
 }
 
 /// The parts of a view that the written keys may have changed; none if they change nothing in it.
-pub fn affected_parts<'k>(shown: &SentView, changed_keys: impl Iterator<Item = &'k str>) -> Option<AffectedParts> {
+pub fn affected_parts<'k>(
+    shown: &SentView,
+    changed_keys: impl Iterator<Item = &'k str>,
+) -> Option<AffectedParts> {
     let (unit, application) = (shown.unit.uuid, shown.unit.application);
     // the view of the unit itself depends on its principal, or on its subordinates
     let has_others = shown.unit.principal.is_some() || !shown.unit.subordinates.is_empty();
@@ -193,7 +196,8 @@ fn relation_changes(
         heads.iter().find(there)
     };
     let mut scopes = parts.scopes.clone();
-    let ends = |id: &Uuid| read(view_reader.reader, &view_reader.model.application_life(*id)) != Some(Life::Alive);
+    let ends =
+        |id: &Uuid| read(view_reader.reader, &view_reader.model.application_life(*id)) != Some(Life::Alive);
     let unbound = |key: &String| view_reader.reader.get(key).is_none();
     if parts.applications.iter().any(ends) || parts.subordinate_links.iter().any(unbound) {
         heads.values().for_each(|head| scopes.extend(view_reader.departing_members(head, None)));
@@ -288,16 +292,26 @@ fn status_changes(
         was_shown && read(view_reader.reader, &view_reader.model.unit_name(name)).is_none()
     });
     for application in before.keys().filter(|id| !after.contains_key(id)) {
-        let docs = units(application).into_iter().filter_map(|id| read(view_reader.reader, &view_reader.model.unit(id)));
+        let docs = units(application)
+            .into_iter()
+            .filter_map(|id| read(view_reader.reader, &view_reader.model.unit(id)));
         removed_names.extend(docs.map(|doc| doc.name));
     }
     changes.extend(removed_names.into_iter().map(|unit| Change::Status { unit, status: None }));
 }
 
 /// Adds the ports that other units of the machine have open.
-fn port_changes(view_reader: &UnitViewReader, shown: &SentView, parts: &AffectedParts, changes: &mut Vec<Change>) {
+fn port_changes(
+    view_reader: &UnitViewReader,
+    shown: &SentView,
+    parts: &AffectedParts,
+    changes: &mut Vec<Change>,
+) {
     for id in parts.ports.iter().filter(|id| **id != view_reader.unit) {
-        let open = read::<OpenPortsDoc>(view_reader.reader, &view_reader.model.machine_port(view_reader.doc.machine, *id));
+        let open = read::<OpenPortsDoc>(
+            view_reader.reader,
+            &view_reader.model.machine_port(view_reader.doc.machine, *id),
+        );
         let name = read(view_reader.reader, &view_reader.model.unit(*id)).map(|doc| doc.name);
         match (open, name) {
             (Some(open), _) => changes.push(Change::MachinePorts { unit: open.unit, ports: open.ports }),

@@ -13,7 +13,7 @@ use crate::documents::keys::{
     last_id, last_number,
 };
 use crate::lifecycle::{application, machine, relation};
-use crate::views::inline_settings::{self, INLINE_BYTES_MAX, BagSizes};
+use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
 
 use crate::charm::Scope;
 use crate::terms::life::Life;
@@ -135,7 +135,12 @@ pub fn full_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<View> 
 }
 
 /// As [`full_view`], but with at most `inline_bytes_max` bytes of settings; tests use a lower limit.
-pub fn full_view_within(reader: &dyn Reader, model: Model, unit: Uuid, inline_bytes_max: usize) -> Option<View> {
+pub fn full_view_within(
+    reader: &dyn Reader,
+    model: Model,
+    unit: Uuid,
+    inline_bytes_max: usize,
+) -> Option<View> {
     let doc = read(reader, &model.unit(unit))?;
     let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
     let mut changes = vec![
@@ -263,8 +268,9 @@ impl UnitViewReader<'_> {
         let creates_subordinate = relation
             .subordinate_link
             .is_some_and(|subordinate_link| subordinate_link.principal == self.doc.application);
-        let session =
-            creates_subordinate.then(|| read::<SessionDoc>(self.reader, &self.model.session(self.unit))).flatten();
+        let session = creates_subordinate
+            .then(|| read::<SessionDoc>(self.reader, &self.model.session(self.unit)))
+            .flatten();
         let pending_reentry = session.is_some_and(|session| session.pending_reentry.contains(&id));
         RelationHead {
             uuid: id,
@@ -319,7 +325,10 @@ impl UnitViewReader<'_> {
             }
             None => (&mut { self.reader }).ids(&self.model.scopes_in(head.uuid, container), usize::MAX),
         };
-        all.into_iter().filter(|unit| !self.is_alive_member(*unit)).map(|unit| (head.uuid, container, unit)).collect()
+        all.into_iter()
+            .filter(|unit| !self.is_alive_member(*unit))
+            .map(|unit| (head.uuid, container, unit))
+            .collect()
     }
 
     /// A unit and its subordinates, or a machine with its units: their effective lives depend on that of `id`.
@@ -425,7 +434,13 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineAss
         let attached = read(reader, &model.session(unit)).is_some();
         units.insert(unit, UnitAssignment { name: doc.name, life, attached });
     }
-    Some(MachineAssignments { revision: reader.revision(), life, name: doc.name, address: doc.address, units })
+    Some(MachineAssignments {
+        revision: reader.revision(),
+        life,
+        name: doc.name,
+        address: doc.address,
+        units,
+    })
 }
 
 /// Whether an entity with a given UUID exists (design 7).

@@ -9,7 +9,7 @@ use super::view;
 use super::world::{Ending, World};
 use state::charm::Scope;
 use state::documents::keys::ResolvedDoc;
-use state::terms::cause::Cause;
+use state::terms::cause::{Cause, Duty, Retry};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::owner::Owner;
@@ -78,7 +78,8 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         ["resolved", mode @ ..] => resolved(world, mode),
         ["why"] => {
             if let Some(wait) = world.look() {
-                wait.causes.iter().for_each(|cause| world.say(told(cause)));
+                let now_ms = world.wall_ms;
+                wait.causes.iter().for_each(|cause| world.say(told(cause, now_ms)));
                 if wait.causes.is_empty() {
                     world.say("nothing");
                 }
@@ -344,8 +345,20 @@ fn milliseconds(text: &str) -> Result<u64, String> {
     Ok(parse::<u64>(number)? * ms)
 }
 
-/// `Charm: Recover { .. }, last error: exit status 1`: the fields of a cause but its time, which `why` compares with now.
-fn told(cause: &Cause) -> String {
-    let error = cause.last_error.as_ref().map_or(String::new(), |error| format!(", last error: {error}"));
-    format!("{:?}: {:?}{error}", cause.actor, cause.duty)
+/// The fields of a cause: `Charm: Recover(running start hook, failures 2, retry in 6 s), for 9 s: exit status 1`.
+fn told(cause: &Cause, now_ms: i64) -> String {
+    let duty = match &cause.duty {
+        Duty::Recover { activity, failures, retry } => {
+            let retry = match retry {
+                Retry::At(at_ms) => format!("retry in {} s", (at_ms - now_ms + 999) / 1000),
+                other => format!("retry {other:?}"),
+            };
+            format!("Recover({activity}, failures {failures}, {retry})")
+        }
+        other => format!("{other:?}"),
+    };
+    let error = cause.last_error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+    let waited_s = cause.since_ms.map_or(0, |since_ms| (now_ms - since_ms) / 1000);
+    let waited = if waited_s > 0 { format!(", for {waited_s} s") } else { String::new() };
+    format!("{:?}: {duty}{waited}{error}", cause.actor)
 }

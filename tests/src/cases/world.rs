@@ -14,7 +14,7 @@ use state::terms::settings::Bag;
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::Operation;
-use state::unit::outcome::{self, FinishedRun, Exit};
+use state::unit::outcome::{self, Exit, FinishedRun};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
@@ -348,8 +348,13 @@ impl World {
             .iter_mut()
             .filter(|(name, _)| named(&text, name))
             .for_each(|(_, writes)| writes.reboot = None);
-        let ended =
-            FinishedRun { run, exit, writes: &writes, reports: Vec::new(), pending_reports: &PendingReports::default() };
+        let ended = FinishedRun {
+            run,
+            exit,
+            writes: &writes,
+            reports: Vec::new(),
+            pending_reports: &PendingReports::default(),
+        };
         for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
             self.local.apply(&event);
         }

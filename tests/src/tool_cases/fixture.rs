@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::unit::hook::{
-    ALL_ENDPOINTS, RunningAction, Address, HookTrigger, Counterpart, Device, Goal, GoalState, HookContext, HookModel, Network,
-    OmittedBags, Ports, HookRelation, Status, Statuses, Writes,
+    ALL_ENDPOINTS, Address, Counterpart, Device, Goal, GoalState, HookContext, HookModel, HookRelation,
+    HookTrigger, Network, OmittedBags, Ports, RunningAction, Status, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -260,7 +260,11 @@ fn cause(fixture: &Fixture) -> Result<HookTrigger, String> {
     let hook = fixture.hook.clone();
     if let Some(action) = &fixture.action {
         let params = action.params.clone().unwrap_or_default();
-        return Ok(HookTrigger::Action(RunningAction { name: action.name.clone(), id: action.id.clone(), params }));
+        return Ok(HookTrigger::Action(RunningAction {
+            name: action.name.clone(),
+            id: action.id.clone(),
+            params,
+        }));
     }
     if let Some(relation) = fixture.relation_id {
         let unit = fixture.remote_unit.as_deref().filter(|unit| !unit.is_empty());

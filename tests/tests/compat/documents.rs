@@ -50,7 +50,7 @@ const FILES: &str = "files.yaml";
 pub fn make() -> Samples {
     let mut maker = Maker::default();
     let mut documents = made_documents(&mut maker);
-    documents.insert("Principal".to_owned(), principals());
+    documents.insert("TokenHolder".to_owned(), principals());
     let files = made_files(&mut maker);
     let yaml = |named: &Named| serde_yaml::to_string(named).expect("plain data");
     Samples::from([(DOCUMENTS.to_owned(), yaml(&documents)), (FILES.to_owned(), yaml(&files))])
@@ -60,7 +60,7 @@ pub fn load(samples: &Samples) {
     let named = |file: &str| serde_yaml::from_str::<Named>(&samples[file]).expect("samples by name");
     let documents = named(DOCUMENTS);
     loads_documents(&documents);
-    loads::<TokenHolder>("Principal", &documents["Principal"]);
+    loads::<TokenHolder>("TokenHolder", &documents["TokenHolder"]);
     loads_files(&named(FILES));
 }
 
@@ -83,7 +83,7 @@ fn stored_types(folder: &Path, found: &mut Vec<String>) {
 #[test]
 fn every_type_of_document_has_a_sample() {
     let mut types = Vec::new();
-    stored_types(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../state/src/model"), &mut types);
+    stored_types(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../state/src/documents"), &mut types);
     assert!(types.len() > 20, "{types:?}");
     let documents: Named = serde_yaml::from_str(&make()[DOCUMENTS]).expect("samples by name");
     for name in types {

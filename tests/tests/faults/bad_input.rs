@@ -92,7 +92,7 @@ fn an_archive_that_leads_out_is_refused_at_both_doors() {
         (
             "up",
             archive(|zip, options| zip.add_symlink("up", "../../etc", options).expect("any target")),
-            "leads out of the charm",
+            "points outside the charm",
         ),
         (
             "root",

@@ -144,8 +144,7 @@ fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_roo
                 [said, other].into_iter().find(|said| said.code != 0)
             });
             assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
-            let expected =
-                "ERROR cannot write to the store: the disk is full; nothing was changed";
+            let expected = "ERROR cannot write to the store: the disk is full; nothing was changed";
             assert_eq!(said.stderr.lines().next(), Some(expected));
             scene.ok(&["status"]);
             free(&folder);

@@ -3,7 +3,7 @@
 //! It owns the only writing connection. It must never reply before the commit that a result depends on is synced.
 //! Started by [`super::Sqlite::open`].
 
-use super::super::{ApplyError, Committed, StoreError, RunError};
+use super::super::{ApplyError, Committed, RunError, StoreError};
 use super::ConnectionReader;
 use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};

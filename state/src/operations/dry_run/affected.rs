@@ -172,16 +172,24 @@ impl AffectedEntities {
     /// of one.
     pub(crate) fn is_removed_with(&self, id: Uuid, departing: &[EntityId]) -> bool {
         let Some(doc) = self.units.get(&id) else { return false };
-        let owners = [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
+        let owners =
+            [EntityId::Unit(id), EntityId::Application(doc.application), EntityId::Machine(doc.machine)];
         owners.into_iter().chain(doc.principal.map(EntityId::Unit)).any(|entity| departing.contains(&entity))
     }
 
     /// The machines and attached units whose agents must act before the entities in `departing` are removed:
     /// machines first.
-    pub(crate) fn required_agents(&self, after: &dyn Reader, model: Model, departing: &[EntityId]) -> Vec<EntityId> {
+    pub(crate) fn required_agents(
+        &self,
+        after: &dyn Reader,
+        model: Model,
+        departing: &[EntityId],
+    ) -> Vec<EntityId> {
         let leaves = |id: &Uuid| {
-            let relations =
-                self.members.iter().filter(|(relation, _)| departing.contains(&EntityId::Relation(**relation)));
+            let relations = self
+                .members
+                .iter()
+                .filter(|(relation, _)| departing.contains(&EntityId::Relation(**relation)));
             relations.flat_map(|(_, members)| members).any(|member| member == id)
         };
         let is_departing = |(id, _): &(&Uuid, &UnitDoc)| self.is_removed_with(**id, departing);

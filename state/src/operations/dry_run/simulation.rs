@@ -230,7 +230,12 @@ fn simulate_step(
 
 /// Finishes the hook that a unit runs now with success, if it is the hook that the simulated agent would run
 /// next; ignores it otherwise.
-pub(crate) fn finish_running(simulated: &mut SimulatedReader<'_>, model: Model, id: Uuid, running: &Activity) {
+pub(crate) fn finish_running(
+    simulated: &mut SimulatedReader<'_>,
+    model: Model,
+    id: Uuid,
+    running: &Activity,
+) {
     if let Some((epoch, record)) = next_record(simulated, model, id)
         && Activity::from(&record.operation) == *running
     {
@@ -253,7 +258,12 @@ fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Reco
 }
 
 /// Commits a simulated record. Returns whether it was accepted.
-fn commit(simulated: &mut SimulatedReader<'_>, model: Model, (id, epoch): (Uuid, u64), record: &Record) -> bool {
+fn commit(
+    simulated: &mut SimulatedReader<'_>,
+    model: Model,
+    (id, epoch): (Uuid, u64),
+    record: &Record,
+) -> bool {
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
         hook_commit::commit(draft, model, id, epoch, record, &mut || Uuid(0))
