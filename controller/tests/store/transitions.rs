@@ -399,7 +399,7 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     for relation in [50, 52] {
         let ids = fixture.ids();
         fixture
-            .call("relation::enter_scope", move |draft| {
+            .call("scope::enter_scope", move |draft| {
                 relation::enter_scope(draft, MODEL, db, Uuid(relation), &BTreeMap::new(), (1, &mut ids()))
             })
             .await;
@@ -418,7 +418,7 @@ async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
     fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
     fixture
-        .call("relation::leave_scope", move |draft| {
+        .call("scope::leave_scope", move |draft| {
             relation::leave_scope(draft, MODEL, db, Uuid(52));
             Ok(())
         })
@@ -439,7 +439,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     for unit in [db, web] {
         fixture
-            .call("relation::leave_scope", move |draft| {
+            .call("scope::leave_scope", move |draft| {
                 relation::leave_scope(draft, MODEL, unit, Uuid(50));
                 Ok(())
             })
@@ -545,7 +545,7 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     for unit in [front, back] {
         let ids = fixture.ids();
         fixture
-            .call("relation::enter_scope", move |draft| {
+            .call("scope::enter_scope", move |draft| {
                 relation::enter_scope(draft, MODEL, unit, Uuid(70), &BTreeMap::new(), (1, &mut ids()))
             })
             .await;

@@ -189,7 +189,7 @@ fn an_action_whose_writes_are_refused_fails() {
 }
 
 /// 1. `run` queues action 5 and the unit runs it. 2. The store is restored from an earlier backup. 3. The record arrives
-/// in order.
+///    in order.
 #[test]
 fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
     let mut world = World::new();

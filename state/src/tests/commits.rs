@@ -664,7 +664,7 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
 }
 
 /// 1. A failed hook is run again, and during that run the unit resyncs. 2. The run is abandoned because its relation was
-/// removed. 3. The next hook succeeds. (sim 66111392)
+///    removed. 3. The next hook succeeds. (sim 66111392)
 #[test]
 fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let mut world = World::new();

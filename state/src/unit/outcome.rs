@@ -254,8 +254,8 @@ mod tests {
     }
 
     /// 1. The hook sets a status and requests an immediate reboot. 2. The agent kills it within 100 ms, before it
-    /// sends any    report of a running hook. 3. The machine reboots; the hook runs again as another run, and its
-    /// record is sent.
+    ///    sends any report of a running hook. 3. The machine reboots; the hook runs again as another run, and its
+    ///    record is sent.
     #[test]
     fn reports_of_a_hook_that_rebooted_immediately_are_sent_before_any_later_record() {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
