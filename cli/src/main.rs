@@ -2,8 +2,8 @@
 //!
 //! Parses the command line, runs the command, and reports an error on stderr with its exit code.
 
-use cli::arguments::Arguments;
 use cli::commands;
+use cli::commands::Arguments;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! Every command line that clients send for a supported command is parsed (spec/clients.md 2.2, P0 and P1).
 
 use clap::Parser;
-use cli::arguments::Arguments;
+use cli::commands::Arguments;
 use cli::commands::NOT_OFFERED;
 use cli::commands::Verb;
 

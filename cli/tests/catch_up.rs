@@ -5,7 +5,7 @@ mod common;
 
 use api::{Status, StatusInfo};
 use clap::Parser;
-use cli::arguments::Arguments;
+use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{config, status};
 use cli::last_write::LastWrites;

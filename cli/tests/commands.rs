@@ -5,8 +5,8 @@ mod common;
 
 use api::{LogLine, LogPage};
 use clap::Parser;
-use cli::arguments::Arguments;
 use cli::command_error::CommandError;
+use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{
     add_unit, config, debug_log, deploy, destroy_model, model_config, remove_unit, run, suspend_relation, why,

@@ -3,8 +3,8 @@
 mod common;
 
 use clap::Parser;
-use cli::arguments::Arguments;
 use cli::command_error::CommandError;
+use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;

@@ -40,12 +40,47 @@ pub mod up;
 pub mod version;
 pub mod why;
 
-use crate::arguments::{Arguments, GlobalArguments};
+use crate::arguments::GlobalArguments;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
-use clap::{CommandFactory, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Deploy, integrate and operate charms, and explain what they wait for.
+#[derive(Debug, Parser)]
+#[command(name = "pintle", about, version, arg_required_else_help = true, infer_subcommands = false)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub global: GlobalArguments,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+impl Arguments {
+    /// Parses the command line of this process. Help and version requests are printed and end the process.
+    pub fn from_process() -> Result<Arguments, CommandError> {
+        Arguments::try_parse().map_err(|error| match error.kind() {
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+            _ => usage_error(&error.render().to_string()),
+        })
+    }
+}
+
+/// Converts clap's multi-line text to a usage error: the message is what is wrong, the hint is the usage line.
+fn usage_error(clap_text: &str) -> CommandError {
+    let mut parts = clap_text.trim_start_matches("error: ").split("\n\n").map(|part| {
+        let words: Vec<&str> = part.split_whitespace().collect();
+        words.join(" ")
+    });
+    let failure = CommandError::usage(parts.next().unwrap_or_default());
+    let hints: Vec<String> =
+        parts.filter(|part| part.starts_with("tip:") || part.starts_with("Usage:")).collect();
+    failure.hint(hints.join("\n"))
+}
 
 /// The commands, with the help text that the operator reads.
 #[derive(Debug, Subcommand)]
@@ -340,5 +375,21 @@ mod tests {
         let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()]);
         assert_eq!((failure.text().as_str(), failure.code), ("ERROR not offered here: bootstrap\n", 1));
         assert_eq!(unknown_verb(&["frobnicate".to_owned()]).code, 2);
+    }
+
+    #[test]
+    fn a_usage_error_has_a_one_line_message_and_a_usage_hint() {
+        let usage_error = |words: &[&str]| {
+            let error = Arguments::try_parse_from(words).expect_err("a usage error");
+            usage_error(&error.render().to_string())
+        };
+        let failure = usage_error(&["pintle", "deploy"]);
+        assert_eq!(failure.code, 2);
+        assert_eq!(failure.message, "the following required arguments were not provided: <CHARM>");
+        assert!(failure.hint.expect("the usage").starts_with("Usage: pintle deploy"));
+        let failure = usage_error(&["pintle", "status", "--formatt", "json"]);
+        assert_eq!(failure.message, "unexpected argument '--formatt' found");
+        let hint = failure.hint.expect("the usage");
+        assert!(hint.starts_with("tip: a similar argument exists: '--format'\nUsage: "), "{hint}");
     }
 }
