@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 /// A status that a charm or an agent has set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StatusDoc {
     /// The status word, for example `active` or `executing`.
     pub status: String,

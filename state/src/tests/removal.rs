@@ -17,7 +17,7 @@ use std::cell::Cell;
 /// All agents are present.
 const HERE: AgentReports<'_> = AgentReports { is_lost: &|_| false, running_hook: &|_| None };
 
-fn forecast(
+fn dry_run_together(
     reader: &dyn Reader,
     model: Model,
     entities: &[EntityId],
@@ -35,12 +35,12 @@ fn dry_run_within(
     dry_run::dry_run_within(reader, model, asked, (&HERE, bound))
 }
 
-fn foretold(world: &World, entity: EntityId) -> DryRun {
-    forecast(world.reader(), MODEL, &[entity], None).expect("it may go")
+fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {
+    dry_run_together(world.reader(), MODEL, &[entity], None).expect("it may go")
 }
 
-fn hooks(forecast: &DryRun) -> Vec<String> {
-    forecast.hooks.iter().map(|(unit, hook)| format!("{unit} {hook}")).collect()
+fn hooks(result: &DryRun) -> Vec<String> {
+    result.hooks.iter().map(|(unit, hook)| format!("{unit} {hook}")).collect()
 }
 
 /// web/0 and db/0 in a relation, each having observed the other.
@@ -76,7 +76,7 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
     let before = world.documents.map.clone();
-    let told = foretold(&world, EntityId::Unit(shop.unit));
+    let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(
         (told.removed_immediately.clone(), told.dying.clone()),
         (vec![], vec!["unit shop/0".to_owned()])
@@ -107,7 +107,7 @@ fn a_dry_run_predicts_the_next_leader() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let elected = |world: &World| -> Vec<String> {
-        let all = hooks(&foretold(world, EntityId::Unit(shop.unit)));
+        let all = hooks(&dry_run_alone(world, EntityId::Unit(shop.unit)));
         all.into_iter().filter(|hook| hook.contains("leader-elected")).collect()
     };
     let claim = |draft: &mut Draft| leadership::claim(draft, MODEL, shop.unit, false).map(drop);
@@ -132,7 +132,7 @@ fn a_removed_relation_runs_broken_hooks_on_both_ends() {
     let mut world = World::new();
     let (id, _, _) = qr(&mut world);
     let number = world.number(id);
-    let told = foretold(&world, EntityId::Relation(id));
+    let told = dry_run_alone(&world, EntityId::Relation(id));
     for (unit, endpoint) in [("shop/0", "db"), ("db/0", "server")] {
         let broken = format!("{unit} {endpoint}-relation-broken {endpoint}:{number}");
         assert!(hooks(&told).contains(&broken), "{:?}", told.hooks);
@@ -146,7 +146,7 @@ fn entities_without_started_agents_are_removed_immediately() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    let told = foretold(&world, EntityId::Unit(unit));
+    let told = dry_run_alone(&world, EntityId::Unit(unit));
     assert_eq!((told.removed_immediately, told.hooks), (vec!["unit web/0".to_owned()], vec![]));
 }
 
@@ -175,7 +175,7 @@ fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
 fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
     let mut world = World::new();
     let (id, _, mut logging) = suspended(&mut world);
-    let told = foretold(&world, EntityId::Relation(id));
+    let told = dry_run_alone(&world, EntityId::Relation(id));
     assert_eq!(told.removed_immediately, ["relation logging:host web:juju-info"]);
     assert_eq!(told.dying, ["unit logging/0"]);
     assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
@@ -184,7 +184,7 @@ fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
     logging.commit(&mut world, record);
-    let told = foretold(&world, EntityId::Relation(id));
+    let told = dry_run_alone(&world, EntityId::Relation(id));
     let held: Vec<String> = told.blockers.iter().map(|one| one.entity.to_string()).collect();
     assert_eq!(
         (hooks(&told).len(), held),
@@ -201,14 +201,14 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
     shop.commit(&mut world, record);
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
-    let told = foretold(&world, EntityId::Application(app));
+    let told = dry_run_alone(&world, EntityId::Application(app));
     assert!(hooks(&told).iter().all(|hook| !hook.starts_with("shop/0")), "it is in error: {:?}", told.hooks);
     assert_eq!(told.blockers[0].entity.to_string(), "unit shop/0");
     assert_eq!(told.blockers[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
-    let unknown = forecast(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
+    let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
-    assert!(!foretold(&world, EntityId::Application(app)).blockers.is_empty(), "asked again, the same");
+    assert!(!dry_run_alone(&world, EntityId::Application(app)).blockers.is_empty(), "asked again, the same");
 }
 
 #[test]
@@ -220,12 +220,12 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
     let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
-    let refused = forecast(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
+    let refused = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
     assert!(refused.expect_err("shop/0 is on it").message.contains("unit shop/0 is assigned to it"));
     for no_wait in [false, true] {
         let force = Some(Force { no_wait, now_ms: 1 });
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
-            let told = forecast(world.reader(), MODEL, &[entity], force).expect("by force it may go");
+            let told = dry_run_together(world.reader(), MODEL, &[entity], force).expect("by force it may go");
             assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"], "{entity:?}");
             assert!(
                 told.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
@@ -244,7 +244,7 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
     world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
-    let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked)).expect("it may go");
+    let told = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked)).expect("it may go");
     assert_eq!(
         (told.removed_eventually, told.truncated),
         (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
@@ -264,7 +264,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
     let force = Some(Force { no_wait: true, now_ms: 1 });
-    let told = forecast(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
+    let told = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
     let related = |told: &DryRun| -> Vec<String> {
         hooks(told)
             .into_iter()
@@ -282,7 +282,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     assert_eq!(told.skipped_hooks.last().expect("it would run some").1, "remove");
     assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
 
-    let told = forecast(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
+    let told = dry_run_together(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
     let mut all = related(&told);
     all.sort();
     assert_eq!(
@@ -317,7 +317,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     db.done(&mut world, changed);
     world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("it may go");
 
-    let told = foretold(&world, EntityId::Unit(shop.unit));
+    let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(
         (told.dying.clone(), told.removed_eventually.clone()),
         (vec!["unit shop/0".to_owned()], vec!["machine 0".to_owned(), "unit shop/0".to_owned()])
@@ -325,20 +325,20 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     let told_of: Vec<String> = hooks(&told).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
     assert_eq!(told_of, [departed]);
-    assert_eq!(foretold(&world, EntityId::Unit(other.unit)), DryRun::default(), "asked again");
+    assert_eq!(dry_run_alone(&world, EntityId::Unit(other.unit)), DryRun::default(), "asked again");
     // by force, the result differs: it is predicted completely, and the running hook is interrupted
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
     for no_wait in [false, true] {
         let force = Some(Force { no_wait, now_ms: 1 });
         let asked = &[EntityId::Unit(other.unit)][..];
-        let told = forecast(world.reader(), MODEL, asked, force).expect("by force it may go");
+        let told = dry_run_together(world.reader(), MODEL, asked, force).expect("by force it may go");
         assert!(told.removed_eventually.contains(&"unit shop/1".to_owned()), "{:?}", told.removed_eventually);
         let heard = AgentReports { is_lost: &|_| false, running_hook: &running };
         let runs = dry_run::dry_run(world.reader(), MODEL, (asked, force), &heard).expect("the same");
         assert_eq!((runs.skipped_hooks.is_empty(), runs.skipped_hooks), (!no_wait, told.skipped_hooks));
     }
-    let all = foretold(&world, EntityId::Application(app));
+    let all = dry_run_alone(&world, EntityId::Application(app));
     assert!(!all.dying.contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
     assert!(all.removed_eventually.contains(&"application shop".to_owned()), "{:?}", all.removed_eventually);
 }
@@ -457,10 +457,10 @@ fn a_dry_run_names_silent_agents_as_blockers() {
 fn a_dry_run_predicts_the_removal_of_a_machine_without_units() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
-    let told = foretold(&world, EntityId::Unit(shop.unit));
+    let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
     let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
-    let (told, name) = (foretold(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
+    let (told, name) = (dry_run_alone(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
     assert_eq!(
         (told.dying, told.removed_eventually, told.blockers),
         (vec![name.clone()], vec![name], vec![])
@@ -498,17 +498,17 @@ fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
         // 5,000 entries to find 500 units, each examined three times with about 10 reads
         let most = 5_000 + 3 * 500 * 10;
         assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
-        assert!(forecast(&many, MODEL, &[entity], None).expect("it may go").truncated, "{entity:?}");
+        assert!(dry_run_together(&many, MODEL, &[entity], None).expect("it may go").truncated, "{entity:?}");
     }
     let (few, web, _) = bounds::with_units(3);
-    assert!(!forecast(&few, MODEL, &[EntityId::Application(web)], None).expect("it may go").truncated);
+    assert!(!dry_run_together(&few, MODEL, &[EntityId::Application(web)], None).expect("it may go").truncated);
 }
 
 #[test]
 fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
-    let whole = foretold(&world, EntityId::Unit(shop.unit));
+    let whole = dry_run_alone(&world, EntityId::Unit(shop.unit));
     let part =
         dry_run_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
     assert_eq!((whole.truncated, part.truncated), (false, true));

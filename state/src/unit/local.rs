@@ -27,6 +27,7 @@ pub const UNRECORDED_RUNS_MAX: usize = 4;
 
 /// The hook that follows the last operation immediately (spec A.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FollowUp {
     /// install, after the first charm was unpacked
@@ -43,6 +44,7 @@ pub enum FollowUp {
 
 /// One attempt at an operation. The agent stores it before it starts the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// The number of the run, from 1 over the life of the unit. It names the folder `hooks/000041`.
     pub number: u64,
@@ -64,6 +66,7 @@ pub struct Run {
 
 /// A failure with its retries. It lasts until a retry succeeds or an operator ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Episode {
     /// The number of the run that failed first. Resolved marks contain it, so that a mark never ends another episode.
     pub id: u64,
@@ -81,6 +84,7 @@ pub struct Episode {
 
 /// The progress of the current operation. Records that are not acknowledged yet are in the outbox instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// No operation is in progress.
@@ -101,6 +105,7 @@ pub enum Step {
 
 /// The state of the unit in one relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelationLocal {
     /// The relation's UUID.
     pub uuid: Uuid,
@@ -130,6 +135,7 @@ pub struct RelationLocal {
 
 /// The reports of a run that has no record, because it requested an immediate reboot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnrecordedReport {
     /// The number of the run.
     pub run: u64,
@@ -139,6 +145,7 @@ pub struct UnrecordedReport {
 
 /// The durable state of one unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Local {
     /// The unit's UUID.
     pub unit: Uuid,

@@ -18,6 +18,7 @@ pub const REPORTS_MAX: usize = 60;
 /// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms`
 /// after the agent's start. Never a wall-clock time (design 1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timer {
     /// The boot id of the machine when the timer was started.
     pub boot: String,
@@ -29,6 +30,7 @@ pub struct Timer {
 
 /// How an operation ended. There is no variant for an interruption, because an interrupted operation runs again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The operation succeeded.
@@ -60,6 +62,7 @@ impl Outcome {
 /// A status or log line that a hook reported and that stands even if the hook fails. Reports are numbered within
 /// their run, so that lost replies do not change their order and a report that is sent twice is stored once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunReport {
     /// The number of the report within its run, from 1.
     pub call: u32,
@@ -71,6 +74,7 @@ pub struct RunReport {
 
 /// The outcome of one operation with all its effects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// The number of the record, from 1 without gaps over the life of the unit.
     pub sequence: u64,

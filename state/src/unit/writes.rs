@@ -39,6 +39,7 @@ pub type Ports = BTreeMap<String, BTreeSet<String>>;
 
 /// The changes that take effect if the hook succeeds. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Writes {
     /// Relation settings.
@@ -60,6 +61,7 @@ pub struct Writes {
 
 /// When the machine reboots after a hook has requested it (spec A.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reboot {
     /// After the hook has succeeded.
@@ -71,6 +73,7 @@ pub enum Reboot {
 
 /// Changed settings of one relation. An empty value deletes the key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BagWrites {
     /// The unit's own settings.
@@ -84,6 +87,7 @@ pub struct BagWrites {
 /// Port changes: first ranges are opened, then closed. Closing a range at [`ALL_ENDPOINTS`] closes it at every
 /// endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PortWrites {
     /// The ranges to open.
@@ -118,6 +122,7 @@ impl PortWrites {
 
 /// The results of an action. They are sent when the action ends, whether it succeeds or fails.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ActionWrites {
     /// The results that the charm set with action-set.
@@ -135,6 +140,7 @@ impl ActionWrites {
 
 /// A report of a hook, which takes effect immediately, even if the hook fails (spec/hook-tools.md 3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportContent {
     /// The workload status of the unit (status-set).
@@ -218,6 +224,7 @@ fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
 
 /// The severity of a log line, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
     /// `TRACE`
