@@ -3,7 +3,7 @@
 
 use agent::config::{AgentConfig, AgentKind, FILE};
 use agent::deployer::Deployer;
-use agent::service::{ServiceManager, systemd};
+use agent::service::{Supervision, systemd};
 use agent::shim::SHIM_PID;
 use agent::uninstall;
 use host::file::write_atomic_unsynced;
@@ -59,7 +59,7 @@ fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
             let machine = tempfile::tempdir().expect("a folder");
             let machine_config = config(AgentKind::Machine, "0");
             let deployer =
-                Deployer::new(machine.path().to_path_buf(), machine_config, ServiceManager::Children);
+                Deployer::new(machine.path().to_path_buf(), machine_config, Supervision::Children);
             let name = UnitName::new("web", 0);
             deployer.prepare(Uuid(6), &name).expect("it is made");
             let folder = deployer.folder(&name);
