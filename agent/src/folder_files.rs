@@ -1,4 +1,4 @@
-//! The port to the files of a unit's folder, which the journal and the view cache use, and their checksum.
+//! The port to the files of a unit's folder, which the journal and the view cache use.
 //!
 //! Implemented by `folder` for a real disk, and by the simulator's disk.
 
@@ -25,9 +25,4 @@ pub trait FolderFiles {
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX
     }
-}
-
-/// The first 64 bits of the SHA-256, in hexadecimal. It detects torn and flipped bytes, not forgery.
-pub(crate) fn checksum(bytes: &[u8]) -> String {
-    host::digest::sha256(bytes)[..16].to_owned()
 }

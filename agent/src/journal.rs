@@ -8,10 +8,11 @@
 //! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh
 //! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped.
 
-use crate::folder_files::{FolderFiles, checksum};
+use crate::folder_files::FolderFiles;
 use crate::ports::{DiskError, UnitMemory};
 use crate::view_cache::ViewCache;
 use charms::yaml;
+use host::digest::checksum;
 use serde::{Deserialize, Serialize};
 use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;

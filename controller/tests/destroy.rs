@@ -8,7 +8,7 @@ use api::{
     ListMachines, ListModels, RemoveDeadMachine,
 };
 use controller::janitor::Janitor;
-use controller::store::memory::MemoryStore;
+use test_support::memory_store::MemoryStore;
 use state::documents::draft::read;
 use state::documents::keys::{GLOBAL, TokenHolder};
 use state::terms::cause::{Actor, Count, Duty, Forced};

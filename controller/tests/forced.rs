@@ -6,7 +6,7 @@ mod support;
 use api::{ConfigChange, ConfigureModel, Force, GetWhy, Handle, RemoveApplication, RemoveUnit};
 use controller::janitor::{Janitor, SWEEP_INTERVAL_MS};
 use controller::store::Store;
-use controller::store::memory::MemoryStore;
+use test_support::memory_store::MemoryStore;
 use state::documents::draft::{Draft, Key, read};
 use state::terms::cause::Duty;
 use state::terms::life::Life;

@@ -3,7 +3,7 @@
 //! A store is changed only after its version was checked: a database of another version is left untouched. Called by
 //! [`super::Sqlite::open`].
 
-use crate::store::sqlite::{STATEMENTS, newest_revision};
+use crate::store::sqlite::reads::{STATEMENTS, newest_revision};
 use crate::store::{CHANGES_KEPT, Position};
 use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};

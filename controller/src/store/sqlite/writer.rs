@@ -4,7 +4,7 @@
 //! Started by [`super::Sqlite::open`].
 
 use super::super::{ApplyError, Committed, RunError, StoreError};
-use super::ConnectionReader;
+use super::reads::ConnectionReader;
 use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Txn};

@@ -1,4 +1,4 @@
-//! The in-memory engine for tests and the simulator: an ordered map with its change log.
+//! The in-memory engine of the store port, for tests and the simulator: an ordered map with its change log.
 //!
 //! Other transactions may commit between a transition's reads and its commit, and a commit validates *only* the reads
 //! that the draft recorded (design 14). A read that is not recorded therefore appears as a lost update.
@@ -6,7 +6,7 @@
 //! Every call yields at least once, before or after it takes effect, and needs no async runtime. The simulator crashes
 //! a caller by dropping its future.
 
-use super::{
+use controller::store::{
     ApplyError, CHANGES_KEPT, CommitChanges, Committed, Compacted, DocumentChange, EarlierReader, Position,
     RETRIES_MAX, RunError, Store, Undo, scan_start,
 };
