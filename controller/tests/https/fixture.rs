@@ -22,7 +22,7 @@ pub struct TestServer {
     pub fixture: Fixture<Sqlite, HostEnvironment>,
     pub address: String,
     pub installation: Installation,
-    pub _folder: TempDir,
+    _folder: TempDir,
 }
 
 impl TestServer {
