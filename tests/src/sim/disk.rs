@@ -4,7 +4,7 @@
 //! that was in flight at a crash may be there or not. The byte form runs the production journal over files; a crash
 //! tears the part that was not synced.
 
-use crate::sim::checks::Fact;
+use crate::sim::fact::Fact;
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
