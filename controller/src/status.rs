@@ -16,6 +16,7 @@ use state::charm::Base;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ApplicationDoc, Kind, MachineDoc, Model, StatusDoc, last_id};
 use state::terms::position::Position;
+use state::terms::status::ModelState;
 use std::collections::BTreeMap;
 
 pub use machine::{MachineAgent, machine_agent};
@@ -64,8 +65,8 @@ pub fn model_status(
             region: "local".to_owned(),
             version: api::JUJU_VERSION.to_owned(),
             status: match read(reader, &model.model_destruction()) {
-                Some(destruction) => info("destroying", "", Some(destruction.since_ms)),
-                None => info("available", "", Some(doc.created_ms)),
+                Some(destruction) => info(ModelState::Destroying, "", Some(destruction.since_ms)),
+                None => info(ModelState::Available, "", Some(doc.created_ms)),
             },
         },
         machines,
@@ -77,11 +78,11 @@ pub fn model_status(
     }
 }
 
-fn info(current: &str, message: &str, since_ms: Option<i64>) -> StatusInfo {
-    StatusInfo { current: current.to_owned(), message: message.to_owned(), since_ms, data: BTreeMap::new() }
+fn info<S>(current: S, message: &str, since_ms: Option<i64>) -> StatusInfo<S> {
+    StatusInfo { current, message: message.to_owned(), since_ms, data: BTreeMap::new() }
 }
 
-fn status_info(doc: StatusDoc) -> StatusInfo {
+fn status_info<S>(doc: StatusDoc<S>) -> StatusInfo<S> {
     StatusInfo { current: doc.status, message: doc.message, since_ms: Some(doc.since_ms), data: doc.data }
 }
 

@@ -9,11 +9,8 @@ use state::documents::keys::{ApplicationDoc, Model, RelationDoc, last_id};
 use state::lifecycle::application;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::status::WorkloadStatus;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Workload statuses, worst first (spec/clients.md 3.4).
-const WORST_FIRST: [&str; 7] =
-    ["error", "blocked", "maintenance", "waiting", "active", "terminated", "unknown"];
 
 pub(super) fn application_status(
     reader: &dyn Reader,
@@ -29,10 +26,10 @@ pub(super) fn application_status(
     for (key, ()) in read_all(reader, &model.units_of(id)) {
         let unit = last_id(&key).expect("an index ends with an id");
         let doc = read(reader, &model.unit(unit)).expect("an index names what exists (I22)");
-        if let Some(said) =
-            reader.get(model.workload_version(unit).text()).filter(|said| said.revision > version.0)
+        if let Some(stored) =
+            reader.get(model.workload_version(unit).text()).filter(|stored| stored.revision > version.0)
         {
-            version = (said.revision, serde_json::from_str(&said.value).expect("a version is text"));
+            version = (stored.revision, serde_json::from_str(&stored.value).expect("a version is text"));
         }
         units.insert(doc.name.clone(), unit_status(reader, model, presence, unit, &doc));
     }
@@ -50,7 +47,7 @@ pub(super) fn application_status(
             subordinate_to.insert(other.application_name.clone());
         }
     }
-    let set = read(reader, &model.application_status(id)).filter(|set| set.status != "unset");
+    let set = read(reader, &model.application_status(id));
     ApplicationStatus {
         uuid: id,
         life: read(reader, &model.application_life(id)).unwrap_or(Life::Dying),
@@ -70,10 +67,7 @@ pub(super) fn application_status(
 }
 
 /// Returns the worst workload status of the units, with the message of its unit; of equal statuses the first.
-fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo {
-    let rank = |status: &StatusInfo| {
-        WORST_FIRST.iter().position(|known| *known == status.current).unwrap_or(WORST_FIRST.len())
-    };
-    let worst = units.map(|unit| &unit.workload).min_by_key(|status| rank(status));
-    worst.cloned().unwrap_or_else(|| info("unknown", "", Some(created_ms)))
+fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo<WorkloadStatus> {
+    let worst = units.map(|unit| &unit.workload).min_by_key(|status| status.current);
+    worst.cloned().unwrap_or_else(|| info(WorkloadStatus::Unknown, "", Some(created_ms)))
 }

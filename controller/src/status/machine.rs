@@ -7,6 +7,7 @@ use state::documents::draft::{Reader, read};
 use state::documents::keys::{GLOBAL, MachineDoc, Model, TokenHolder};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::status::{InstanceStatus, MachineAgentStatus};
 
 /// The state of a machine's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +60,28 @@ pub(super) fn machine_status(
     let error = read(reader, &model.machine_provisioning_error(id));
     let failed = error.as_ref().map(|error| error.since_ms);
     let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
-        (Life::Dead, _) => (info("stopped", "", None), "stopped"),
-        (Life::Alive | Life::Dying, MachineAgent::Pending) => (info("pending", "", created), "pending"),
-        (Life::Alive | Life::Dying, MachineAgent::Failed) => (info("down", "", failed), "pending"),
-        (Life::Alive | Life::Dying, MachineAgent::Lost) => (info("down", LOST_MESSAGE, silent), "running"),
-        (Life::Alive | Life::Dying, MachineAgent::Late) => {
-            (info("started", "agent is late: it has not reported since", silent), "running")
+        (Life::Dead, _) => (info(MachineAgentStatus::Stopped, "", None), InstanceStatus::Stopped),
+        (Life::Alive | Life::Dying, MachineAgent::Pending) => {
+            (info(MachineAgentStatus::Pending, "", created), InstanceStatus::Pending)
         }
-        (Life::Alive | Life::Dying, MachineAgent::Present) => (info("started", "", created), "running"),
+        (Life::Alive | Life::Dying, MachineAgent::Failed) => {
+            (info(MachineAgentStatus::Down, "", failed), InstanceStatus::Pending)
+        }
+        (Life::Alive | Life::Dying, MachineAgent::Lost) => {
+            (info(MachineAgentStatus::Down, LOST_MESSAGE, silent), InstanceStatus::Running)
+        }
+        (Life::Alive | Life::Dying, MachineAgent::Late) => (
+            info(MachineAgentStatus::Started, "agent is late: it has not reported since", silent),
+            InstanceStatus::Running,
+        ),
+        (Life::Alive | Life::Dying, MachineAgent::Present) => {
+            (info(MachineAgentStatus::Started, "", created), InstanceStatus::Running)
+        }
     };
-    let text = if instance == "running" { "Running" } else { "" };
+    let text = if instance == InstanceStatus::Running { "Running" } else { "" };
     let mut instance = info(instance, text, created);
     if let Some(error) = error {
-        instance = info("provisioning error", &error.message, Some(error.since_ms));
+        instance = info(InstanceStatus::ProvisioningError, &error.message, Some(error.since_ms));
     }
     MachineStatus {
         uuid: id,

@@ -8,6 +8,7 @@ use state::documents::effective_life;
 use state::documents::keys::{Kind, Model, RelationDoc, ScopeDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, Uuid};
+use state::terms::status::RelationState;
 
 pub(super) fn relations(reader: &dyn Reader, model: Model) -> Vec<(Uuid, RelationDoc)> {
     let all = read_all(reader, &model.all(Kind::Relation));
@@ -41,14 +42,15 @@ pub(super) fn relation_status(
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
         doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
-    let created = |status: &str| info(status, "", Some(doc.created_ms));
+    let created = |status| info(status, "", Some(doc.created_ms));
     let status = match (life, read(reader, &model.relation_suspended(id))) {
-        (Life::Dying | Life::Dead, _) => created("broken"),
+        (Life::Dying | Life::Dead, _) => created(RelationState::Broken),
         (Life::Alive, Some(suspended)) => {
-            let status = if present.is_empty() { "suspended" } else { "suspending" };
+            let status =
+                if present.is_empty() { RelationState::Suspended } else { RelationState::Suspending };
             info(status, &suspended.message, Some(suspended.since_ms))
         }
-        (Life::Alive, None) => created(if joined { "joined" } else { "joining" }),
+        (Life::Alive, None) => created(if joined { RelationState::Joined } else { RelationState::Joining }),
     };
     RelationStatus {
         uuid: id,

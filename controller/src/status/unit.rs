@@ -8,6 +8,7 @@ use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
 use state::documents::keys::{Model, UnitDoc};
 use state::terms::names::Uuid;
+use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::unit::activity::Activity;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
@@ -56,7 +57,7 @@ fn workload_status(
     presence: &PresenceSnapshot,
     id: Uuid,
     doc: &UnitDoc,
-) -> StatusInfo {
+) -> StatusInfo<WorkloadStatus> {
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
     let is_initial = status.number == (0, 0);
     let shown = status_info(status);
@@ -71,19 +72,23 @@ fn workload_status(
 
 /// The statuses of a unit.
 pub struct UnitStatuses {
-    pub workload: StatusInfo,
-    pub agent: StatusInfo,
+    pub workload: StatusInfo<WorkloadStatus>,
+    pub agent: StatusInfo<AgentStatus>,
     /// The run that the agent executes or will start next.
     pub activity: Option<Activity>,
 }
 
 impl UnitStatuses {
-    fn new(workload: StatusInfo, agent: StatusInfo) -> UnitStatuses {
+    fn new(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -> UnitStatuses {
         UnitStatuses { workload, agent, activity: None }
     }
 
-    fn executing(workload: StatusInfo, activity: Activity, since_ms: Option<i64>) -> UnitStatuses {
-        let agent = info("executing", &activity.to_string(), since_ms);
+    fn executing(
+        workload: StatusInfo<WorkloadStatus>,
+        activity: Activity,
+        since_ms: Option<i64>,
+    ) -> UnitStatuses {
+        let agent = info(AgentStatus::Executing, &activity.to_string(), since_ms);
         UnitStatuses { workload, agent, activity: Some(activity) }
     }
 }
@@ -109,7 +114,7 @@ pub fn statuses(
         ))
     };
     if reader.get(model.session(id).text()).is_none() {
-        let agent = StatusInfo { current: "allocating".to_owned(), ..agent };
+        let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
         return match lost_with() {
             Some((message, since_ms)) => UnitStatuses::new(
                 StatusInfo { message: message.clone(), since_ms, ..workload },
@@ -118,7 +123,7 @@ pub fn statuses(
             None => UnitStatuses::new(workload, agent),
         };
     }
-    let failed = agent.current == "error";
+    let failed = agent.current == AgentStatus::Error;
     if presence.is_lost(id) {
         let (message, silent, since_ms) = match lost_with() {
             Some((message, since_ms)) => (message.clone(), message, since_ms),
@@ -128,36 +133,40 @@ pub fn statuses(
             }
         };
         // An error that an operator must resolve and a terminated workload remain true (scenario 185).
-        let workload = match workload.current.as_str() {
-            _ if failed => agent,
-            "terminated" => workload,
-            _ => info("unknown", &message, since_ms),
+        let workload = match workload.current {
+            _ if failed => as_workload(agent),
+            WorkloadStatus::Terminated => workload,
+            _ => info(WorkloadStatus::Unknown, &message, since_ms),
         };
-        return UnitStatuses::new(workload, info("lost", &silent, since_ms));
+        return UnitStatuses::new(workload, info(AgentStatus::Lost, &silent, since_ms));
     }
     if let Some(running) = presence.executing(id) {
         return UnitStatuses::executing(workload, running.activity.clone(), Some(running.since_ms));
     }
-    let (workload, agent) = match failed {
-        true => (agent.clone(), info("", "", agent.since_ms)),
-        false => (workload, agent),
-    };
+    let since_ms = agent.since_ms;
+    let workload = if failed { as_workload(agent) } else { workload };
     match next_act(reader, model, id) {
-        Some(Act::Start(run)) => {
-            UnitStatuses::executing(workload, Activity::from(&run.operation), agent.since_ms)
-        }
+        Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
         // attached, but no run has completed yet: the agent downloads the charm
-        None => UnitStatuses::new(workload, info("allocating", "", agent.since_ms)),
-        Some(Act::Reboot) => UnitStatuses::new(workload, info("rebooting", "", agent.since_ms)),
-        Some(Act::Wait(_) | Act::Finish) => UnitStatuses::new(workload, info("idle", "", agent.since_ms)),
+        None => UnitStatuses::new(workload, info(AgentStatus::Allocating, "", since_ms)),
+        Some(Act::Reboot) => UnitStatuses::new(workload, info(AgentStatus::Rebooting, "", since_ms)),
+        Some(Act::Wait(_) | Act::Finish) => {
+            UnitStatuses::new(workload, info(AgentStatus::Idle, "", since_ms))
+        }
         Some(
             Act::Reattach(_)
             | Act::AcquireHookLock
             | Act::FetchBag(_)
             | Act::RecordOutcome(_)
             | Act::PersistEvent(_),
-        ) => UnitStatuses::new(workload, info("executing", "", agent.since_ms)),
+        ) => UnitStatuses::new(workload, info(AgentStatus::Executing, "", since_ms)),
     }
+}
+
+/// The error of an agent as it is shown: as the workload status.
+fn as_workload(agent: StatusInfo<AgentStatus>) -> StatusInfo<WorkloadStatus> {
+    let StatusInfo { current: _, message, since_ms, data } = agent;
+    StatusInfo { current: WorkloadStatus::Error, message, since_ms, data }
 }
 
 /// Returns what the unit's agent would do next if it had received every change of the model. This is the agent's own

@@ -11,6 +11,7 @@ use super::record::{Outcome, Record, RunReport, Timer};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::{Bag, BagChange};
+use crate::terms::status::WorkloadStatus;
 use crate::terms::version::Version;
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation};
 use serde::{Deserialize, Serialize};
@@ -44,7 +45,7 @@ pub enum FollowUp {
 
 /// One attempt at an operation. The agent stores it before it starts the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "OperationRun"))]
 pub struct Run {
     /// The number of the run, from 1 over the life of the unit. It names the folder `hooks/000041`.
     pub number: u64,
@@ -190,7 +191,7 @@ pub struct Local {
     /// Whether the charm has set its status since install (spec C.4).
     pub status_set: bool,
     /// The workload status and message that the charm set last.
-    pub status: Option<(String, String)>,
+    pub status: Option<(WorkloadStatus, String)>,
     /// The hooks that an operator has skipped (`resolved --no-retry`) and that have not succeeded since. Status shows
     /// them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

@@ -7,6 +7,7 @@
 use super::record::REPORTS_MAX;
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::BagChange;
+use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,15 +146,15 @@ impl ActionWrites {
 pub enum ReportContent {
     /// The workload status of the unit (status-set).
     UnitStatus {
-        /// One of Juju's status words, for example `active`.
-        status: String,
+        /// The status.
+        status: WorkloadStatus,
         /// The charm's message.
         message: String,
     },
     /// The status of the application (status-set --application). Only the leader may set it.
     ApplicationStatus {
-        /// One of Juju's status words.
-        status: String,
+        /// The status.
+        status: WorkloadStatus,
         /// The charm's message.
         message: String,
     },

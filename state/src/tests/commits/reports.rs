@@ -100,8 +100,8 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let words = |world: &World, unit| {
-        let [workload, agent]: [StatusDoc; 2] = [MODEL.unit_status(unit), MODEL.agent_status(unit)]
-            .map(|key| read(world.reader(), &key).expect("one"));
+        let workload = read(world.reader(), &MODEL.unit_status(unit)).expect("one");
+        let agent = read(world.reader(), &MODEL.agent_status(unit)).expect("one");
         format!("{} {}; {} {}", workload.status, workload.message, agent.status, agent.message)
     };
     let mut quiet = Agent::attach(&mut world, "web/0");

@@ -1,6 +1,7 @@
 //! Resyncs: their transactions, and the runs that continue across one.
 
 use crate::documents::keys::BagDoc;
+use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::tests::commits::fixture::{change, report, run_report, status};
 use crate::tests::*;
 use crate::unit::hook::{BagWrites, ReportContent};
@@ -46,7 +47,7 @@ fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
         assert_eq!(values(&older), values(&world), "what it has published");
     }
     let shown = read(older.reader(), &MODEL.unit_status(web.unit)).map(|shown| (shown.status, shown.message));
-    assert_eq!(shown, Some(("active".into(), "ready".into())), "its last word");
+    assert_eq!(shown, Some((WorkloadStatus::Active, "ready".into())), "its last word");
     assert_eq!(read(older.reader(), &MODEL.workload_version(web.unit)).as_deref(), Some("1.2"));
     let before = older.documents.clone();
     assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()), "the answer was lost");
@@ -111,10 +112,10 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     web.commit(&mut older, restated);
     let unit = web.unit;
     let shown = |world: &World| read(world.reader(), &MODEL.agent_status(unit)).map(|shown| shown.status);
-    assert_eq!(shown(&older).as_deref(), Some("error"), "it is not over");
+    assert_eq!(shown(&older), Some(AgentStatus::Error), "it is not over");
     let other = Operation::Hook(Hook::Start { boot: "another".into() });
     begins(&mut web, other.clone(), None);
     let record = web.record(other, Outcome::Ok);
     web.commit(&mut older, record);
-    assert_eq!(shown(&older).as_deref(), Some("idle"));
+    assert_eq!(shown(&older), Some(AgentStatus::Idle));
 }
