@@ -75,6 +75,10 @@ pub enum StoreError {
     /// Nothing was changed. The same request succeeds once there is space.
     #[error("cannot write to the store: the disk is full; nothing was changed")]
     Full,
+    /// Nothing was changed: a file could not be opened, since the process or the host has no descriptor left. The same
+    /// request succeeds once there is one.
+    #[error("cannot open a file of the store: {0}; nothing was changed")]
+    CannotOpen(String),
     /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
     /// restart from the state on disk.
     #[error("the store is broken: {0}")]

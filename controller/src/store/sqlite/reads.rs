@@ -3,8 +3,10 @@
 //! Nothing here writes. Used by [`super::Sqlite`], and by the writer and the opening of a store with their own
 //! connection.
 
-use crate::store::{CommitChanges, DocumentChange, Undo, scan_start};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use crate::store::{CommitChanges, DocumentChange, Undo, scan_start, unavailable};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params,
+};
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
 use std::path::Path;
@@ -70,14 +72,23 @@ pub(super) struct Readers {
 }
 
 impl Readers {
+    /// Opens all files that reading needs, now: a read later on must not depend on a free descriptor. A connection
+    /// opens the WAL with its first read, and a file for sorting only if that is not done in memory.
     pub(super) fn open(file: &Path) -> rusqlite::Result<Readers> {
         let mut idle = Vec::new();
         for _ in 0..READERS {
             let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
             connection.set_prepared_statement_cache_capacity(STATEMENTS);
+            connection.pragma_update(None, "temp_store", "MEMORY")?;
+            newest_revision(&connection)?;
             idle.push(connection);
         }
-        Ok(Readers { idle: Arc::new(Mutex::new(idle)), free: Arc::new(Semaphore::new(READERS)) })
+        Ok(Readers::of(idle))
+    }
+
+    fn of(idle: Vec<Connection>) -> Readers {
+        let free = Arc::new(Semaphore::new(idle.len()));
+        Readers { idle: Arc::new(Mutex::new(idle)), free }
     }
 
     /// Closes the idle connections. A read that is running keeps its connection until it ends.
@@ -88,31 +99,50 @@ impl Readers {
     }
 
     /// Runs a read in one read transaction, on a thread that may block. If the call is dropped, the read still
-    /// completes.
-    pub(super) async fn view<T, F>(&self, view: F) -> T
+    /// completes. If SQLite cannot open a file, the request ends ([`unavailable`]).
+    pub(super) async fn view<T, F>(&self, mut view: F) -> T
     where
         T: Send + 'static,
         F: FnOnce(&ConnectionReader<'_>) -> T + Send + 'static,
     {
-        let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let idle = self.idle.clone();
-        let work = move || {
-            let lock = || idle.lock().expect("no one panics with the idle connections");
-            // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle closes
-            // the connections. 3. The read gets its thread; its result is no longer needed.
-            let connection = lock().pop()?;
-            let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
-            let transaction = transaction.expect(READABLE);
-            let revision = newest_revision(&transaction).expect(READABLE); // this read fixes the snapshot
-            let answer = view(&ConnectionReader { connection: &transaction, revision });
-            drop(transaction);
-            lock().push(connection);
-            drop(permit);
-            Some(answer)
-        };
-        let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
-        answer.expect("as many connections as permits, while the store is open")
+        loop {
+            let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
+            let idle = self.idle.clone();
+            let work = move || {
+                let lock = || idle.lock().expect("no one panics with the idle connections");
+                // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle
+                // closes the connections. 3. The read gets its thread; its result is no longer needed.
+                let connection = lock().pop()?;
+                let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
+                let transaction = transaction.expect(READABLE);
+                // This read fixes the snapshot.
+                let answer = match newest_revision(&transaction) {
+                    Err(error) if cannot_open(&error) => Err((view, error.to_string())),
+                    revision => {
+                        let revision = revision.expect(READABLE);
+                        Ok(view(&ConnectionReader { connection: &transaction, revision }))
+                    }
+                };
+                drop(transaction);
+                lock().push(connection);
+                drop(permit);
+                Some(answer)
+            };
+            let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
+            match answer.expect("as many connections as permits, while the store is open") {
+                Ok(answer) => return answer,
+                Err((again, why)) => {
+                    view = again;
+                    unavailable::retry(why).await;
+                }
+            }
+        }
     }
+}
+
+/// Whether SQLite could not open a file: nothing was read or written, and a later attempt may succeed.
+pub(super) fn cannot_open(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }
 
 /// Whether the log contains every commit after a revision that is not newer than the newest.
@@ -167,4 +197,32 @@ pub(super) fn changes_since(
         .into_iter()
         .map(|(revision, entries)| CommitChanges { revision, entries: entries.into() })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[tokio::test]
+    async fn a_request_ends_if_a_file_cannot_be_opened_and_other_reads_wait() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("store.sqlite");
+        let writer = Connection::open(&file).expect("a database");
+        writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
+        writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
+        let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
+        let readers = Readers::of(vec![reader]);
+        // The first read opens the WAL. A folder in its place cannot be opened.
+        let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
+        fs::rename(&wal, &aside).expect("it exists");
+        fs::create_dir(&wal).expect("made");
+        let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("a folder");
+        assert!(error.to_string().contains("unable to open"), "{error}");
+        let reading = tokio::spawn(async move { readers.view(|reader| reader.revision).await });
+        tokio::task::yield_now().await;
+        fs::remove_dir(&wal).expect("it is empty");
+        fs::rename(&aside, &wal).expect("it exists");
+        assert_eq!(reading.await.expect("it does not panic"), 0);
+    }
 }
