@@ -248,11 +248,10 @@ async fn session<S: Store, O: Environment>(
         header.and_then(|value| value.strip_prefix("Bearer ")).filter(|token| tokens::is_token(token));
     let token = token.ok_or_else(authority::unauthorised)?;
     let connection = extensions.get::<Connection>().ok_or_else(authority::unauthorised)?;
-    if !connection.present(&host::digest::sha256(token.as_bytes())) {
-        return Err(authority::unauthorised());
-    }
+    let sha256 = host::digest::sha256(token.as_bytes());
+    connection.present(&sha256);
     let session = controller.session(token).await?;
-    connection.authenticate(&session.principal)?;
+    connection.authenticate(&sha256, &session.principal)?;
     Ok(session)
 }
 

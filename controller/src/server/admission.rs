@@ -3,7 +3,7 @@
 //! The open connections never use more descriptors than the limit leaves beside the store's. Before its first valid
 //! token, a connection counts against a limit for all such connections and one for its address, and it can be closed
 //! for a new one. After that it counts against the limit of its token only, because the agents of a host share an
-//! address. A connection belongs to one token.
+//! address. If it carries requests with several tokens, as from a proxy, it counts for each, and ends with any of them.
 //!
 //! It has no clock: times come in as arguments. `connections` carries the decisions out.
 
@@ -86,10 +86,10 @@ struct Connection {
     opened_ms: u64,
     /// Whether the peer has sent anything.
     has_sent: bool,
-    /// The hash of the token that the connection belongs to, once one was presented.
-    token: Option<String>,
-    /// The holder of the token, once it was found to be valid.
-    holder: Option<TokenHolder>,
+    /// The hash of the token that was presented last; it may still be looked up.
+    presented: Option<String>,
+    /// The tokens that were found to be valid, by their hash.
+    tokens: BTreeMap<String, TokenHolder>,
     /// The requests that are being answered; a stream is one until it ends.
     requests: usize,
     /// The number of the last request that ended, among those of all connections.
@@ -100,7 +100,7 @@ struct Connection {
 
 impl Connection {
     fn is_authenticated(&self) -> bool {
-        self.holder.is_some()
+        !self.tokens.is_empty()
     }
 
     /// When the connection may be closed for a new one, if it is not authenticated by then.
@@ -181,10 +181,16 @@ impl Admission {
         }
         let id = self.next;
         self.next += 1;
-        let (has_sent, token, holder, is_closing) = (false, None, None, false);
-        let (opened_ms, last_used) = (now_ms, self.used);
-        let connection =
-            Connection { address, opened_ms, has_sent, token, holder, requests: 0, last_used, is_closing };
+        let connection = Connection {
+            address,
+            opened_ms: now_ms,
+            has_sent: false,
+            presented: None,
+            tokens: BTreeMap::new(),
+            requests: 0,
+            last_used: self.used,
+            is_closing: false,
+        };
         self.connections.insert(id, connection);
         Admit::Open(id)
     }
@@ -229,34 +235,39 @@ impl Admission {
         }
     }
 
-    /// Records that a request with the token of this hash has arrived, before the token is looked up. Returns false if
-    /// the connection belongs to another token: the request is not authorised.
+    /// Records that a request with the token of this hash has arrived, before the token is looked up.
     ///
     /// The order matters. 1. A request is authenticated. 2. Its token is revoked, and the connections of the token are
     /// closed. 3. The connection is recorded under the token: nobody would ever close it.
-    pub fn present(&mut self, id: ConnectionId, token: &str) -> bool {
-        let Some(connection) = self.connections.get_mut(&id) else { return false };
-        connection.token.get_or_insert_with(|| token.to_owned()) == token
+    pub fn present(&mut self, id: ConnectionId, token: &str) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.presented = Some(token.to_owned());
+        }
     }
 
-    /// Records that the token of a connection is valid.
-    pub fn authenticate(&mut self, id: ConnectionId, holder: &TokenHolder) -> Authenticated {
-        let Some(connection) = self.connections.get(&id) else { return Authenticated::Answer };
-        let token = connection.token.clone();
-        if !connection.is_authenticated() {
-            let limit = self.limits.of(holder);
-            let of_token = |c: &Connection| c.is_authenticated() && !c.is_closing && c.token == token;
-            if self.connections.values().filter(|c| of_token(c)).count() >= limit {
-                let Some(idle) = self.least_recently_used(of_token) else {
-                    return Authenticated::TooMany { limit };
-                };
-                self.close_first(idle);
-                self.connections.entry(id).and_modify(|c| c.holder = Some(holder.clone()));
-                return Authenticated::AnswerAndClose(idle);
+    /// Records that a token of a connection is valid.
+    pub fn authenticate(&mut self, id: ConnectionId, token: &str, holder: &TokenHolder) -> Authenticated {
+        let of_token = |c: &Connection| !c.is_closing && c.tokens.contains_key(token);
+        if self.connections.get(&id).is_none_or(of_token) {
+            return Authenticated::Answer;
+        }
+        let (limit, mut idle) = (self.limits.of(holder), None);
+        if self.connections.values().filter(|c| of_token(c)).count() >= limit {
+            idle = self.least_recently_used(of_token);
+            if idle.is_none() {
+                return Authenticated::TooMany { limit };
             }
         }
-        self.connections.entry(id).and_modify(|c| c.holder = Some(holder.clone()));
-        Authenticated::Answer
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.tokens.insert(token.to_owned(), holder.clone());
+        }
+        match idle {
+            Some(idle) => {
+                self.close_first(idle);
+                Authenticated::AnswerAndClose(idle)
+            }
+            None => Authenticated::Answer,
+        }
     }
 
     /// Records that a request is being answered.
@@ -280,20 +291,25 @@ impl Admission {
         self.connections.remove(&id);
     }
 
-    /// Returns the tokens of the open connections, with their holder as it was when each was looked up.
+    /// Returns the tokens of the open connections by their hash, with their holder if the lookup has ended.
     pub fn tokens(&self) -> BTreeMap<String, Option<TokenHolder>> {
-        let token = |c: &Connection| c.token.clone().map(|token| (token, c.holder.clone()));
         let mut tokens = BTreeMap::new();
-        for (token, holder) in self.connections.values().filter_map(token) {
-            let known: &mut Option<TokenHolder> = tokens.entry(token).or_default();
-            *known = holder.or(known.take());
+        for connection in self.connections.values() {
+            if let Some(presented) = &connection.presented {
+                tokens.entry(presented.clone()).or_default();
+            }
+            let valid = connection.tokens.iter().map(|(token, holder)| (token.clone(), Some(holder.clone())));
+            tokens.extend(valid);
         }
         tokens
     }
 
     /// Returns the connections of a token that was revoked. They are being closed.
     pub fn revoke(&mut self, token: &str) -> Vec<ConnectionId> {
-        let of_token = self.connections.iter_mut().filter(|(_, c)| c.token.as_deref() == Some(token));
+        let of_token = self
+            .connections
+            .iter_mut()
+            .filter(|(_, c)| c.presented.as_deref() == Some(token) || c.tokens.contains_key(token));
         let mut ids = Vec::new();
         for (id, connection) in of_token {
             connection.is_closing = true;
@@ -333,8 +349,8 @@ mod tests {
     ) -> (ConnectionId, Authenticated) {
         let id = open(admission, HERE, 0);
         admission.has_sent(id);
-        assert!(admission.present(id, token));
-        (id, admission.authenticate(id, holder))
+        admission.present(id, token);
+        (id, admission.authenticate(id, token, holder))
     }
 
     #[test]
@@ -400,7 +416,7 @@ mod tests {
         assert_eq!(refused, Authenticated::TooMany { limit: LIMITS.of_agent });
         let (_, other) = with_token(&mut admission, "b", &unit(2));
         assert_eq!(other, Authenticated::Answer, "another token is not concerned");
-        assert_eq!(admission.authenticate(first, &unit(1)), Authenticated::Answer, "it counts once");
+        assert_eq!(admission.authenticate(first, "a", &unit(1)), Authenticated::Answer, "it counts once");
     }
 
     #[test]
@@ -424,16 +440,16 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_belongs_to_one_token_and_ends_with_it() {
+    fn a_connection_ends_with_any_of_its_tokens_also_with_one_that_is_being_looked_up() {
         let mut admission = Admission::new(LIMITS);
         let (id, _) = with_token(&mut admission, "a", &unit(1));
-        let presented = open(&mut admission, HERE, 0);
-        assert!(admission.present(presented, "a") && !admission.present(presented, "b"));
-        with_token(&mut admission, "c", &TokenHolder::User { name: "u".into(), role: UserRole::Read });
-        let tokens = admission.tokens();
-        assert_eq!(tokens.len(), 2);
-        assert_eq!(tokens["a"], Some(unit(1)));
-        assert_eq!(admission.revoke("a"), [id, presented], "also the one that is being looked up");
+        let user = TokenHolder::User { name: "u".into(), role: UserRole::Read };
+        let (other, _) = with_token(&mut admission, "b", &user);
+        admission.present(other, "a");
+        assert_eq!(admission.tokens(), [("a".into(), Some(unit(1))), ("b".into(), Some(user))].into());
+        assert_eq!(admission.revoke("a"), [id, other]);
+        assert_eq!(admission.revoke("b"), [other]);
+        admission.close(other);
         assert_eq!(admission.revoke("b"), [0_u64; 0]);
     }
 }

@@ -92,7 +92,7 @@ impl Connections {
         }
     }
 
-    /// Returns the tokens of the open connections, with their holder as it was when each was looked up.
+    /// Returns the tokens of the open connections by their hash, with their holder if the lookup has ended.
     pub fn tokens(&self) -> BTreeMap<String, Option<TokenHolder>> {
         self.table().admission.tokens()
     }
@@ -164,16 +164,15 @@ impl Connection {
         self.0.connections.table().admission.has_sent(self.0.id);
     }
 
-    /// Records that a request with the token of this hash has arrived. Returns false if the connection belongs to
-    /// another token.
-    pub fn present(&self, token: &str) -> bool {
-        self.0.connections.table().admission.present(self.0.id, token)
+    /// Records that a request with the token of this hash has arrived, before the token is looked up.
+    pub fn present(&self, token: &str) {
+        self.0.connections.table().admission.present(self.0.id, token);
     }
 
-    /// Records that the token that was presented is valid. An error if the token has too many connections.
-    pub fn authenticate(&self, holder: &TokenHolder) -> Result<(), ApiError> {
+    /// Records that the token of this hash is valid. An error if it has too many connections.
+    pub fn authenticate(&self, token: &str, holder: &TokenHolder) -> Result<(), ApiError> {
         let mut table = self.0.connections.table();
-        match table.admission.authenticate(self.0.id, holder) {
+        match table.admission.authenticate(self.0.id, token, holder) {
             Authenticated::Answer => {}
             Authenticated::AnswerAndClose(idle) => table.raise(idle, Stage::Closed),
             Authenticated::TooMany { limit } => {
