@@ -7,7 +7,7 @@ use state::documents::draft::{Draft, read};
 use state::documents::keys::Kind;
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, relation, unit};
-use state::operations::force::{self, Force};
+use state::operations::force::{self, ForceRequest};
 use state::operations::hook_commit;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
@@ -107,7 +107,7 @@ impl State {
             Command::ForceUnit(name) => {
                 let name: UnitName = name.parse().expect("a unit's name");
                 let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
-                let force = Force { no_wait: true, now_ms: 1 };
+                let force = ForceRequest { no_wait: true, now_ms: 1 };
                 self.documents.run(|draft| force::unit(draft, MODEL, unit, force)).map(drop)
             }
             Command::RemoveApplication(name) => {
