@@ -261,15 +261,15 @@ fn subsets(count: usize, seed: u64) -> Vec<Vec<bool>> {
         found.push((0..count).map(|n| n != one).collect());
         found.push((0..count).map(|n| n == one).collect());
     }
-    let mut dice = seed | 1;
+    let mut random = seed | 1;
     for _ in 0..SAMPLES {
-        let mut roll = || {
-            dice ^= dice << 13;
-            dice ^= dice >> 7;
-            dice ^= dice << 17;
-            dice >> 40 & 1 == 1
+        let mut random_bit = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random >> 40 & 1 == 1
         };
-        found.push((0..count).map(|_| roll()).collect());
+        found.push((0..count).map(|_| random_bit()).collect());
     }
     found
 }
@@ -277,11 +277,11 @@ fn subsets(count: usize, seed: u64) -> Vec<Vec<bool>> {
 /// Calls `judge` once for every folder that a crash during `ops` can leave, starting with `start`. Also passes the
 /// reports that the program had printed by then.
 pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])) {
-    let mut said: Vec<&str> = Vec::new();
+    let mut reported: Vec<&str> = Vec::new();
     let mut seen = BTreeSet::new();
     for crash in 0..=ops.len() {
         if let Some(Op::Reported(text)) = crash.checked_sub(1).map(|last| &ops[last]) {
-            said.push(text);
+            reported.push(text);
             seen.clear();
         }
         let done = &ops[..crash];
@@ -300,7 +300,7 @@ pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])
                 }
             }
             if seen.insert(image.clone()) {
-                judge(&image, &said);
+                judge(&image, &reported);
             }
         }
         // the write in progress, cut at every byte
@@ -311,7 +311,7 @@ pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])
                 let mut image = image.clone();
                 image.apply(&Op::Write { inode: *inode, at: *at, bytes: bytes[..length].to_vec() });
                 if seen.insert(image.clone()) {
-                    judge(&image, &said);
+                    judge(&image, &reported);
                 }
             }
         }

@@ -44,19 +44,19 @@ pub fn until_ran(scene: &Scene, unit: &str, expected: &[&str]) {
 /// again, so the action is requested again.
 fn effects(host: &Host, unit: &str) -> Value {
     host.until(format_args!("{unit} counts"), |host| {
-        let said = host.pintle(&["run", unit, "count", "--format", "json"]);
+        let output = host.pintle(&["run", unit, "count", "--format", "json"]);
         let task: Value =
-            serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+            serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
         let died = task[unit]["message"] == "the agent stopped while the action ran";
-        assert!(died || said.code == 0, "{said:?}");
+        assert!(died || output.code == 0, "{output:?}");
         (!died).then(|| task[unit]["results"]["hooks"].clone())
     })
 }
 
 /// Runs an action and returns its results.
 pub fn results(host: &Host, unit: &str, action: &str) -> Value {
-    let said = host.ok(&["run", unit, action, "--format", "json"]);
-    let task: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let output = host.ok(&["run", unit, action, "--format", "json"]);
+    let task: Value = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
     task[unit]["results"].clone()
 }
 

@@ -10,7 +10,6 @@ use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
 use controller::environment::{Environment, StoredArchive, version_4};
 use controller::session::{Controller, Session};
-use test_support::memory_store::MemoryStore;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::keys::{Model, TokenHolder, UserRole};
@@ -30,6 +29,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
+use test_support::memory_store::MemoryStore;
 use tokio::sync::watch;
 use tokio::task::yield_now;
 
@@ -310,8 +310,8 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let mut units = Vec::new();
     for name in ["web", "db"] {
         let config = BTreeMap::new();
-        let wish = Deploy { application: None, sha256: name.to_owned(), units: 1, to: None, config };
-        admin.handle(wish).await.expect("it deploys");
+        let deploy = Deploy { application: None, sha256: name.to_owned(), units: 1, to: None, config };
+        admin.handle(deploy).await.expect("it deploys");
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);
         let unit = controller.read(move |reader| read(reader, &key)).await.expect("it is there");
@@ -351,16 +351,16 @@ async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
     .await;
 
     passing.abort();
-    for tended in &units {
-        let local = tended.disk.local(tended.unit, &tended.name);
-        let hooks = tended.disk.finished().iter().filter(|hook| is_hook(hook)).count();
-        assert_eq!(local.charm_state["n"], hooks.to_string(), "{}: each hook counts once", tended.name);
-        let key = MODEL.replica(tended.unit);
+    for simulated in &units {
+        let local = simulated.disk.local(simulated.unit, &simulated.name);
+        let hooks = simulated.disk.finished().iter().filter(|hook| is_hook(hook)).count();
+        assert_eq!(local.charm_state["n"], hooks.to_string(), "{}: each hook counts once", simulated.name);
+        let key = MODEL.replica(simulated.unit);
         let replica = controller.read(move |reader| read(reader, &key)).await.expect("it committed");
         let behind = local.outbox.len() as u64;
         assert!(replica.sequence + behind >= local.sequence, "nothing is lost on the way");
     }
-    (came_so_far, units.iter().map(|tended| tended.disk.finished()).collect())
+    (came_so_far, units.iter().map(|simulated| simulated.disk.finished()).collect())
 }
 
 /// Operations without a program do not increment the counter.

@@ -52,11 +52,11 @@ fn the_jubilant_suite_passes() {
         .env("PINTLE_DATA", &host.dir)
         .output()
         .expect("python3 is installed by tests/prerequisites.sh");
-    let said =
+    let stdout =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(
-        output.status.success() && said.ends_with("the suite passed\n"),
-        "{said}\n{}",
+        output.status.success() && stdout.ends_with("the suite passed\n"),
+        "{stdout}\n{}",
         host.diagnostics()
     );
 }

@@ -25,22 +25,22 @@ fn traced(folder: &Path, arguments: &[&str]) -> Vec<Op> {
 }
 
 /// Returns the newest report of the program, as a number.
-fn newest(said: &[&str]) -> Option<usize> {
-    said.last().map(|text| text.parse().expect("the story counts"))
+fn newest(reported: &[&str]) -> Option<usize> {
+    reported.last().map(|text| text.parse().expect("the story counts"))
 }
 
 #[test]
 fn no_crash_loses_a_state_that_was_reported_durable() {
     let story = folder();
     let ops = traced(story.path(), &["begin"]);
-    let said = ops.iter().filter(|op| matches!(op, Op::Reported(_))).count();
-    assert_eq!(said, crash_scenarios::memories().len(), "strace saw the whole story");
+    let reported = ops.iter().filter(|op| matches!(op, Op::Reported(_))).count();
+    assert_eq!(reported, crash_scenarios::memories().len(), "strace saw the whole story");
     let mut left: BTreeMap<Image, Option<usize>> = BTreeMap::new();
-    crashes(&Image::default(), &ops, |image, said| {
+    crashes(&Image::default(), &ops, |image, reported| {
         let folder = folder();
         image.write(folder.path());
         let found = crash_scenarios::found(folder.path());
-        assert!(found >= newest(said), "{said:?} was said, {found:?} is there: {image:?}");
+        assert!(found >= newest(reported), "{reported:?} was said, {found:?} is there: {image:?}");
         assert_eq!(crash_scenarios::found(folder.path()), found, "a second start finds the same");
         left.insert(image.clone(), found);
     });
@@ -71,11 +71,11 @@ fn no_crash_leaves_a_partial_charm_or_deletes_its_own_files() {
     let start = Image::of(story.path());
     let ops = traced(story.path(), &["charm", "1"]);
     let mut left = Vec::new();
-    crashes(&start, &ops, |image, said| {
+    crashes(&start, &ops, |image, reported| {
         let folder = folder();
         image.write(folder.path());
         let found = crash_scenarios::charm_found(folder.path()).expect("one or the other");
-        assert!(said.is_empty() || found == 1, "the new revision was said to be there: {image:?}");
+        assert!(reported.is_empty() || found == 1, "the new revision was said to be there: {image:?}");
         left.push(image.clone());
     });
     println!("{} folders", left.len());

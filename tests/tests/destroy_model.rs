@@ -16,12 +16,12 @@ fn destroying_a_model_removes_its_applications_agents_and_folders() {
     let machines = || std::fs::read_dir(host.dir.join("machines")).expect("the folder exists").count();
     assert_eq!(machines(), 3);
 
-    let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--destroy-storage"]);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = host.pintle(&["destroy-model", "shop", "--no-prompt", "--destroy-storage"]);
+    assert_eq!(output.code, 0, "{output:?}");
     assert!(
-        said.stderr.contains("Waiting for model shop to be removed, 2 applications, 2 units, 3 machines")
+        output.stderr.contains("Waiting for model shop to be removed, 2 applications, 2 units, 3 machines")
     );
-    assert!(said.stderr.ends_with("Model shop destroyed\n"), "{said:?}");
+    assert!(output.stderr.ends_with("Model shop destroyed\n"), "{output:?}");
     assert!(folders.iter().all(|folder| !folder.exists()), "{folders:?}");
     assert_eq!(machines(), 0);
     let agents = |host: &tests::host::Host| {
@@ -49,9 +49,9 @@ fn a_model_with_a_stopped_agent_reports_it_and_is_removed_by_force() {
     host.until_status("db/0", "active", "ready");
     let agent = host.agent_pid("db/0").expect("the agent runs");
     host.signal("STOP", agent);
-    let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--timeout", "1s"]);
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stderr.contains("model shop is still being removed, 1 application, 1 unit"), "{said:?}");
+    let output = host.pintle(&["destroy-model", "shop", "--no-prompt", "--timeout", "1s"]);
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.stderr.contains("model shop is still being removed, 1 application, 1 unit"), "{output:?}");
     let why = host.ok(&["why", "model"]);
     assert!(why.starts_with("model shop: dying"), "{why}");
     assert!(why.contains("unit db/0 waits for its agent to"), "{why}");
@@ -60,8 +60,8 @@ fn a_model_with_a_stopped_agent_reports_it_and_is_removed_by_force() {
     let models = host.ok(&["models"]);
     assert!(models.lines().any(|line| line.starts_with("shop") && line.contains("destroying")), "{models}");
 
-    let said = host.pintle(&["destroy-model", "shop", "--no-prompt", "--force", "--no-wait"]);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = host.pintle(&["destroy-model", "shop", "--no-prompt", "--force", "--no-wait"]);
+    assert_eq!(output.code, 0, "{output:?}");
     assert!(!host.ok(&["models"]).contains("shop"));
     let agent = std::path::PathBuf::from(format!("/proc/{agent}"));
     host.until("its agent is gone", |_| (!agent.exists()).then_some(()));

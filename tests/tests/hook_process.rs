@@ -154,7 +154,7 @@ fn render(seen: &Path, unit: &Path) -> String {
 }
 
 #[test]
-fn a_hook_sees_the_same_process_whoever_started_pintle() {
+fn a_hook_sees_the_same_process_however_pintle_was_started() {
     let dir = tempfile::TempDir::with_prefix("pintle-hook-").expect("a temporary folder can be created");
     let top = dir.path().canonicalize().expect("it exists");
     let charm = top.join("probe");

@@ -164,9 +164,9 @@ fn up(dir: &Path) -> Host {
 }
 
 /// Returns a value if the unit of this application has this status message and is idle.
-fn says(host: &Host, application: &str, word: &str) -> Option<()> {
-    let said = host.pintle(&["status", "--format", "json"]);
-    let status: Value = serde_json::from_str(&said.stdout).ok()?;
+fn reports_word(host: &Host, application: &str, word: &str) -> Option<()> {
+    let output = host.pintle(&["status", "--format", "json"]);
+    let status: Value = serde_json::from_str(&output.stdout).ok()?;
     let slow = &status["applications"]["slow"]["units"]["slow/0"];
     let unit = if application == "slow" { slow } else { &slow["subordinates"]["beside/0"] };
     let done = unit["workload-status"]["message"] == word && unit["juju-status"]["current"] == "idle";
@@ -210,7 +210,7 @@ fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
     a_kept_machine_has_nothing_of_ours_in_it(&host);
     host.ok(&["deploy", text(&charm(charms.path(), "beside", BESIDE))]);
     host.ok(&["integrate", "slow", "beside"]);
-    host.until("its subordinate is beside it", |host| says(host, "beside", "one"));
+    host.until("its subordinate is beside it", |host| reports_word(host, "beside", "one"));
     let minutes = std::env::var("PINTLE_KILL_MINUTES").ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(minutes) = minutes {
         killed_at_random(&host, &machine, Duration::from_secs(60 * minutes));
@@ -237,17 +237,17 @@ fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
 
 /// The next agent records the outcome of the hook, which does not run twice.
 fn a_hook_survives_its_agent(host: &Host, machine: &Machine) {
-    let begun = machine.count("begin config-changed");
+    let started = machine.count("begin config-changed");
     fs::write(machine.root("var/gate"), "").unwrap();
     host.ok(&["config", "slow", "word=two"]);
-    host.until("config-changed runs", |_| (machine.count("begin config-changed") > begun).then_some(()));
+    host.until("config-changed runs", |_| (machine.count("begin config-changed") > started).then_some(()));
     let old = machine.agent().expect("it runs the hook");
     machine.run(&["kill", "-9", &old]);
     host.until("systemd starts another agent", |_| machine.agent().filter(|new| *new != old));
     fs::remove_file(machine.root("var/gate")).unwrap();
     until_word(host, "two");
-    assert_eq!(machine.count("begin config-changed"), begun + 1, "{:?}", machine.told());
-    assert_eq!(machine.count("end config-changed"), begun + 1, "{:?}", machine.told());
+    assert_eq!(machine.count("begin config-changed"), started + 1, "{:?}", machine.told());
+    assert_eq!(machine.count("end config-changed"), started + 1, "{:?}", machine.told());
 }
 
 /// With SIGTERM and with SIGKILL.
@@ -350,7 +350,7 @@ fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
 
 /// The watchdog expires after two seconds here, instead of three minutes.
 fn a_hanging_agent_is_replaced_and_its_hook_continues(host: &Host, machine: &Machine) {
-    let begun = machine.count("begin config-changed");
+    let started = machine.count("begin config-changed");
     let (service, drop_in) =
         ("pintle-unit@unit-slow-0.service", "/run/systemd/system/pintle-unit@.service.d");
     machine.run(&["mkdir", "-p", drop_in]);
@@ -360,13 +360,13 @@ fn a_hanging_agent_is_replaced_and_its_hook_continues(host: &Host, machine: &Mac
     machine.run(&["systemctl", "restart", service]);
     fs::write(machine.root("var/gate"), "").unwrap();
     host.ok(&["config", "slow", "word=four"]);
-    host.until("config-changed runs", |_| (machine.count("begin config-changed") > begun).then_some(()));
+    host.until("config-changed runs", |_| (machine.count("begin config-changed") > started).then_some(()));
     let old = machine.agent().expect("it runs the hook");
     machine.run(&["kill", "-STOP", &old]);
     host.until("systemd starts another agent", |_| machine.agent().filter(|new| *new != old));
     fs::remove_file(machine.root("var/gate")).unwrap();
     until_word(host, "four");
-    assert_eq!(machine.count("begin config-changed"), begun + 1, "{:?}", machine.told());
+    assert_eq!(machine.count("begin config-changed"), started + 1, "{:?}", machine.told());
     machine.run(&["rm", "-r", drop_in]);
     machine.run(&["systemctl", "daemon-reload"]);
     machine.run(&["systemctl", "restart", service]);
@@ -432,8 +432,8 @@ fn killed_at_random(host: &Host, machine: &Machine, time: Duration) {
                 _ => machine.try_in(&["systemctl", "reboot"]).map(drop),
             };
         }
-        host.until(format_args!("{word} is said"), |host| {
-            says(host, "slow", &word).and_then(|()| says(host, "beside", &word))
+        host.until(format_args!("{word} is reported"), |host| {
+            reports_word(host, "slow", &word).and_then(|()| reports_word(host, "beside", &word))
         });
     }
 }

@@ -8,8 +8,8 @@ use tests::scene::{Scene, hooks, scene, text};
 fn pair() -> Scene {
     let host = scene();
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
-    let said = host.pintle(&["deploy", text(&sample("subordinate")), "sub"]);
-    assert!(said.code == 0 && !said.stderr.contains("not supported"), "{said:?}");
+    let output = host.pintle(&["deploy", text(&sample("subordinate")), "sub"]);
+    assert!(output.code == 0 && !output.stderr.contains("not supported"), "{output:?}");
     host.until_status("db/0", "active", "ready");
     host.ok(&["integrate", "db", "sub"]);
     host.until_status("db/0", "active", "sub likes grey");
@@ -31,10 +31,10 @@ fn a_subordinate_is_created_and_removed_with_its_relation() {
     let host = pair();
     let folder = host.unit_folder("sub/0").expect("it is deployed on the machine of its principal");
     assert_eq!(folder.parent(), host.unit_folder("db/0").expect("it is deployed").parent());
-    host.until("both have said all", |host| {
+    host.until("both have reported everything", |host| {
         let sub = below(host, "db/0")?;
-        let said = sub["workload-status"]["message"].as_str()?.starts_with("beside db/0 at 127.");
-        (said && sub["juju-status"]["current"] == "idle").then_some(())
+        let is_reported = sub["workload-status"]["message"].as_str()?.starts_with("beside db/0 at 127.");
+        (is_reported && sub["juju-status"]["current"] == "idle").then_some(())
     });
     // 15: the first hooks, each with the principal's name
     let ran = hooks(&host, "sub/0");
@@ -49,8 +49,8 @@ fn a_subordinate_is_created_and_removed_with_its_relation() {
     assert!(table.lines().any(|line| line.starts_with("  sub/0*")), "{table}");
     assert!(table.contains("subordinate"), "{table}");
     // 123
-    let said = host.refused(&["remove-unit", "sub/0", "--no-prompt"]);
-    assert!(said.contains("cannot remove unit sub/0: it is a subordinate"), "{said}");
+    let error = host.refused(&["remove-unit", "sub/0", "--no-prompt"]);
+    assert!(error.contains("cannot remove unit sub/0: it is a subordinate"), "{error}");
     // 119: another principal gets its own subordinate
     host.ok(&["add-unit", "db", "--to", "0"]);
     host.until("the second principal has its own subordinate", |host| {
@@ -123,6 +123,6 @@ fn a_relation_is_suspended_and_resumed() {
     host.until_status("db/0", "active", "web likes green");
     let again = hooks(&host, "web/0")[before + 2..].to_vec();
     assert_eq!(again[..3], ["db-relation-created", "db-relation-joined", "db-relation-changed"]);
-    let said = host.refused(&["suspend-relation", "999"]);
-    assert!(said.contains("relation 999 not found"), "{said}");
+    let error = host.refused(&["suspend-relation", "999"]);
+    assert!(error.contains("relation 999 not found"), "{error}");
 }

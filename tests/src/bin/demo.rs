@@ -61,9 +61,9 @@ fn main() {
         println!("  killed the agent of web/0, pid {pid}");
         host.until_status("db/0", "active", "web likes red");
         let again = host.until("another agent", |host| host.agent_pid("web/0").filter(|now| *now != pid));
-        let begun = host.log().iter().filter(|line| line.contains("taking 3 seconds")).count();
-        println!("  the agent is back as pid {again}; the hook was begun {begun} time(s)");
-        assert_eq!(begun, 1, "a hook that survived its agent is not run again");
+        let started = host.log().iter().filter(|line| line.contains("taking 3 seconds")).count();
+        println!("  the agent is back as pid {again}; the hook was started {started} time(s)");
+        assert_eq!(started, 1, "a hook that survived its agent is not run again");
     });
     step("kill -9 agent and hook: the hook runs again, and takes effect once", || {
         host.ok(&["config", "web", "slow-seconds=4", "color=white"]);
@@ -76,9 +76,9 @@ fn main() {
         [agent, shim, hook].into_iter().for_each(|pid| host.kill(pid));
         println!("  killed agent {agent}, shim {shim} and hook {hook}");
         host.until_status("db/0", "active", "web likes white");
-        let begun = host.log().iter().filter(|line| line.contains("taking 4 seconds")).count();
-        println!("  the hook was begun {begun} times");
-        assert_eq!(begun, 2, "an interrupted hook is run again, once");
+        let started = host.log().iter().filter(|line| line.contains("taking 4 seconds")).count();
+        println!("  the hook was started {started} times");
+        assert_eq!(started, 2, "an interrupted hook is run again, once");
         host.ok(&["config", "web", "slow-seconds=0"]);
     });
     step("remove one application: departed and broken run on the other, and nothing of it is left", || {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expected {
-    /// unit_status, application_status, workload_version, log, action_log; as [`said_as_json`] shows them.
+    /// unit_status, application_status, workload_version, log, action_log; as [`reports_as_json`] shows them.
     immediate: Map<String, Value>,
     on_commit: OnCommit,
 }
@@ -26,7 +26,7 @@ struct OnCommit {
     charm_state: Option<BTreeMap<String, String>>,
     action_results: Map<String, Value>,
     action_failed: Option<String>,
-    /// Whatever it says: once the hook has succeeded.
+    /// Any value: a reboot once the hook has succeeded.
     reboot: Option<Value>,
     #[serde(flatten)]
     other: Map<String, Value>,
@@ -56,9 +56,14 @@ impl BagDifference {
 }
 
 impl Expected {
-    pub fn problems(&self, before: &HookContext, after: &HookContext, said: &[ReportContent]) -> Vec<String> {
+    pub fn problems(
+        &self,
+        before: &HookContext,
+        after: &HookContext,
+        reports: &[ReportContent],
+    ) -> Vec<String> {
         let mut problems = self.on_commit.problems(before, after);
-        let actual = said_as_json(after, said);
+        let actual = reports_as_json(after, reports);
         if self.immediate != actual {
             problems.push(difference("immediate", &self.immediate, actual));
         }
@@ -116,12 +121,12 @@ impl OnCommit {
 }
 
 /// The last status and version, every line.
-fn said_as_json(context: &HookContext, said: &[ReportContent]) -> Map<String, Value> {
+fn reports_as_json(context: &HookContext, reports: &[ReportContent]) -> Map<String, Value> {
     let mut shown = Map::new();
     let (mut lines, mut progress) = (Vec::new(), Vec::new());
-    for one in said {
+    for report in reports {
         let status = |status: &str, message: &str| json!({"status": status, "message": message});
-        match one {
+        match report {
             ReportContent::UnitStatus { status: to, message } => {
                 shown.insert("unit_status".to_owned(), status(to.as_str(), message));
             }
@@ -137,7 +142,7 @@ fn said_as_json(context: &HookContext, said: &[ReportContent]) -> Map<String, Va
             }
             ReportContent::ActionLog(text) => progress.push(json!(text)),
             ReportContent::Output { .. } => {
-                shown.insert("output".to_owned(), json!("the hook's own output is no tool's to say"));
+                shown.insert("output".to_owned(), json!("no tool reports the hook's own output"));
             }
         }
     }

@@ -13,10 +13,10 @@ const METADATA: &str = "name: odd\nsummary: s\ndescription: d\n";
 
 /// Returns the lines of a refusal, which must begin with the error prefix.
 fn refused(host: &Host, args: &[&str]) -> Vec<String> {
-    let said = host.pintle(args);
-    assert_eq!(said.code, 1, "{args:?}: {said:?}");
-    assert_eq!(said.stdout, "", "{args:?}");
-    let lines: Vec<String> = said.stderr.lines().map(|line| line.trim().to_owned()).collect();
+    let output = host.pintle(args);
+    assert_eq!(output.code, 1, "{args:?}: {output:?}");
+    assert_eq!(output.stdout, "", "{args:?}");
+    let lines: Vec<String> = output.stderr.lines().map(|line| line.trim().to_owned()).collect();
     assert!(lines[0].starts_with("ERROR "), "{args:?}: {lines:?}");
     lines
 }
@@ -109,7 +109,7 @@ fn an_archive_that_leads_out_is_refused_at_both_doors() {
         // past the command: the controller does not take its word for it
         let (status, answer) = door.post(token, "/v1/archives", bytes);
         assert_eq!((status, answer["code"].as_str()), (400, Some("invalid")), "{name}: {answer}");
-        assert!(answer["message"].as_str().is_some_and(|said| said.contains(word)), "{name}: {answer}");
+        assert!(answer["message"].as_str().is_some_and(|message| message.contains(word)), "{name}: {answer}");
         assert!(!scene.beside(name).exists(), "nothing is written outside");
     }
     is_empty(&scene);
@@ -130,7 +130,7 @@ fn an_archive_with_two_problems_tells_both() {
 }
 
 #[test]
-fn a_controller_that_is_not_there_is_one_line_that_says_what_to_do() {
+fn an_unreachable_controller_is_one_line_with_a_hint() {
     let scene = scene();
     let never = Host::new(Path::new(&scene.beside("never")));
     let lines = refused(&never, &["status"]);

@@ -25,9 +25,9 @@ fn with_mounts(name: &str, test: impl FnOnce()) {
         .env(INSIDE, name)
         .output()
         .expect("unshare is there: tests/prerequisites.sh");
-    let (said, complained) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
-    assert!(again.status.success(), "{said}\n{complained}");
-    assert!(said.contains("1 passed"), "{said}");
+    let (stdout, stderr) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
+    assert!(again.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("1 passed"), "{stdout}");
 }
 
 /// The arguments of `unshare` for a mount namespace: allowed for root, and for others if user namespaces are enabled.
@@ -99,13 +99,13 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         fill(&folder);
         scene.ok(&["config", "db", "say=third"]);
         let machine_log = folder.join("../../machine.log");
-        scene.until("somebody says that the disk is full", |_| {
+        scene.until("the log reports that the disk is full", |_| {
             let logs = [folder.join("agent.log"), machine_log.clone()];
-            let said = logs.map(|log| fs::read_to_string(log).unwrap_or_default()).concat();
-            (said.contains("No space left on device") || said.contains("its disk failed or is full"))
+            let written = logs.map(|log| fs::read_to_string(log).unwrap_or_default()).concat();
+            (written.contains("No space left on device") || written.contains("its disk failed or is full"))
                 .then_some(())
         });
-        assert_eq!(ran(&scene, "db/0"), hooks, "it has not begun");
+        assert_eq!(ran(&scene, "db/0"), hooks, "it has not started");
         let unit = scene.unit("db/0").expect("it is deployed");
         assert_ne!(unit["workload-status"]["current"], "error", "a full disk is not the charm's failure");
         free(&folder);
@@ -138,14 +138,14 @@ fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_roo
             scene.ok(&["up"]);
             fill(&folder);
             // the log of the store has some room of its own: written to until it has none
-            let said = scene.until("a change is refused", |host: &Host| {
-                let said = host.pintle(&["config", "db", &format!("say={}", "x".repeat(4000))]);
+            let output = scene.until("a change is refused", |host: &Host| {
+                let output = host.pintle(&["config", "db", &format!("say={}", "x".repeat(4000))]);
                 let other = host.pintle(&["config", "db", &format!("say={}", "y".repeat(4000))]);
-                [said, other].into_iter().find(|said| said.code != 0)
+                [output, other].into_iter().find(|output| output.code != 0)
             });
-            assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
+            assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output:?}");
             let expected = "ERROR cannot write to the store: the disk is full; nothing was changed";
-            assert_eq!(said.stderr.lines().next(), Some(expected));
+            assert_eq!(output.stderr.lines().next(), Some(expected));
             scene.ok(&["status"]);
             free(&folder);
             scene.ok(&["config", "db", "say=room"]);

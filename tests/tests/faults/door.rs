@@ -77,7 +77,7 @@ pub fn unit_routes() -> [(&'static str, Value); 5] {
     [
         ("attach", json!({ "nonce": "00000000-0000-4000-8000-000000000001", "epoch": 0 })),
         ("commit", json!({ "epoch": 1, "record": null })),
-        ("report", json!({ "epoch": 1, "run": 1, "said": [], "executing": null })),
+        ("report", json!({ "epoch": 1, "run": 1, "reports": [], "executing": null, "executing_for_ms": 0 })),
         ("claim", json!({ "epoch": 1, "release": true })),
         ("watch", json!({ "epoch": 1, "from": null })),
     ]

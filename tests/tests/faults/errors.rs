@@ -24,8 +24,8 @@ fn until_error(scene: &Scene, runs: usize) {
         let failed = workload["current"] == "error"
             && workload["message"] == "hook failed: \"config-changed\""
             && unit["juju-status"]["current"] == "idle";
-        let begun = ran(scene, "db/0").iter().filter(|hook| *hook == "config-changed").count();
-        (failed && begun == runs).then_some(())
+        let started = ran(scene, "db/0").iter().filter(|hook| *hook == "config-changed").count();
+        (failed && started == runs).then_some(())
     });
 }
 
@@ -90,11 +90,11 @@ fn resolved_runs_the_hook_again_or_counts_it_as_done_but_publishes_nothing_of_it
     hooks.push("config-changed");
     until_error(&scene, 4);
     scene.ok(&["resolved", "db/0", "--no-retry"]);
-    let said = scene.until("the error is over", |host| {
-        let said = host.pintle(&["resolved", "db/0"]);
-        (said.code == 1).then_some(said.stderr)
+    let error = scene.until("the error is over", |host| {
+        let output = host.pintle(&["resolved", "db/0"]);
+        (output.code == 1).then_some(output.stderr)
     });
-    assert!(said.contains("is not in an error state"), "{said}");
+    assert!(error.contains("is not in an error state"), "{error}");
     // skipped: what it was about counts as delivered
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "5");
     hooks.push("count");

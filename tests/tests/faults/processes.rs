@@ -18,10 +18,10 @@ fn held() -> (Scene, PathBuf) {
 }
 
 /// Waits until this is the newest process of the charm.
-fn until_begun(scene: &Scene, name: &str, times: usize) {
-    scene.until(format_args!("{name} has begun"), |_| {
-        let begun = ran(scene, "db/0").iter().filter(|ran| *ran == name).count();
-        (begun == times).then_some(())
+fn until_started(scene: &Scene, name: &str, times: usize) {
+    scene.until(format_args!("{name} has started"), |_| {
+        let started = ran(scene, "db/0").iter().filter(|ran| *ran == name).count();
+        (started == times).then_some(())
     });
 }
 
@@ -55,10 +55,10 @@ fn machine(host: &Host, unit: &str) -> PathBuf {
 fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
     let (scene, hold) = held();
     scene.ok(&["config", "db", "say=alone"]);
-    until_begun(&scene, "config-changed", 2);
+    until_started(&scene, "config-changed", 2);
     let away = Away::take(&scene, &scene.dir.join("controller.pid"));
-    let said = scene.refused(&["status"]);
-    assert!(said.starts_with("ERROR the controller of ") && said.contains("does not answer"), "{said}");
+    let error = scene.refused(&["status"]);
+    assert!(error.starts_with("ERROR the controller of ") && error.contains("does not answer"), "{error}");
     let (last, _) = scene.runs("db/0").pop().expect("it runs");
     let outcome = scene.unit_folder("db/0").expect("deployed").join(format!("hooks/{last:06}/outcome"));
     let pid = scene.agent_pid("db/0");
@@ -81,7 +81,7 @@ fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
 fn a_hook_that_goes_on_is_told_of_again_to_a_controller_that_has_started_anew() {
     let (scene, hold) = held();
     scene.ok(&["config", "db", "say=on"]);
-    until_begun(&scene, "config-changed", 2);
+    until_started(&scene, "config-changed", 2);
     let running = |host: &Host| {
         let told = host.pintle(&["why", "db/0"]);
         (told.code == 0 && told.stdout.contains("finish running config-changed hook")).then_some(())
@@ -111,8 +111,8 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     scene.ok(&["config", "db", "say=x"]);
     // whichever has the machine's hook lock
     scene.until("a hook runs", |_| {
-        let begun = all.map(|unit| ran(&scene, unit).len()).iter().sum::<usize>();
-        (begun > STARTED.len() + 2 * started.len()).then_some(())
+        let hooks_run = all.map(|unit| ran(&scene, unit).len()).iter().sum::<usize>();
+        (hooks_run > STARTED.len() + 2 * started.len()).then_some(())
     });
     let agents = || all.map(|unit| scene.agent_pid(unit));
     // its folder's number too: one that was deployed again has another
@@ -155,7 +155,7 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     // a removal that was asked for while it was away
     let away = Away::take(&scene, &machine_pid);
     scene.ok(&["remove-application", "db", "--no-prompt"]);
-    until_begun(&scene, "remove", 1);
+    until_started(&scene, "remove", 1);
     assert!(scene.unit_folder("db/0").is_some(), "nobody is there to recall it");
     drop(away);
     scene.until("the unit is gone", |host| {
@@ -173,7 +173,7 @@ fn held_action(scene: &Scene) -> std::thread::JoinHandle<tests::host::CommandOut
         let host = std::mem::ManuallyDrop::new(Host::new(&dir));
         host.pintle(&["run", "db/0", "hold", "--format", "json"])
     });
-    until_begun(scene, "hold", 1);
+    until_started(scene, "hold", 1);
     asked
 }
 
@@ -184,8 +184,9 @@ fn of_run(scene: &Scene, file: &str) -> i32 {
     scene.until(format_args!("{file} is written"), |host| host.pid(&folder.join(file)))
 }
 
-fn task(said: &tests::host::CommandOutput) -> Value {
-    let task: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+fn task(output: &tests::host::CommandOutput) -> Value {
+    let task: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     task["db/0"].clone()
 }
 
@@ -211,7 +212,7 @@ fn a_hook_sees_one_configuration_and_its_child_keeps_nobody_waiting() {
     until_ran(&scene, "db/0", &STARTED);
     fs::write(&hold, "").expect("it is ours");
     scene.ok(&["config", "db", "say=one"]);
-    until_begun(&scene, "config-changed", 2);
+    until_started(&scene, "config-changed", 2);
     scene.ok(&["config", "db", "say=two"]);
     let view = scene.unit_folder("db/0").expect("deployed").join("view/unit.yaml");
     scene.until("the agent was shown the change", |_| {
@@ -233,7 +234,7 @@ fn a_hook_sees_one_configuration_and_its_child_keeps_nobody_waiting() {
 fn a_hook_that_goes_on_and_on_is_named_with_its_folder_until_it_ends() {
     let (scene, hold) = held();
     scene.ok(&["config", "db", "say=something"]);
-    until_begun(&scene, "config-changed", 2);
+    until_started(&scene, "config-changed", 2);
     let why = scene.until("why names the hook", |host| {
         let why = host.ok(&["why", "db/0"]);
         why.contains("hook.pid").then_some(why)
@@ -262,8 +263,8 @@ fn a_tool_may_be_killed_at_any_of_its_calls_and_what_it_sets_is_there_or_is_not(
 fn what_an_action_prints_is_its_result_byte_for_byte() {
     let (scene, hold) = held();
     fs::remove_file(&hold).expect("it was made");
-    let said = scene.pintle(&["run", "db/0", "print", "--format", "json"]);
-    let results = &task(&said)["results"];
+    let output = scene.pintle(&["run", "db/0", "print", "--format", "json"]);
+    let results = &task(&output)["results"];
     assert_eq!(results["stdout"], format!("{:05000}", 7), "no line is cut, no newline is added");
     assert_eq!((&results["stderr"], &results["stderr-encoding"]), (&"/wo=".into(), &"base64".into()));
 }
@@ -276,9 +277,9 @@ fn an_action_outlives_the_agent_that_began_it() {
     scene.kill(agent);
     scene.until("another agent", |host| host.agent_pid("db/0").filter(|now| *now != agent));
     fs::remove_file(&hold).expect("it was made");
-    let said = asked.join().expect("it only asks");
-    assert_eq!((said.code, &task(&said)["status"]), (0, &Value::from("completed")), "{said:?}");
-    assert_eq!(task(&said)["results"]["held"], "over");
+    let output = asked.join().expect("it only asks");
+    assert_eq!((output.code, &task(&output)["status"]), (0, &Value::from("completed")), "{output:?}");
+    assert_eq!(task(&output)["results"]["held"], "over");
     until_ran(&scene, "db/0", &[&STARTED[..], &["hold"]].concat());
 }
 
@@ -288,10 +289,10 @@ fn an_action_that_is_killed_fails_and_is_not_run_again() {
     let asked = held_action(&scene);
     let action = of_run(&scene, "hook.pid");
     scene.kill(action);
-    let said = asked.join().expect("it only asks");
-    assert_eq!((said.code, &task(&said)["status"]), (1, &Value::from("failed")), "{said:?}");
-    assert_eq!(task(&said)["message"], "killed by signal 9");
-    assert!(said.stderr.contains("the following task failed:"), "{said:?}");
+    let output = asked.join().expect("it only asks");
+    assert_eq!((output.code, &task(&output)["status"]), (1, &Value::from("failed")), "{output:?}");
+    assert_eq!(task(&output)["message"], "killed by signal 9");
+    assert!(output.stderr.contains("the following task failed:"), "{output:?}");
     until_ran(&scene, "db/0", &[&STARTED[..], &["hold"]].concat());
     assert_eq!(scene.unit("db/0").expect("deployed")["workload-status"]["current"], "active", "no error");
 }
@@ -303,9 +304,9 @@ fn an_action_killed_with_its_agent_fails_and_is_not_run_again() {
     let (agent, shim, action) =
         (scene.agent_pid("db/0").expect("it runs"), of_run(&scene, "shim.pid"), of_run(&scene, "hook.pid"));
     [agent, shim, action].into_iter().for_each(|pid| scene.kill(pid));
-    let said = asked.join().expect("it only asks");
-    assert_eq!((said.code, &task(&said)["status"]), (1, &Value::from("failed")), "{said:?}");
-    assert_eq!(task(&said)["message"], "the agent stopped while the action ran");
+    let output = asked.join().expect("it only asks");
+    assert_eq!((output.code, &task(&output)["status"]), (1, &Value::from("failed")), "{output:?}");
+    assert_eq!(task(&output)["message"], "the agent stopped while the action ran");
     // what is asked next runs, and the killed one does not
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "4");
     until_ran(&scene, "db/0", &[&STARTED[..], &["hold", "count"]].concat());

@@ -93,8 +93,8 @@ fn remove_omitted(shown: &Snapshot, whole: &mut Snapshot) {
     for (number, view) in &mut whole.relations {
         let bags = shown.relations.get(number).map_or(&[][..], |view| &view.bags);
         for (owner, bag) in &mut view.bags {
-            let withheld = bags.iter().any(|(other, bag)| other == owner && bag.values.is_none());
-            bag.values.take_if(|_| withheld);
+            let is_omitted = bags.iter().any(|(other, bag)| other == owner && bag.values.is_none());
+            bag.values.take_if(|_| is_omitted);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! It chooses among the ready tasks at random. Time stands still while a task is ready and jumps to the next timer
 //! otherwise. To crash a task is to drop it.
 
-use super::{Message, TaskId, World};
+use super::{TaskId, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! A second CA, and tokens of somebody else: refused with a line that says so, and nothing is touched.
+//! Another CA, and the tokens of others: refused with a line that states it, and nothing changes.
 
 use crate::door::{Door, client_file, reconfigure, unit_routes};
 use crate::proxy::lead_agent;
@@ -41,12 +41,12 @@ fn a_controller_of_another_ca_is_refused_by_the_command() {
         fs::remove_file(scene.dir.join("controller").join(name)).expect("it was up");
     }
     scene.ok(&["up"]);
-    let said = Host::new(&old).pintle(&["config", "db", "say=stranger"]);
+    let output = Host::new(&old).pintle(&["config", "db", "say=stranger"]);
     let address = client_file(&scene.dir)["controller"].as_str().expect("text").to_owned();
     let expected = format!("ERROR the server at {address} is not the expected controller: ");
-    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{said:?}");
-    assert!(said.stderr.starts_with(&expected), "{said:?}");
-    assert!(said.stderr.contains("check that the client file belongs"), "{said:?}");
+    assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output:?}");
+    assert!(output.stderr.starts_with(&expected), "{output:?}");
+    assert!(output.stderr.contains("check that the client file belongs"), "{output:?}");
     // the agents follow their own data folder, and nothing was changed
     scene.ok(&["config", "db", "say=own"]);
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
@@ -56,11 +56,11 @@ fn a_controller_of_another_ca_is_refused_by_the_command() {
 fn a_controller_of_another_ca_is_refused_by_the_agents_which_come_back() {
     let scene = with_a_unit();
     let other = tests::scene::scene();
-    let stranger = client_file(&other.dir);
+    let other_client = client_file(&other.dir);
     let machine = folder(&scene, "db/0").parent().and_then(Path::parent).expect("two up").to_path_buf();
-    // where the controller is said to be, another one answers
+    // another controller answers at the configured address
     let known = lead_agent(&scene, &machine, |config: &mut AgentConfig| {
-        config.controllers = vec![stranger["controller"].as_str().expect("text").to_owned()];
+        config.controllers = vec![other_client["controller"].as_str().expect("text").to_owned()];
     });
     let words = "is not the expected controller";
     told_once(&scene, &machine.join("machine.log"), words);
@@ -85,8 +85,8 @@ fn a_token_opens_no_other_units_door() {
         let (status, answer) = door.post_json(token, path, &body);
         assert_eq!(status, 401, "{who}: {path}: {answer}");
         // the one answer, which does not tell what exists
-        let said = "not authorised: this token may not do that";
-        assert_eq!(answer["message"], said, "{who}: {path}: {answer}");
+        let message = "not authorised: this token may not do that";
+        assert_eq!(answer["message"], message, "{who}: {path}: {answer}");
     };
     for (route, body) in unit_routes() {
         let path = format!("/v1/models/{}/unit-agents/{}/{route}", web.model, web.uuid);
@@ -100,14 +100,14 @@ fn a_token_opens_no_other_units_door() {
     let id = serde_json::json!({ "id": web.uuid });
     refused("a unit as machine", Some(&web.token), &format!("{machines}/remove-unit"), id.clone());
     refused("a unit as user", Some(&web.token), &format!("{own}/remove-unit"), serde_json::json!({}));
-    // a stranger's attach would have fenced the agent, its release taken leadership away
+    // an attach with another token would have fenced the agent, its release taken leadership away
     scene.ok(&["config", "web", "say=still here"]);
     until_ran(&scene, "web/0", &[&STARTED[..], &["config-changed"]].concat());
     assert_eq!(scene.agent_pid("web/0"), pid, "the agent was not disturbed");
 }
 
 #[test]
-fn an_agent_with_another_units_token_says_so_and_goes_on_with_its_own() {
+fn an_agent_with_another_units_token_reports_it_and_continues_with_its_own() {
     let scene = with_a_unit();
     deploy(&scene, "web", &[]);
     until_ran(&scene, "web/0", &STARTED);
