@@ -448,10 +448,10 @@ async fn destroy_model_waits_until_the_model_is_removed() {
 #[tokio::test(flavor = "current_thread")]
 async fn destroy_model_waits_no_longer_than_its_timeout() {
     let session = session_with(FakeController::default());
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let words = ["destroy-model", "dev", "--no-prompt", "--force", "--no-wait", "--timeout", "250ms"];
     let failure = run_command(&words, &session).await.expect_err("it is still there");
-    assert!(begun.elapsed().as_millis() >= 250, "{:?}", begun.elapsed());
+    assert!(started.elapsed().as_millis() >= 250, "{:?}", started.elapsed());
     assert_eq!(failure.code, 1);
     assert_eq!(
         failure.text(),
