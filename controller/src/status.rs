@@ -5,16 +5,17 @@
 //! entity.
 
 mod application;
+mod info;
 mod machine;
 mod relation;
 mod unit;
 mod unit_info;
 
 use crate::presence::PresenceSnapshot;
-use api::{ModelStatus, Status, StatusInfo};
-use state::charm::Base;
+use api::{ModelStatus, Status};
+use info::info;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{ApplicationDoc, Kind, MachineDoc, Model, StatusDoc, last_id};
+use state::documents::keys::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::position::Position;
 use state::terms::status::ModelState;
 use std::collections::BTreeMap;
@@ -23,11 +24,6 @@ pub use machine::{MachineAgent, machine_agent};
 pub use relation::relation_of_number;
 pub use unit::{UnitStatuses, next_act, statuses};
 pub use unit_info::unit_info;
-
-/// The base of units whose charm declares none, and of machines, in a form that clients can parse.
-const BASE: (&str, &str) = ("ubuntu", "24.04");
-/// Juju's message for an agent that is lost.
-const LOST_MESSAGE: &str = "agent is not communicating with the controller";
 
 /// Returns the status of the whole model. Panics if the model does not exist.
 pub fn model_status(
@@ -76,16 +72,4 @@ pub fn model_status(
             .map(|(id, doc)| relation::relation_status(reader, model, *id, doc))
             .collect(),
     }
-}
-
-fn info<S>(current: S, message: &str, since_ms: Option<i64>) -> StatusInfo<S> {
-    StatusInfo { current, message: message.to_owned(), since_ms, data: BTreeMap::new() }
-}
-
-fn status_info<S>(doc: StatusDoc<S>) -> StatusInfo<S> {
-    StatusInfo { current: doc.status, message: doc.message, since_ms: Some(doc.since_ms), data: doc.data }
-}
-
-fn base() -> Base {
-    Base { name: BASE.0.to_owned(), channel: BASE.1.to_owned(), architectures: Vec::new() }
 }

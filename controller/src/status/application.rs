@@ -1,7 +1,7 @@
 //! The status of an application: its charm, its relations and its units, and the worst status of these.
 
+use super::info::{base, info, status_info};
 use super::unit::unit_status;
-use super::{base, info, status_info};
 use crate::presence::PresenceSnapshot;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, read, read_all};

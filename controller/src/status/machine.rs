@@ -1,6 +1,6 @@
 //! The status of a machine: its agent, as the presence of the agents shows it, and its instance.
 
-use super::{LOST_MESSAGE, base, info};
+use super::info::{LOST_MESSAGE, base, info};
 use crate::presence::PresenceSnapshot;
 use api::MachineStatus;
 use state::documents::draft::{Reader, read};

@@ -1,6 +1,6 @@
 //! The status of a relation, and the relations of a model in the order of their numbers.
 
-use super::info;
+use super::info::info;
 use api::{RelationEnd, RelationStatus};
 use state::charm::Role;
 use state::documents::draft::{Reader, read, read_all};

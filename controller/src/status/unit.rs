@@ -1,7 +1,7 @@
 //! The status of a unit: what its charm has reported, and what its agent does or will do next.
 
+use super::info::{LOST_MESSAGE, info, status_info};
 use super::machine::{MachineAgent, machine_agent};
-use super::{LOST_MESSAGE, info, status_info};
 use crate::presence::PresenceSnapshot;
 use api::{StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, read};

@@ -1,0 +1,23 @@
+//! What all statuses have in common: how one is made, and the base that is shown.
+
+use api::StatusInfo;
+use state::charm::Base;
+use state::documents::keys::StatusDoc;
+use std::collections::BTreeMap;
+
+/// The base of units whose charm declares none, and of machines, in a form that clients can parse.
+const BASE: (&str, &str) = ("ubuntu", "24.04");
+/// Juju's message for an agent that is lost.
+pub(super) const LOST_MESSAGE: &str = "agent is not communicating with the controller";
+
+pub(super) fn info<S>(current: S, message: &str, since_ms: Option<i64>) -> StatusInfo<S> {
+    StatusInfo { current, message: message.to_owned(), since_ms, data: BTreeMap::new() }
+}
+
+pub(super) fn status_info<S>(doc: StatusDoc<S>) -> StatusInfo<S> {
+    StatusInfo { current: doc.status, message: doc.message, since_ms: Some(doc.since_ms), data: doc.data }
+}
+
+pub(super) fn base() -> Base {
+    Base { name: BASE.0.to_owned(), channel: BASE.1.to_owned(), architectures: Vec::new() }
+}
