@@ -14,6 +14,7 @@
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
 //! * output for the operator: `inspect`, `outage`.
 
+pub mod arguments;
 pub mod clock;
 pub mod config;
 pub mod deployer;

@@ -22,6 +22,7 @@ mod named;
 pub mod openapi;
 mod pending_since;
 pub mod presence;
+pub mod program;
 pub mod server;
 pub mod session;
 pub mod status;

@@ -1,0 +1,113 @@
+//! The program `pintle-controller`: parses the arguments, opens the data folder, and serves until it is stopped.
+//!
+//! It exits on SIGTERM and SIGINT, and with an error when the store is broken. SIGHUP makes it read the log level
+//! again.
+
+use crate::environment::{Environment, version_4};
+use crate::host::HostEnvironment;
+use crate::installation::Installation;
+use crate::store::sqlite::{Options, Sqlite};
+use crate::{Controller, janitor, server};
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use host::logging::{LEVEL_FILE, Level};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+const LOG_LEVEL_POLL: Duration = Duration::from_secs(5);
+
+/// The controller of a data folder: stores its models and serves users and agents over HTTPS.
+#[derive(Parser)]
+#[command(name = "pintle-controller", version)]
+struct Arguments {
+    /// The data folder
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The address to listen on; port 0 selects the port of the last run, or a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// An additional address to listen on, with the same port; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    also: Vec<IpAddr>,
+    /// The store was restored from a backup: agents report again what the backup lacks
+    #[arg(long)]
+    restored: bool,
+}
+
+/// The whole program. It is compiled here, with the library, and not once more with the executable.
+pub fn main() {
+    // Before the runtime opens its descriptors.
+    host::inherited::protect();
+    let arguments = Arguments::parse();
+    let started = server::descriptors::raise_limit();
+    if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
+        eprintln!("ERROR {error:#}");
+        std::process::exit(1);
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn run(arguments: Arguments, level: Level) -> Result<()> {
+    let mut installation = Installation::open(&arguments.data)?;
+    let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };
+    let store = Sqlite::open(&installation.store(), options)?;
+    let host = HostEnvironment::new(installation.archives())?;
+    let controller = Controller::new(store.clone(), host, installation.controller());
+    let mut listen = arguments.listen;
+    if let (0, Some(before)) = (listen.port(), installation.address()) {
+        listen.set_port(before.port());
+    }
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+    let mut listeners = Vec::new();
+    for address in arguments.also {
+        let also = SocketAddr::new(address, listener.local_addr()?.port());
+        let bound = TcpListener::bind(also).await;
+        listeners.push(bound.with_context(|| format!("cannot listen on {also}"))?);
+    }
+    installation.store_address(listener.local_addr()?)?;
+    installation.create_first_user(&controller).await?;
+    let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
+    // The handlers are installed before the log line below, because a reader of that line may send a signal.
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tracing::info!(address = %listener.local_addr()?, controller = %installation.controller(), "serving");
+    listeners.push(listener);
+    tokio::spawn(sweep(controller.clone()));
+    tokio::spawn(follow_log_level(
+        arguments.data.join("controller").join(LEVEL_FILE),
+        level,
+        signal(SignalKind::hangup())?,
+    ));
+    let stop = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    tokio::select! {
+        () = server::serve(controller, listeners, acceptor, stop) => Ok(()),
+        why = store.broken() => bail!("the store is broken: {why}; exiting: a restarted controller continues from the state on disk"),
+    }
+}
+
+/// Applies the log level of the file, on SIGHUP and every few seconds.
+async fn follow_log_level(file: PathBuf, level: Level, mut hangup: Signal) {
+    loop {
+        level.read(&file);
+        tokio::time::timeout(LOG_LEVEL_POLL, hangup.recv()).await.ok();
+    }
+}
+
+async fn sweep(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
+    let mut janitor = janitor::Janitor::default();
+    loop {
+        // An error is not handled here: the next sweep repeats what failed.
+        if !matches!(janitor.sweep(&controller).await, Ok(true)) {
+            let next = controller.environment.monotonic_ms() + janitor::SWEEP_INTERVAL_MS;
+            controller.wait_for_sweep(next).await;
+        }
+    }
+}
