@@ -19,7 +19,7 @@ use controller::store::sqlite::{Options, Sqlite};
 use controller::{Environment, authority, openapi, tokens};
 use state::documents::draft::Draft;
 use state::documents::keys::{TokenHolder, UserRole};
-use state::lifecycle::relation;
+use state::lifecycle::scope;
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
 use state::unit::snapshot::Change;
@@ -153,7 +153,7 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
         let unit = fixture.unit(&format!("db/{n}")).await;
         let settings = Bag::from([("value".to_owned(), "x".repeat(200))]);
         let enter = move |draft: &mut Draft<'_>| {
-            relation::enter_scope(
+            scope::enter(
                 draft,
                 model,
                 unit,

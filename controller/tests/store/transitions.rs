@@ -11,7 +11,7 @@ use state::documents::draft::{Draft, Reader, StoredDocument, Txn, read};
 use state::documents::json_text::Text;
 use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::Refusal;
-use state::lifecycle::{application, cleanup, machine, model, relation, unit};
+use state::lifecycle::{application, cleanup, machine, model, relation, scope, unit};
 use state::operations::force::{self, Force, ForceTimer};
 use state::operations::session::PreviousSession;
 use state::operations::{action, destruction, hook_commit, instance, leadership, session};
@@ -399,8 +399,8 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     for relation in [50, 52] {
         let ids = fixture.ids();
         fixture
-            .call("scope::enter_scope", move |draft| {
-                relation::enter_scope(draft, MODEL, db, Uuid(relation), &BTreeMap::new(), (1, &mut ids()))
+            .call("scope::enter", move |draft| {
+                scope::enter(draft, MODEL, db, Uuid(relation), &BTreeMap::new(), (1, &mut ids()))
             })
             .await;
     }
@@ -418,7 +418,7 @@ async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
     fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
     fixture
-        .call("scope::leave_scope", move |draft| {
+        .call("relation::leave_scope", move |draft| {
             relation::leave_scope(draft, MODEL, db, Uuid(52));
             Ok(())
         })
@@ -439,7 +439,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     for unit in [db, web] {
         fixture
-            .call("scope::leave_scope", move |draft| {
+            .call("relation::leave_scope", move |draft| {
                 relation::leave_scope(draft, MODEL, unit, Uuid(50));
                 Ok(())
             })
@@ -545,8 +545,8 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     for unit in [front, back] {
         let ids = fixture.ids();
         fixture
-            .call("scope::enter_scope", move |draft| {
-                relation::enter_scope(draft, MODEL, unit, Uuid(70), &BTreeMap::new(), (1, &mut ids()))
+            .call("scope::enter", move |draft| {
+                scope::enter(draft, MODEL, unit, Uuid(70), &BTreeMap::new(), (1, &mut ids()))
             })
             .await;
     }

@@ -7,6 +7,7 @@
 
 use crate::charm::options::{self, Settings};
 use crate::charm::{Charm, Role};
+pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, WRITES_MAX};
 use crate::documents::effective_life::Documents;
@@ -75,13 +76,6 @@ pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u6
 pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
     let found = documents.document(&model.application_name(name));
     found.ok_or_else(|| Refusal::not_found("application", format!("{name:?}")))
-}
-
-/// The charm an application runs, with what it declares.
-pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
-    let charm = documents.document(&model.application_charm(id))?;
-    let archive = documents.document(&GLOBAL.archive(&charm.sha256))?;
-    Some((charm, archive.charm))
 }
 
 /// Returns the application, or refuses with `cannot <act> <name>` if it is not Alive: nothing new may refer to

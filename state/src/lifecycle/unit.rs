@@ -15,7 +15,8 @@ use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::{machine, relation};
-use crate::operations::{action, leadership, session};
+use crate::operations::{action, leadership};
+use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 
@@ -188,9 +189,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
     let related = draft.ids(&model.relations_of_link(&subordinate_link), LINK_RELATIONS_MAX);
     let entered = related.into_iter().find(|id| draft.get(&model.scope_of(principal, *id)).is_some());
     if let Some(relation) = entered {
-        session::set_pending_reentry(draft, model, principal, |all| {
-            all.insert(relation);
-        });
+        pending_reentry::add(draft, model, principal, relation);
     }
 }
 

@@ -6,13 +6,13 @@
 //! operator handlers and by the commit of records.
 
 use crate::charm::params;
+use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{ActionDoc, Model, last_number};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
-use crate::lifecycle::application;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::ActionStatus;
@@ -54,7 +54,7 @@ pub fn enqueue(
             Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)).blockers(model, blockers)
         );
     }
-    let (_, charm) = application::charm_of(draft, model, doc.application).expect("a unit has a charm (I22)");
+    let (_, charm) = charm_of(draft, model, doc.application).expect("a unit has a charm (I22)");
     let Some(action) = charm.actions.get(name) else {
         let message = format!("action {name:?} on unit {} (not found)", doc.name);
         let known: Vec<&str> = charm.actions.keys().map(String::as_str).collect();

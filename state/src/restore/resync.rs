@@ -13,14 +13,13 @@
 use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, last_id};
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::{relation, unit};
-use crate::operations::hook_commit;
-use crate::operations::session;
+use crate::lifecycle::{relation, scope, unit};
+use crate::operations::{replica, session};
+use crate::restore::pending_reentry;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::Record;
 use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
-use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// Scopes that are examined in one batch. Each that is left (2 writes) may remove a relation (9 writes) and
@@ -66,7 +65,7 @@ pub fn apply_batch(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Option<ResyncProgress>, Vec<String>), Refusal> {
     session::check_epoch(draft, model, id, epoch)?;
-    if !hook_commit::is_next(draft, model, id, record)? {
+    if !replica::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }
     let Some(published) = &record.resync_local else { return Ok((None, Vec::new())) };
@@ -78,7 +77,7 @@ pub fn apply_batch(
         ResyncProgress::Leave { after } => {
             if after.is_empty() {
                 // re-entries that are pending since the previous resync
-                session::set_pending_reentry(draft, model, id, BTreeSet::clear);
+                pending_reentry::clear(draft, model, id);
             }
             (Some(leave_batch(draft, model, id, published, after)), Vec::new())
         }
@@ -143,8 +142,7 @@ fn enter_relations(
 ) -> Vec<String> {
     let mut dropped = Vec::new();
     for (number, local) in batch {
-        let entered =
-            relation::reenter_scope(draft, model, unit, local.uuid, &local.bag, (now_ms, &mut || ids()));
+        let entered = scope::reenter(draft, model, unit, local.uuid, &local.bag, (now_ms, &mut || ids()));
         if let Err(refusal) = entered {
             dropped.push(format!("relation {number}: {}", refusal.message));
         }

@@ -33,6 +33,7 @@ use crate::unit::local::{Event, Local};
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::unit::record::{Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
+use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::view::{self, SentView};
 use std::collections::BTreeMap;
@@ -177,8 +178,8 @@ impl World {
         let at = self.documents.clone();
         let position = Position { store_generation: Uuid(0), revision: at.revision() };
         for ((id, bound), (snapshot, shown)) in &mut self.watched {
-            let parts = view::affected_parts(shown, changed.iter().map(String::as_str));
-            let changes = parts.map_or_else(Vec::new, |parts| view::delta(&at, shown, &parts));
+            let parts = affected_parts(shown, changed.iter().map(String::as_str));
+            let changes = parts.map_or_else(Vec::new, |parts| delta(&at, shown, &parts));
             shown.apply(&changes);
             for change in &changes {
                 let before = snapshot.clone();
