@@ -15,7 +15,7 @@ use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, cleanup, machine, model, relation, unit};
 use state::operations::force::{self, Force};
-use state::operations::session::PreviousSession;
+use state::operations::session::{AttachContext, PreviousSession};
 use state::operations::{hook_commit, leadership, session};
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
@@ -221,7 +221,7 @@ impl State {
             let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
             documents
                 .run(|draft| {
-                    session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(0)))
+                    session::attach(draft, MODEL, unit, Uuid(9), AttachContext { previous: PreviousSession::default(), store_generation: Uuid(0) })
                 })
                 .expect("nobody else has");
             let mut local = Local::new(unit, name);

@@ -11,9 +11,11 @@ use state::documents::draft::{Draft, Reader, StoredDocument, Txn, read};
 use state::documents::json_text::Text;
 use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::Refusal;
+use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, cleanup, machine, model, relation, scope, unit};
 use state::operations::force::{self, Force, ForceTimer};
-use state::operations::session::PreviousSession;
+use state::operations::run_reports::RejectedRecord;
+use state::operations::session::{AttachContext, PreviousSession};
 use state::operations::{action, destruction, hook_commit, instance, leadership, session};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
@@ -202,7 +204,14 @@ impl<S: Store> Fixture<'_, S> {
     async fn attach(&mut self, name: &str) -> Local {
         let unit = self.unit(name).await;
         self.call("session::attach", move |draft| {
-            session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(7))).map(drop)
+            session::attach(
+                draft,
+                MODEL,
+                unit,
+                Uuid(9),
+                AttachContext { previous: PreviousSession::default(), store_generation: Uuid(7) },
+            )
+            .map(drop)
         })
         .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));
@@ -356,13 +365,21 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         let ids = fixture.ids();
         fixture
             .call("resync::apply_batch", move |draft| {
-                resync::apply_batch(draft, MODEL, (unit, epoch), &again, &bite, &mut ids()).map(drop)
+                let batch = resync::ResyncBatch { record: &again, position: &bite };
+                resync::apply_batch(draft, MODEL, unit, epoch, batch, &mut ids()).map(drop)
             })
             .await;
     }
     fixture
         .call("hook_commit::note_rejected", move |draft| {
-            hook_commit::note_rejected(draft, MODEL, (unit, epoch), ((1, 1), "too large"), 1)
+            hook_commit::note_rejected(
+                draft,
+                MODEL,
+                unit,
+                epoch,
+                RejectedRecord { sequence: 1, run: 1, reason: "too large" },
+                1,
+            )
         })
         .await;
     let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
@@ -400,7 +417,14 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         let ids = fixture.ids();
         fixture
             .call("scope::enter", move |draft| {
-                scope::enter(draft, MODEL, db, Uuid(relation), &BTreeMap::new(), (1, &mut ids()))
+                scope::enter(
+                    draft,
+                    MODEL,
+                    db,
+                    Uuid(relation),
+                    &BTreeMap::new(),
+                    Creation { now_ms: 1, ids: &mut ids() },
+                )
             })
             .await;
     }
@@ -455,7 +479,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     fixture
         .call("hook_commit::note_started", move |draft| {
-            hook_commit::note_started(draft, MODEL, web, (99, &Activity::hook(HookName::Stop)), 1);
+            hook_commit::note_started(draft, MODEL, web, 99, &Activity::hook(HookName::Stop), 1);
             Ok(())
         })
         .await;
@@ -517,7 +541,7 @@ async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture
         .call("instance::enrol", move |draft| {
-            instance::enrol(draft, MODEL, manual, &"a".repeat(64), (&"b".repeat(64), "10.0.0.3"))
+            instance::enrol(draft, MODEL, manual, &"a".repeat(64), &"b".repeat(64), "10.0.0.3")
         })
         .await;
     fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, manual)).await;
@@ -546,7 +570,14 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
         let ids = fixture.ids();
         fixture
             .call("scope::enter", move |draft| {
-                scope::enter(draft, MODEL, unit, Uuid(70), &BTreeMap::new(), (1, &mut ids()))
+                scope::enter(
+                    draft,
+                    MODEL,
+                    unit,
+                    Uuid(70),
+                    &BTreeMap::new(),
+                    Creation { now_ms: 1, ids: &mut ids() },
+                )
             })
             .await;
     }

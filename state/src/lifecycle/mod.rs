@@ -7,6 +7,7 @@
 
 pub mod application;
 pub mod cleanup;
+pub mod creation;
 pub mod machine;
 pub mod model;
 pub mod relation;

@@ -15,6 +15,7 @@ use crate::documents::keys::{
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
 use crate::lifecycle::application;
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::unit::Destroyed;
 use crate::restore::pending_reentry;
 use crate::terms::life::Life;
@@ -199,14 +200,14 @@ fn require_below_limit(
 pub(crate) fn add_peers(
     draft: &mut Draft,
     model: Model,
-    application: (Uuid, &str),
+    application: Uuid,
+    name: &str,
     charm: &Charm,
-    (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) {
-    let (id, name) = application;
     for endpoint in charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer) {
         let side = RelationEndDoc {
-            application: id,
+            application,
             application_name: name.to_owned(),
             endpoint: endpoint.name.clone(),
             role: Role::Peer,
@@ -214,9 +215,10 @@ pub(crate) fn add_peers(
             implicit: false,
         };
         let (sides, scope) = (vec![side], Scope::Global);
-        let doc = RelationDoc { number: 0, sides, scope, subordinate_link: None, created_ms: now_ms };
+        let doc =
+            RelationDoc { number: 0, sides, scope, subordinate_link: None, created_ms: creation.now_ms };
         if draft.get(&model.relation_key(&doc.key_text())).is_none() {
-            create(draft, model, ids(), doc);
+            create(draft, model, (creation.ids)(), doc);
         }
     }
 }

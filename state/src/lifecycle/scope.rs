@@ -9,6 +9,7 @@ use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{BagDoc, Model, ScopeDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::relation::{container, includes_unit};
 use crate::lifecycle::unit::add_subordinate;
 use crate::restore::pending_reentry;
@@ -16,22 +17,30 @@ use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::settings::Bag;
 
+/// One entry of a unit into the scope of a relation.
+struct Entry<'a> {
+    unit: Uuid,
+    relation: Uuid,
+    settings: &'a Bag,
+    /// Whether the unit was in the scope before the store was restored.
+    is_resync: bool,
+}
+
 /// Adds a unit to the scope of a relation, with its initial settings in the same transaction (spec A.12, I13).
 ///
 /// The unit and the relation must be Alive (I21, scenario 174) and the relation must not be suspended. A unit
 /// that is in scope already stays in it (spec E.8#15), and its settings are replaced: its agent is their only
 /// author. Each entry is another incarnation, numbered by the bag's counter, which increases with it. If the
-/// relation links a subordinate and the unit is the principal, the subordinate unit is created, with a UUID
-/// from the second part of `given`; the first part is the current time.
+/// relation links a subordinate and the unit is the principal, the subordinate unit is created.
 pub fn enter(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     id: Uuid,
     settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) -> Result<(), Refusal> {
-    enter_or_reenter(draft, model, (unit, false), id, settings, given)
+    enter_or_reenter(draft, model, &Entry { unit, relation: id, settings, is_resync: false }, creation)
 }
 
 /// Adds a unit that resynchronises to the scope of a relation it was in, even if the relation is suspended:
@@ -47,19 +56,18 @@ pub(crate) fn reenter(
     unit: Uuid,
     id: Uuid,
     settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) -> Result<(), Refusal> {
-    enter_or_reenter(draft, model, (unit, true), id, settings, given)
+    enter_or_reenter(draft, model, &Entry { unit, relation: id, settings, is_resync: true }, creation)
 }
 
 fn enter_or_reenter(
     draft: &mut Draft,
     model: Model,
-    (unit, is_resync): (Uuid, bool),
-    id: Uuid,
-    settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
+    entry: &Entry,
+    creation: Creation,
 ) -> Result<(), Refusal> {
+    let &Entry { unit, relation: id, settings, is_resync } = entry;
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
     if !includes_unit(&relation, &doc) {
@@ -105,7 +113,7 @@ fn enter_or_reenter(
     if let Some(subordinate_link) =
         relation.subordinate_link.filter(|subordinate_link| subordinate_link.principal == doc.application)
     {
-        let added = add_subordinate(draft, model, (unit, &doc), &subordinate_link, given);
+        let added = add_subordinate(draft, model, unit, &doc, &subordinate_link, creation);
         if let Err(refusal) = added {
             // 1. A unit enters with a subordinate, and the store is restored from a backup in which the
             //    previous subordinate was still Dying.

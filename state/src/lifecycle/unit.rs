@@ -14,6 +14,7 @@ use crate::documents::keys::{
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{machine, relation};
 use crate::operations::{action, leadership};
 use crate::restore::pending_reentry;
@@ -110,9 +111,10 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
 pub(crate) fn add_subordinate(
     draft: &mut Draft,
     model: Model,
-    (principal, doc): (Uuid, &UnitDoc),
+    principal: Uuid,
+    doc: &UnitDoc,
     subordinate_link: &SubordinateLink,
-    (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) -> Result<(), Refusal> {
     if let Some(there) = draft.first(&model.subordinates_of(principal, subordinate_link.subordinate), &[]) {
         let there = last_id(&there).expect("an index ends with an id");
@@ -126,14 +128,14 @@ pub(crate) fn add_subordinate(
     let application =
         application::require_alive(draft, model, subordinate_link.subordinate, "add a unit to")?;
     machine::require_capacity(draft, model, doc.machine)?;
-    let (id, name) = (ids(), next_name(draft, model, &application.name));
+    let (id, name) = ((creation.ids)(), next_name(draft, model, &application.name));
     let unit = UnitDoc {
         name,
         application: subordinate_link.subordinate,
         machine: doc.machine,
         principal: Some(principal),
         subordinate_link: Some(*subordinate_link),
-        created_ms: now_ms,
+        created_ms: creation.now_ms,
     };
     create(draft, model, id, &unit);
     Ok(())

@@ -20,9 +20,11 @@ use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::{relation, scope, unit};
 use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags, validate};
+use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
 use crate::operations::{action, leadership, run_reports, session};
 use crate::restore::resync;
 use crate::terms::names::{RelationNumber, Uuid};
@@ -96,13 +98,14 @@ pub fn commit(
         unit::resume_teardown(draft, model, unit);
     }
     match (&committed.refusal, &record.operation) {
-        (None, _) => apply_effects(draft, model, &context, (&local, ids), &mut committed.dropped),
+        (None, _) => apply_effects(draft, model, &context, &local, ids, &mut committed.dropped),
         (Some(refusal), Operation::Action { id, .. }) => {
             action::finish_refused(draft, model, unit, *id, record, refusal);
         }
         (Some(_), _) => {}
     }
-    run_reports::apply(draft, model, (unit, &doc), (record.run, &record.reports), &mut committed.dropped);
+    let reports = ReportsOfRun { run: record.run, reports: &record.reports };
+    run_reports::apply(draft, model, unit, &doc, reports, &mut committed.dropped);
     run_reports::derive_statuses(draft, model, unit, record, &local);
 
     let episode = local.episode().map(|episode| episode.id);
@@ -136,7 +139,7 @@ pub fn apply_report(
     let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
     let mut dropped = Vec::new();
     if !is_record_applied(draft, model, unit, run) {
-        run_reports::apply(draft, model, (unit, &doc), (run, reports), &mut dropped);
+        run_reports::apply(draft, model, unit, &doc, ReportsOfRun { run, reports }, &mut dropped);
         action::log(draft, model, unit, reports);
     }
     Ok(dropped)
@@ -147,25 +150,20 @@ pub fn apply_report(
 pub fn note_rejected(
     draft: &mut Draft,
     model: Model,
-    (unit, epoch): (Uuid, u64),
-    (record, why): ((u64, u64), &str),
+    unit: Uuid,
+    epoch: u64,
+    record: RejectedRecord,
     at_ms: i64,
 ) -> Result<(), Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
-    run_reports::set_rejected(draft, model, unit, (record, why), at_ms);
+    run_reports::set_rejected(draft, model, unit, record, at_ms);
     Ok(())
 }
 
 /// Reports that run `run` has started. Agents send this for a run that takes long enough to be shown.
-pub fn note_started(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    (run, activity): (u64, &Activity),
-    at_ms: i64,
-) {
+pub fn note_started(draft: &mut Draft, model: Model, unit: Uuid, run: u64, activity: &Activity, at_ms: i64) {
     if !is_record_applied(draft, model, unit, run) {
-        run_reports::set_executing(draft, model, unit, (run, activity), at_ms);
+        run_reports::set_executing(draft, model, unit, run, activity, at_ms);
         action::set_running(draft, model, unit, activity, at_ms);
     }
 }
@@ -236,7 +234,8 @@ fn refusal_reason(
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
         Operation::EnterScope { uuid, settings, .. } => {
-            scope::enter(draft, model, context.id, *uuid, settings, (context.record.at_ms, ids))
+            let creation = Creation { now_ms: context.record.at_ms, ids };
+            scope::enter(draft, model, context.id, *uuid, settings, creation)
         }
         Operation::InstallCharm(_)
         | Operation::LeaveScope { .. }
@@ -294,7 +293,8 @@ fn apply_effects(
     draft: &mut Draft,
     model: Model,
     context: &CommitContext,
-    (after, ids): (&Local, &mut dyn FnMut() -> Uuid),
+    after: &Local,
+    ids: &mut dyn FnMut() -> Uuid,
     dropped: &mut Vec<String>,
 ) {
     if let Operation::Action { id, .. } = &context.record.operation {
@@ -340,7 +340,8 @@ fn finish_resync(
     dropped: &mut Vec<String>,
 ) {
     let Some(published) = &context.record.resync_local else { return };
-    dropped.extend(resync::enter_last(draft, model, context.id, published, (context.record.at_ms, ids)));
+    let creation = Creation { now_ms: context.record.at_ms, ids };
+    dropped.extend(resync::enter_last(draft, model, context.id, published, creation));
     if let Some(last) = published.last_action {
         action::resync(draft, model, context.id, last, context.record.at_ms);
     }

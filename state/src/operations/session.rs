@@ -24,6 +24,15 @@ pub struct PreviousSession {
     pub store_generation: Option<Uuid>,
 }
 
+/// What an attach is compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachContext {
+    /// The previous session of the folder.
+    pub previous: PreviousSession,
+    /// The store generation of the store.
+    pub store_generation: Uuid,
+}
+
 /// A granted session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantedSession {
@@ -36,8 +45,7 @@ pub struct GrantedSession {
 /// Attaches an agent: grants it the next epoch of its unit.
 ///
 /// The agent has journaled the nonce before: the same nonce again (a reply was lost) gets the same epoch. A
-/// unit that was removed is refused with the tombstone as evidence (design 7). `store_generation` is that of
-/// the store.
+/// unit that was removed is refused with the tombstone as evidence (design 7).
 ///
 /// A folder that held an epoch older than the newest is a copy of a folder whose agent continued (I34). A
 /// folder with a newer epoch is not a copy: the store was restored. The first folder that attaches then
@@ -53,8 +61,9 @@ pub fn attach(
     model: Model,
     unit: Uuid,
     nonce: Uuid,
-    (held, store_generation): (PreviousSession, Uuid),
+    context: AttachContext,
 ) -> Result<GrantedSession, Refusal> {
+    let AttachContext { previous: held, store_generation } = context;
     require_unit(draft, model, unit)?;
     if nonce == Uuid(0) {
         // a stored nil nonce means that the unit is being removed by force
