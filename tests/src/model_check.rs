@@ -221,7 +221,13 @@ impl State {
             let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
             documents
                 .run(|draft| {
-                    session::attach(draft, MODEL, unit, Uuid(9), AttachContext { previous: PreviousSession::default(), store_generation: Uuid(0) })
+                    session::attach(
+                        draft,
+                        MODEL,
+                        unit,
+                        Uuid(9),
+                        AttachContext { previous: PreviousSession::default(), store_generation: Uuid(0) },
+                    )
                 })
                 .expect("nobody else has");
             let mut local = Local::new(unit, name);
