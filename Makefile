@@ -1,21 +1,28 @@
 # The two commands of the README. Everything else is plain cargo: see .cargo/config.toml.
+# Where the programs are is asked of cargo: CARGO_TARGET_DIR and cargo's configuration can put them anywhere.
 CARGO ?= cargo
+DEMO = $(CARGO) run --quiet --locked --package tests --bin demo --
 
-.PHONY: demo test build
+.PHONY: demo test build programs
 
 build:
 	@echo "building pintle (a first build takes some minutes)"
 	@$(CARGO) build --locked --workspace --bins
 
+# Prints the folder of the programs.
+programs:
+	@$(DEMO) --programs
+
 demo: build
-	@target/debug/demo
+	@$(DEMO)
 
 test:
-	@rm -f target/skipped-tests
 	@tests/prerequisites.sh
 	@$(MAKE) --no-print-directory build
+	@rm -f "$$($(DEMO) --programs)/../skipped-tests"
 	@$(CARGO) fmt --all --check
 	@tests/dependencies.sh
 	@$(CARGO) clippy --locked --workspace --all-targets --quiet -- -D warnings
 	@$(CARGO) test --locked --workspace
-	@[ ! -s target/skipped-tests ] || { echo "These tests cannot run on this host:"; cat target/skipped-tests; }
+	@list="$$($(DEMO) --programs)/../skipped-tests"; \
+		[ ! -s "$$list" ] || { echo "These tests cannot run on this host:"; cat "$$list"; }

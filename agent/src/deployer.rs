@@ -8,7 +8,7 @@
 use crate::config::{AgentConfig, AgentKind, FILE};
 use crate::folder::{self, UnitFolder};
 use crate::hook_process::{end_leftovers, socket_dir};
-use crate::service::{self, AgentExit, ServiceManager};
+use crate::service::{self, AgentExit, Supervision};
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::names::{UnitName, Uuid};
@@ -41,12 +41,12 @@ const LEFTOVERS_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Deployer {
     machine: PathBuf,
     config: AgentConfig,
-    services: ServiceManager,
+    services: Supervision,
 }
 
 impl Deployer {
     /// A deployer for the machine with this folder and configuration.
-    pub fn new(machine: PathBuf, config: AgentConfig, services: ServiceManager) -> Deployer {
+    pub fn new(machine: PathBuf, config: AgentConfig, services: Supervision) -> Deployer {
         Deployer { machine, config, services }
     }
 

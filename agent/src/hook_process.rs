@@ -4,16 +4,18 @@
 //! runs beside its own repetition, even if the agent dies.
 //!
 //! [`reattach`] continues a run whose agent died; [`leftovers`] kills the processes of a run that must not
-//! continue.
+//! continue; [`run_folder`] reads the files of a run.
 
 mod leftovers;
 mod reattach;
+mod run_folder;
 
 use host::backoff::Backoff;
 use host::file::{is_disk_full, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
 pub use leftovers::end_leftovers;
 use leftovers::stop_for_reboot;
+use run_folder::{CONTEXT, RunFile, read_outcome};
 
 use crate::clock::kernel_boot;
 use crate::folder::{self, UnitFolder};
@@ -47,8 +49,6 @@ use tokio::sync::{Mutex, mpsc, watch};
 /// The number of run folders that are kept for a unit; older ones are deleted, because the unit's folder must
 /// be bounded.
 const RUNS_KEPT: u64 = 200;
-/// How often a re-attached process is polled: it is not a child of this process.
-const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The delay between attempts to acquire the hook lock.
 const LOCK_POLL_FIRST_MS: u64 = 2;
 const LOCK_POLL_MAX_MS: u64 = 50;
@@ -61,9 +61,6 @@ const RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// Stores what the installed charm declares.
 const DECLARED: &str = "charm.json";
-/// Stores the [`RunFile`] in the folder of a run.
-const CONTEXT: &str = "context.yaml";
-
 /// The charm of one unit, on this host.
 pub struct HostCharms {
     folder: UnitFolder,
@@ -80,20 +77,6 @@ pub struct HostCharms {
 struct DeclaredFile {
     sha256: String,
     charm: Charm,
-}
-
-/// `context.yaml`: what a later agent needs to answer the tools of this run. The id of the context is a secret,
-/// so only its digest is stored.
-#[derive(Serialize, Deserialize)]
-struct RunFile {
-    operation: String,
-    cause: String,
-    position: Option<state::terms::position::Position>,
-    context_digest: String,
-    /// The boot in which the run started. After another boot no unsynced file is reliable: the outcome may
-    /// exist while the calls are lost.
-    boot: String,
-    context: HookContext,
 }
 
 impl HostCharms {
@@ -291,18 +274,6 @@ fn read_declared(folder: &UnitFolder) -> Option<Arc<Charm>> {
     Some(Arc::new(declared.charm))
 }
 
-/// The outcome that the shim has stored. None if it has not stored one.
-fn read_outcome(run_folder: &Path) -> Option<Exit> {
-    let text = fs::read_to_string(run_folder.join(shim::OUTCOME)).ok()?;
-    let (kind, rest) = text.trim_end().split_once(' ')?;
-    match kind {
-        "exit" => rest.parse().ok().map(Exit::Code),
-        "signal" => rest.parse().ok().map(Exit::Signal),
-        "refused" => Some(Exit::Refused(rest.to_owned())),
-        _ => None,
-    }
-}
-
 impl Charms for HostCharms {
     type Lock = Rc<Lock>;
 
@@ -425,10 +396,6 @@ impl Charms for HostCharms {
             tracing::error!("cannot request a reboot of the machine: {error}");
         }
     }
-}
-
-fn read_run_file(run_folder: &Path) -> Option<RunFile> {
-    serde_json::from_slice(&fs::read(run_folder.join(CONTEXT)).ok()?).ok()
 }
 
 /// The folder of this unit's tool socket, which the link `run` in the unit's folder refers to. Its path is

@@ -8,14 +8,15 @@
 //! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh
 //! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped.
 
+use crate::folder_files::FolderFiles;
 use crate::ports::{DiskError, UnitMemory};
 use crate::view_cache::ViewCache;
 use charms::yaml;
+use host::digest::checksum;
 use serde::{Deserialize, Serialize};
 use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
-use std::future::Future;
 use std::sync::Arc;
 
 /// The file that holds the memory as of one index.
@@ -23,32 +24,10 @@ pub const STATE: &str = "state.yaml";
 /// The file that holds the events since then.
 pub const JOURNAL: &str = "journal.yaml";
 
-/// The journal is compacted beyond this size, so that replaying it takes tens of milliseconds (invariant I42).
-pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
 /// The format of a unit's folder. A program refuses a folder of another format without changing it. The number
 /// must be raised when an [`Event`] or anything in it changes, because a program that cannot parse a journal
 /// document would treat it as a torn tail (ARCHITECTURE.md, Compatibility).
 pub const FORMAT: u32 = 1;
-
-/// The operations on the unit's folder that the memory needs. The simulator's disk implements them too.
-pub trait FolderFiles {
-    /// The content of a file. None if it does not exist.
-    fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskError>>;
-    /// Appends to a file and syncs it.
-    fn append(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
-    /// Replaces a file atomically and durably: writes a temporary file, syncs it, renames it, and syncs the
-    /// folder.
-    fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
-    /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Errors are logged and
-    /// ignored.
-    fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
-    /// Renames a file to an unused name, and returns that name.
-    fn quarantine(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
-    /// The size of the journal beyond which it is compacted into the state.
-    fn journal_bytes_max(&self) -> usize {
-        JOURNAL_BYTES_MAX
-    }
-}
 
 #[derive(Serialize, Deserialize)]
 struct StateFile {
@@ -78,11 +57,6 @@ pub enum Loaded {
     Corrupt { notes: Vec<String> },
     /// The folder has another format than [`FORMAT`]; nothing was changed.
     OtherFormat { format: u32 },
-}
-
-/// The first 64 bits of the SHA-256, in hexadecimal. It detects torn and flipped bytes, not forgery.
-pub(crate) fn checksum(bytes: &[u8]) -> String {
-    host::digest::sha256(bytes)[..16].to_owned()
 }
 
 fn encode(index: u64, previous: &str, events: &[Event]) -> (Vec<u8>, String) {

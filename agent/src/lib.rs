@@ -8,7 +8,7 @@
 //! Reading order:
 //! * the interface to the outside: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
-//! * local files: `folder`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
+//! * local files: `folder`, `folder_files`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `shim`, `tool_socket`, `tool_calls`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
@@ -20,6 +20,7 @@ pub mod deployer;
 pub mod enrolment;
 pub mod file_watch;
 pub mod folder;
+pub mod folder_files;
 pub mod hook_process;
 pub mod inspect;
 pub mod journal;

@@ -12,7 +12,7 @@ use crate::file_watch::FileWatch;
 use crate::machine_agent::{MachineAgent, MachineAgentEnd};
 use crate::program::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
 use crate::sd_notify::{self, NotifyState};
-use crate::service::{self, ServiceManager, systemd};
+use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
 use crate::{enrolment, reboot, uninstall};
 use anyhow::{Context, Result, bail};
@@ -91,7 +91,7 @@ pub async fn enrol([controller, server_name, model, machine, name]: [String; 5])
 ///
 /// # Errors
 /// If the agent cannot be started, or it cannot be uninstalled.
-pub async fn run(dir: PathBuf, services: ServiceManager, level: Level) -> Result<ExitCode> {
+pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     // without pintle-hook no unit agent would start; the agent of a Dead machine starts none
     if !uninstall::is_dead(&dir) {
@@ -117,7 +117,7 @@ pub async fn run(dir: PathBuf, services: ServiceManager, level: Level) -> Result
     sd_notify::send(NotifyState::Ready);
     // also for a Dead machine: after a reboot, the services of its units cannot be stopped without their
     // template
-    if services == ServiceManager::Systemd {
+    if services == Supervision::Systemd {
         systemd::prepare(&dir).await?;
     }
     if !uninstall::is_dead(&dir) {
@@ -140,7 +140,7 @@ pub async fn run(dir: PathBuf, services: ServiceManager, level: Level) -> Result
     let uninstalled = async {
         machine_agent().uninstall_units().await?;
         deployer.delete_removed();
-        if services == ServiceManager::Systemd { uninstall::uninstall(&dir).await } else { Ok(()) }
+        if services == Supervision::Systemd { uninstall::uninstall(&dir).await } else { Ok(()) }
     };
     tokio::select! {
         result = uninstalled => result?,

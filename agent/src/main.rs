@@ -4,7 +4,7 @@
 //! This file only parses the arguments. `unit_program` and `machine_program` contain the processes.
 
 use agent::program::{self, hook_client};
-use agent::service::{ServiceManager, systemd};
+use agent::service::{Supervision, systemd};
 use agent::{inspect, machine_program, shim, unit_program};
 use anyhow::Result;
 use host::logging::{self, Level};
@@ -38,10 +38,10 @@ fn main() -> ExitCode {
         }
         ["unit", "--dir", dir] => run_async(|level| unit_program::run(PathBuf::from(dir), level)),
         ["machine", "--data", dir] => {
-            run_async(|level| machine_program::run(PathBuf::from(dir), ServiceManager::Children, level))
+            run_async(|level| machine_program::run(PathBuf::from(dir), Supervision::Children, level))
         }
         ["machine", "--data", dir, "--systemd"] => {
-            run_async(|level| machine_program::run(PathBuf::from(dir), ServiceManager::Systemd, level))
+            run_async(|level| machine_program::run(PathBuf::from(dir), Supervision::Systemd, level))
         }
         ["enrol", controller, server_name, model, machine, name] => {
             let arguments = [controller, server_name, model, machine, name].map(|text| (*text).to_owned());

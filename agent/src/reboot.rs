@@ -15,7 +15,7 @@
 use crate::clock::{HostClock, kernel_boot, random_uuid};
 use crate::deployer::Deployer;
 use crate::ports::Clock;
-use crate::service::{self, ServiceManager};
+use crate::service::{self, Supervision};
 use anyhow::{Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
@@ -57,7 +57,7 @@ pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<(
 }
 
 /// Ends this boot whenever it is requested. Never returns without an error.
-pub async fn execute(machine: &Path, deployer: &Deployer, services: ServiceManager) -> Result<Infallible> {
+pub async fn execute(machine: &Path, deployer: &Deployer, services: Supervision) -> Result<Infallible> {
     loop {
         while requested_boot(machine)? != Some(this_boot(machine)) {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -69,13 +69,13 @@ pub async fn execute(machine: &Path, deployer: &Deployer, services: ServiceManag
             held.push(acquire_lock(&lock).await?);
         }
         let action = match services {
-            ServiceManager::Systemd => "rebooting the host",
-            ServiceManager::Children => {
+            Supervision::Systemd => "rebooting the host",
+            Supervision::Children => {
                 "restarting the agents with a new boot identity, without rebooting the host"
             }
         };
         tracing::info!("a hook requested a reboot: {action}");
-        if services == ServiceManager::Systemd {
+        if services == Supervision::Systemd {
             let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
             match status.success() {
                 true => future::pending().await,

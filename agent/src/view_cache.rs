@@ -6,7 +6,8 @@
 //!
 //! Written by `journal` (`UnitMemory::cache_view`).
 
-use crate::journal::{FolderFiles, checksum};
+use crate::folder_files::FolderFiles;
+use host::digest::checksum;
 use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;
 use state::unit::snapshot::{RelationView, Snapshot};

@@ -3,7 +3,8 @@
 //! A damaged file leads to a memory that existed before, with a message, or to a quarantined file. It never
 //! leads to a fresh unit or to a memory that never existed.
 
-use agent::journal::{self, FolderFiles, JOURNAL, Journal, Loaded, STATE};
+use agent::folder_files::FolderFiles;
+use agent::journal::{self, JOURNAL, Journal, Loaded, STATE};
 use agent::ports::{DiskError, UnitMemory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};

@@ -4,7 +4,7 @@ use agent::config::{AgentConfig, AgentKind};
 use agent::deployer::Deployer;
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Clock, Deployments};
-use agent::service::ServiceManager;
+use agent::service::Supervision;
 use agent::unit_supervisor::UnitSupervisor;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
@@ -191,7 +191,7 @@ fn machine_agent(
     controller: &FakeController,
 ) -> MachineAgent<FakeController, UnitSupervisor, PausedClock> {
     let config = config(AgentKind::Machine, Uuid(1), "0");
-    let deployer = Deployer::new(folder.to_path_buf(), config, ServiceManager::Children);
+    let deployer = Deployer::new(folder.to_path_buf(), config, Supervision::Children);
     MachineAgent::new(controller.clone(), UnitSupervisor::new(deployer), PausedClock(Instant::now()))
 }
 
@@ -229,7 +229,7 @@ async fn a_unit_token_is_sent_once_in_each_watch() {
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
         config(AgentKind::Machine, Uuid(1), "0"),
-        ServiceManager::Children,
+        Supervision::Children,
     );
     let token = deployer.prepare(unit, &name).expect("it is created").token;
     let folder = deployer.folder(&name);
@@ -256,7 +256,7 @@ fn a_new_token_is_not_noted_as_set() {
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
         config(AgentKind::Machine, Uuid(1), "0"),
-        ServiceManager::Children,
+        Supervision::Children,
     );
     let before = deployer.prepare(unit, &name).expect("it is created").token;
     let folder = deployer.folder(&name);
@@ -278,7 +278,7 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
         config(AgentKind::Machine, Uuid(1), "0"),
-        ServiceManager::Children,
+        Supervision::Children,
     );
     deployer.prepare(unknown, &name).expect("it is created");
     fs::write(deployer.folder(&name).file("state.yaml"), "its memory").expect("written");
@@ -329,7 +329,7 @@ async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
         config(AgentKind::Machine, Uuid(1), "0"),
-        ServiceManager::Children,
+        Supervision::Children,
     );
     deployer.prepare(unknown, &name).expect("it is created");
     let units = BTreeMap::from([(known, Assigned { name: name.clone(), life: Life::Alive })]);
@@ -352,7 +352,7 @@ async fn a_recall_is_cancelled_if_the_unit_is_assigned_again() {
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
         config(AgentKind::Machine, Uuid(1), "0"),
-        ServiceManager::Children,
+        Supervision::Children,
     );
     deployer.prepare(unit, &name).expect("it is created");
     let folder = deployer.folder(&name);
@@ -377,7 +377,7 @@ async fn a_quarantined_folder_is_restored_each_time_its_unit_is_assigned() {
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
         config(AgentKind::Machine, Uuid(1), "0"),
-        ServiceManager::Children,
+        Supervision::Children,
     );
     let folder = deployer.folder(&name);
     let token = deployer.prepare(first, &name).expect("it is deployed").token;
@@ -402,7 +402,7 @@ async fn a_restored_folder_uses_the_controllers_of_its_machine() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let machine_config = config(AgentKind::Machine, Uuid(1), "0");
     let deployer =
-        |config: AgentConfig| Deployer::new(machine.path().to_path_buf(), config, ServiceManager::Children);
+        |config: AgentConfig| Deployer::new(machine.path().to_path_buf(), config, Supervision::Children);
     let before = deployer(machine_config.clone());
     let token = before.prepare(unit, &name).expect("it is deployed").token;
     before.quarantine(&before.folder(&name), unit).await.expect("it is quarantined");

@@ -9,7 +9,7 @@ use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, end_leftovers};
 use agent::ports::{Charms, HookHost};
-use agent::service::ServiceManager;
+use agent::service::Supervision;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{CallsFile, HookSession};
 use agent::tool_socket::{Gate, ToolAnswer, listen};
@@ -264,7 +264,7 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
         config(AgentKind::Machine, "0"),
-        ServiceManager::Children,
+        Supervision::Children,
     );
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);

@@ -1,6 +1,7 @@
 //! Requests about the controller itself.
 
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::terms::names::Uuid;
@@ -11,15 +12,15 @@ requests! { AboutRequests {
 } }
 
 /// Returns the versions of the controller, its uuid and its store generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetAbout;
 
 /// Returns the OpenAPI document of all requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetOpenApi;
 
 /// Information about the controller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ControllerInfo {
     /// The version of Pintle.
     pub version: String,

@@ -1,6 +1,7 @@
 //! Requests about actions: queueing them and reading their progress.
 
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::terms::names::UnitName;
@@ -14,19 +15,19 @@ requests! { ActionRequests {
 } }
 
 /// Returns one action. `NotFound` if it does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetAction {
     /// The number of the task.
     pub id: u64,
 }
 
 /// Returns all actions that are stored, oldest first, without their results and logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListActions;
 
 /// Queues an action. `NotFound` if the unit does not exist; `Invalid` with the words `(not found)` if its charm
 /// has no such action.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// `web/0` or `web/leader`.
     pub unit: String,
@@ -38,7 +39,7 @@ pub struct Run {
 }
 
 /// The queued action.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunActionResponse {
     /// The number of the task, which is also the number of its operation.
     pub id: u64,
@@ -49,7 +50,7 @@ pub struct RunActionResponse {
 }
 
 /// A task: an action that is queued, running or finished (spec/clients.md 2.4 "task").
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ActionInfo {
     /// The number of the task.
     pub id: u64,

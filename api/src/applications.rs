@@ -1,8 +1,9 @@
 //! Requests about applications: deploying, refreshing, configuring and removing them.
 
 use crate::changes::WriteResponse;
-use crate::removal::Force;
+use crate::force::Force;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::OptionType;
@@ -18,14 +19,14 @@ requests! { ApplicationRequests {
 } }
 
 /// Returns the settings of an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetConfig {
     /// The application.
     pub application: String,
 }
 
 /// Changes the settings of an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Configure {
     /// The application.
     pub application: String,
@@ -34,7 +35,7 @@ pub struct Configure {
 }
 
 /// Destroys an application with all its units.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveApplication {
     /// The application.
     pub application: String,
@@ -45,7 +46,7 @@ pub struct RemoveApplication {
 
 /// A change of settings, applied as a whole or not at all. Values are texts; the controller parses them by the
 /// type of the option.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigChange {
     /// The new values, by option.
     #[serde(default)]
@@ -56,7 +57,7 @@ pub struct ConfigChange {
 }
 
 /// Deploys an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Deploy {
     /// The name of the application; none for the name of the charm.
     pub application: Option<String>,
@@ -72,7 +73,7 @@ pub struct Deploy {
 }
 
 /// The deployed application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeployResponse {
     /// The name of the application.
     pub application: String,
@@ -87,7 +88,7 @@ pub struct DeployResponse {
 }
 
 /// One option of an application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
     /// The type of the option.
     #[serde(rename = "type")]
@@ -106,7 +107,7 @@ pub struct Setting {
 }
 
 /// The settings of an application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationConfig {
     /// The application.
     pub application: String,
@@ -117,7 +118,7 @@ pub struct ApplicationConfig {
 }
 
 /// Changes the charm of an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refresh {
     /// The application.
     pub application: String,
@@ -131,7 +132,7 @@ pub struct Refresh {
 }
 
 /// The refreshed application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefreshResponse {
     /// The new charm URL.
     pub charm_url: String,

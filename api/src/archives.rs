@@ -2,9 +2,8 @@
 
 use crate::request::requests;
 use crate::request::{Content, Message};
-use crate::schema::Types;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use state::charm::Charm;
 
 requests! { ArchiveRequests {
@@ -13,19 +12,21 @@ requests! { ArchiveRequests {
 } }
 
 /// Returns the archive of this digest; none if the controller does not have it completely.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindArchive {
     /// The SHA-256 digest of the archive, in hexadecimal.
     pub sha256: String,
 }
 
 /// Checks and stores a charm archive. `Invalid` lists all problems of the charm, one per line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UploadArchive(pub Vec<u8>);
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(inline, extend("format" = "binary"))]
+pub struct UploadArchive(#[schemars(with = "String")] pub Vec<u8>);
 
 /// The bytes of a charm archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archive(pub Vec<u8>);
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(inline, extend("format" = "binary"))]
+pub struct Archive(#[schemars(with = "String")] pub Vec<u8>);
 
 macro_rules! bytes {
     ($($message:ident)*) => {$(
@@ -39,10 +40,6 @@ macro_rules! bytes {
             fn from_bytes(bytes: Vec<u8>) -> Result<$message, serde_json::Error> {
                 Ok($message(bytes))
             }
-
-            fn schema(_: &Types) -> Option<Value> {
-                None
-            }
         }
     )*};
 }
@@ -52,7 +49,7 @@ bytes! { UploadArchive Archive }
 pub const ARCHIVE_BYTES_MAX: usize = 512 << 20;
 
 /// A charm archive that the controller has stored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ArchiveInfo {
     /// The SHA-256 digest of the archive, in hexadecimal.
     pub sha256: String,

@@ -1,6 +1,7 @@
 //! The response to writes, and the long poll for the next change of the store.
 
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::position::Position;
 
@@ -11,7 +12,7 @@ requests! { ChangeRequests {
 /// Waits until the store has changed after `after`, at most [`LONG_POLL_MS`], and returns its position. Returns
 /// immediately if `after` is none or of another store generation. The position is that of the whole store; the
 /// model only determines who may send the request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitForChange {
     /// The last position that the caller has seen.
     #[serde(default)]
@@ -23,7 +24,7 @@ pub struct WaitForChange {
 pub const LONG_POLL_MS: u64 = 25_000;
 
 /// The response to a write. A write that had been applied before gives the same response.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WriteResponse {
     /// The revision of the store that contains the change.
     pub revision: u64,

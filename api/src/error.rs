@@ -1,11 +1,12 @@
 //! The error of every request: a code for programs, a message and a hint for people, and its HTTP status.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::cause::Cause;
 use std::fmt;
 
 /// The reason of an error, on which programs decide. Messages may change; codes may not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorCode {
     /// The request could not be sent, or no response arrived. Loops retry it. Created by the client.
@@ -41,7 +42,7 @@ pub enum ErrorCode {
 }
 
 /// The error of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApiError {
     /// The reason, for programs.
     pub code: ErrorCode,

@@ -1,6 +1,7 @@
 //! Requests for pages of the debug log.
 
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 requests! { LogRequests {
@@ -12,7 +13,7 @@ pub const LOG_PAGE_LINES: u32 = 1_000;
 
 /// Returns lines of the debug log. A line is selected if it matches every filter that is not empty; it matches
 /// a filter if it matches one of its entries (spec/clients.md 3.6).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogQuery {
     /// The cursor of an earlier page, after which this one begins; none for the first line, or for the newest
     /// `newest` lines.
@@ -43,7 +44,7 @@ pub struct LogQuery {
 }
 
 /// One line of the debug log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
     /// When the agent wrote the line.
     pub at_ms: i64,
@@ -58,7 +59,7 @@ pub struct LogLine {
 }
 
 /// Lines in the order in which they were stored, at most [`LOG_PAGE_LINES`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogPage {
     /// The lines.
     pub lines: Vec<LogLine>,

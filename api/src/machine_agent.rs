@@ -1,6 +1,7 @@
 //! The requests of a machine agent. The machine is that of the session.
 
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
@@ -20,11 +21,11 @@ requests! { MachineAgentRequests {
 } }
 
 /// Watches the machine: sends the whole view at once and after every change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchMachine;
 
 /// Returns what the controller has stored about the uuid of a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetUnitExistence {
     /// The unit.
     pub unit: Uuid,
@@ -32,7 +33,7 @@ pub struct GetUnitExistence {
 
 /// Sets the token of a unit on this machine. The caller has created and stored the token before, so that a
 /// repeated request changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetUnitToken {
     /// The unit.
     pub unit: Uuid,
@@ -42,7 +43,7 @@ pub struct SetUnitToken {
 
 /// Removes a Dead unit whose agent was recalled, or a Dying unit that was never deployed (spec F.2).
 /// Idempotent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveDeadUnit {
     /// The unit.
     pub unit: Uuid,
@@ -50,19 +51,19 @@ pub struct RemoveDeadUnit {
 
 /// Reports that the agent is running, every [`crate::HEARTBEAT_MS`]. An open stream does not prove that,
 /// because the stream of a stopped process remains open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportPresence;
 
 /// Reports that this Dying machine has no units left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportMachineDead;
 
 /// Reports that the agent of this Dead machine has removed what it had installed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportUninstalled;
 
 /// Replaces the enrolment token of a manually provisioned machine by the token that its agent created.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Enrol {
     /// The new token.
     pub token: String,
@@ -71,7 +72,7 @@ pub struct Enrol {
 }
 
 /// A unit that is assigned to this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Assigned {
     /// The name of the unit.
     pub name: UnitName,
@@ -80,7 +81,7 @@ pub struct Assigned {
 }
 
 /// The machine and all units that are assigned to it, as of one position.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineView {
     /// The position.
     pub position: Position,
@@ -97,7 +98,7 @@ pub struct MachineView {
 }
 
 /// One event of the watch of a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MachineWatchEvent {
     /// The machine has changed.
@@ -107,7 +108,7 @@ pub enum MachineWatchEvent {
 }
 
 /// What the controller has stored about the uuid of an entity (design 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Existence {
     /// The entity exists.

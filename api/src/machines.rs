@@ -1,8 +1,9 @@
 //! Requests about machines, of users and of the provisioner.
 
 use crate::changes::WriteResponse;
-use crate::removal::Force;
+use crate::force::Force;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -15,7 +16,7 @@ requests! { MachineRequests {
 } }
 
 /// Destroys a machine. `Blocked` while a unit on it is Alive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveMachine {
     /// The name of the machine.
     pub machine: String,
@@ -28,21 +29,21 @@ pub struct RemoveMachine {
 }
 
 /// Makes the provider of a machine retry a failed operation now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetryProvisioning {
     /// The name of the machine.
     pub machine: String,
 }
 
 /// Creates a new enrolment token for a manually provisioned machine that has not enrolled yet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateEnrolmentToken {
     /// The name of the machine.
     pub machine: String,
 }
 
 /// Adds machines without units. The provider creates instances for those that are not manually provisioned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddMachines {
     /// The number of machines.
     pub count: u32,
@@ -52,7 +53,7 @@ pub struct AddMachines {
 }
 
 /// The new machines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddedMachines {
     /// Their names.
     pub names: Vec<String>,
@@ -61,7 +62,7 @@ pub struct AddedMachines {
 }
 
 /// The credentials with which a manually provisioned machine enrols.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnrolmentToken {
     /// The uuid of the machine.
     pub machine: Uuid,
@@ -76,7 +77,7 @@ pub struct EnrolmentToken {
 }
 
 /// A machine with the details that the provisioner of `pintle up` needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineInfo {
     /// The uuid of the machine.
     pub uuid: Uuid,

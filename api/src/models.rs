@@ -2,8 +2,9 @@
 
 use crate::applications::ConfigChange;
 use crate::changes::WriteResponse;
-use crate::removal::Force;
+use crate::force::Force;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::terms::life::Life;
@@ -20,11 +21,11 @@ requests! { ModelRequests {
 } }
 
 /// Returns all models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListModels;
 
 /// Destroys a model: it becomes Dying with everything in it, and is removed when it is empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DestroyModel {
     /// Whether it is destroyed by force.
     #[serde(default)]
@@ -32,18 +33,18 @@ pub struct DestroyModel {
 }
 
 /// Returns the settings of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetModelConfig;
 
 /// Changes the settings of a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigureModel {
     /// The change.
     pub change: ConfigChange,
 }
 
 /// A model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelInfo {
     /// The uuid of the model.
     pub uuid: Uuid,
@@ -58,7 +59,7 @@ pub struct ModelInfo {
 }
 
 /// Creates a model. `AlreadyExists` if the name is taken.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateModel {
     /// The name of the model.
     pub name: String,
@@ -68,7 +69,7 @@ pub struct CreateModel {
 }
 
 /// The value of a model setting, and where it comes from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelSetting {
     /// The value in effect.
     pub value: Value,

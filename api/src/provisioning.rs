@@ -3,6 +3,7 @@
 use crate::machine_agent::Existence;
 use crate::machines::MachineInfo;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::names::Uuid;
 
@@ -15,12 +16,12 @@ requests! { ProvisioningRequests {
 } }
 
 /// Returns all machines of a model, for their provisioner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListMachines;
 
 /// Records what the provider reports about a machine. Returns the nonce under which the instance has to be, or
 /// was, created.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportInstance {
     /// The machine.
     pub machine: Uuid,
@@ -29,7 +30,7 @@ pub struct ReportInstance {
 }
 
 /// Returns what the controller has stored about the uuid of a machine, in any store generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetMachineExistence {
     /// The machine.
     pub machine: Uuid,
@@ -37,7 +38,7 @@ pub struct GetMachineExistence {
 
 /// Sets the token of a machine's agent. The caller has created and stored the token before, so that a repeated
 /// request changes nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetMachineToken {
     /// The machine.
     pub machine: Uuid,
@@ -46,14 +47,14 @@ pub struct SetMachineToken {
 }
 
 /// Removes the record of a Dead machine whose instance the provider has terminated. Idempotent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveDeadMachine {
     /// The machine.
     pub machine: Uuid,
 }
 
 /// What a provider reports about one machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProvisioningReport {
     /// An instance is about to be created, under this nonce unless one is recorded already.

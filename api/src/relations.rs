@@ -1,8 +1,9 @@
 //! Requests about relations between applications.
 
 use crate::changes::WriteResponse;
-use crate::removal::Force;
+use crate::force::Force;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;
 
@@ -14,11 +15,11 @@ requests! { RelationRequests {
 } }
 
 /// Relates two applications.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Integrate(pub Ends);
 
 /// Destroys a relation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveRelation {
     /// The relation.
     pub relation: RelationChoice,
@@ -28,7 +29,7 @@ pub struct RemoveRelation {
 }
 
 /// Suspends a relation: the units of both ends leave it, and none enters until it is resumed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SuspendRelation {
     /// The number of the relation.
     pub relation: RelationNumber,
@@ -38,14 +39,14 @@ pub struct SuspendRelation {
 }
 
 /// Resumes a suspended relation: its units enter it again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResumeRelation {
     /// The number of the relation.
     pub relation: RelationNumber,
 }
 
 /// The two ends of a relation, each `APPLICATION` or `APPLICATION:ENDPOINT`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ends {
     /// The first end.
     pub a: String,
@@ -54,7 +55,7 @@ pub struct Ends {
 }
 
 /// The new relation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IntegrateResponse {
     /// Its number.
     pub relation: RelationNumber,
@@ -65,7 +66,7 @@ pub struct IntegrateResponse {
 }
 
 /// Identifies a relation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RelationChoice {
     /// By its two ends.

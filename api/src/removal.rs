@@ -1,7 +1,9 @@
-//! What all removals have in common: force, and the simulation of a removal (`--dry-run`).
+//! The simulation of a removal (`--dry-run`).
 
+use crate::force::Force;
 use crate::relations::RelationChoice;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::cause::Cause;
 use state::terms::names::UnitName;
@@ -11,7 +13,7 @@ requests! { RemovalRequests {
 } }
 
 /// Simulates the removal of these entities together; nothing is changed. Fails as the removal itself would.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DryRunRemoval {
     /// The entities, at most [`DRY_RUN_TARGETS_MAX`].
     pub removed: Vec<RemovalTarget>,
@@ -20,32 +22,8 @@ pub struct DryRunRemoval {
     pub force: Force,
 }
 
-/// How long a removal waits for the agents before the controller acts in their place (spec E.6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Force {
-    /// Without a limit.
-    #[default]
-    No,
-    /// One minute: `--force`.
-    AfterWait,
-    /// Not at all: `--force --no-wait`.
-    AtOnce,
-}
-
-impl Force {
-    /// The mode that the two flags select. `no_wait` has no effect without `force`.
-    pub fn of(force: bool, no_wait: bool) -> Force {
-        match (force, no_wait) {
-            (false, _) => Force::No,
-            (true, false) => Force::AfterWait,
-            (true, true) => Force::AtOnce,
-        }
-    }
-}
-
 /// An entity to remove, as a user names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemovalTarget {
     /// A unit.
@@ -62,7 +40,7 @@ pub enum RemovalTarget {
 pub const DRY_RUN_TARGETS_MAX: usize = 20;
 
 /// The result of a removal if every hook succeeded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DryRunResponse {
     /// What is removed with the request itself: `unit web/0`.
     pub at_once: Vec<String>,
@@ -83,7 +61,7 @@ pub struct DryRunResponse {
 }
 
 /// A hook that would run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExpectedHook {
     /// The unit.
     pub unit: UnitName,

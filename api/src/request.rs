@@ -7,7 +7,7 @@
 //! two.
 
 use crate::error::ApiError;
-use crate::schema::Types;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::future::Future;
@@ -69,18 +69,16 @@ pub enum Content {
 }
 
 /// A request or a response: a JSON document, or the bytes of a charm archive.
-pub trait Message: Sized + Send + Sync + 'static {
+pub trait Message: JsonSchema + Sized + Send + Sync + 'static {
     /// The encoding.
     const CONTENT: Content;
     /// Encodes the message.
     fn into_bytes(self) -> Vec<u8>;
     /// Decodes a message. The error describes what is wrong with the bytes.
     fn from_bytes(bytes: Vec<u8>) -> Result<Self, serde_json::Error>;
-    /// The JSON schema; none for bytes.
-    fn schema(types: &Types) -> Option<Value>;
 }
 
-impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Message for T {
+impl<T: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static> Message for T {
     const CONTENT: Content = Content::Json;
 
     fn into_bytes(self) -> Vec<u8> {
@@ -89,10 +87,6 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Message for T {
 
     fn from_bytes(bytes: Vec<u8>) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&bytes)
-    }
-
-    fn schema(types: &Types) -> Option<Value> {
-        Some(types.describe::<T>())
     }
 }
 
@@ -148,8 +142,9 @@ pub trait InModel {
 }
 
 /// One line of a stream.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "{T}Line")]
 pub enum StreamLine<T> {
     /// The next item.
     Item(T),
@@ -170,10 +165,12 @@ pub struct Entry {
     pub request_content: Content,
     /// The encoding of the response.
     pub response_body: ResponseBody,
-    /// The JSON schema of the request; none for bytes.
-    pub input: fn(&Types) -> Option<Value>,
-    /// The JSON schema of the response; none for bytes.
-    pub output: fn(&Types) -> Option<Value>,
+    /// What the request does: the documentation of its type.
+    pub description: fn() -> String,
+    /// The JSON schema of the request, which may refer to definitions of the generator.
+    pub input: fn(&mut SchemaGenerator) -> Schema,
+    /// The JSON schema of the response, or of one line of it.
+    pub output: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// How a request is answered.
@@ -189,21 +186,20 @@ impl Entry {
     /// The description of a request type.
     pub const fn of<R: Request>(name: &'static str) -> Entry {
         let response_body = ResponseBody::Single(R::Answer::CONTENT);
-        let (input, output) = (R::schema, R::Answer::schema);
         Entry {
             name,
             route: R::ROUTE,
             caller: R::CALLER,
             request_content: R::CONTENT,
             response_body,
-            input,
-            output,
+            description: description::<R>,
+            input: SchemaGenerator::subschema_for::<R>,
+            output: SchemaGenerator::subschema_for::<R::Answer>,
         }
     }
 
     /// The description of a watch request type.
     pub const fn of_watch<R: WatchRequest>(name: &'static str) -> Entry {
-        let (input, output) = (R::schema, <StreamLine<R::Item> as Message>::schema);
         let response_body = ResponseBody::Lines;
         Entry {
             name,
@@ -211,10 +207,17 @@ impl Entry {
             caller: R::CALLER,
             request_content: R::CONTENT,
             response_body,
-            input,
-            output,
+            description: description::<R>,
+            input: SchemaGenerator::subschema_for::<R>,
+            output: SchemaGenerator::subschema_for::<StreamLine<R::Item>>,
         }
     }
+}
+
+/// The documentation of a type, in Markdown.
+fn description<T: JsonSchema>() -> String {
+    let schema = T::json_schema(&mut SchemaGenerator::default());
+    schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// Is called with request types, given a port `P` that answers them.

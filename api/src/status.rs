@@ -4,12 +4,16 @@
 //! (spec/clients.md 2.4, 3.3).
 
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::{Base, Role, Scope};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::position::Position;
+use state::terms::status::{
+    AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
+};
 use state::unit::activity::Activity;
 use std::collections::BTreeMap;
 
@@ -18,15 +22,15 @@ requests! { StatusRequests {
 } }
 
 /// Returns the status of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus;
 
 /// A status as it is shown. Derived statuses are computed already: an agent's error is shown as the workload
 /// status, and an application shows its worst unit (spec/uniter.md F.5).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StatusInfo {
-    /// The status word.
-    pub current: String,
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StatusInfo<S> {
+    /// The status.
+    pub current: S,
     /// The message; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -39,7 +43,7 @@ pub struct StatusInfo {
 }
 
 /// A whole model at one revision, by names. The commands produce the text forms (spec/clients.md 2.4, 3.3).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The position in the store.
     pub position: Position,
@@ -56,7 +60,7 @@ pub struct Status {
 }
 
 /// The model itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelStatus {
     /// Its name.
     pub name: String,
@@ -73,20 +77,20 @@ pub struct ModelStatus {
     /// The Juju version: [`crate::JUJU_VERSION`].
     pub version: String,
     /// Its status.
-    pub status: StatusInfo,
+    pub status: StatusInfo<ModelState>,
 }
 
 /// A machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineStatus {
     /// Its uuid.
     pub uuid: Uuid,
     /// Its life.
     pub life: Life,
-    /// The status of its agent: pending, started, stopped, down, error.
-    pub agent: StatusInfo,
-    /// The status of its instance: pending, running, ...
-    pub instance: StatusInfo,
+    /// The status of its agent.
+    pub agent: StatusInfo<MachineAgentStatus>,
+    /// The status of its instance.
+    pub instance: StatusInfo<InstanceStatus>,
     /// The address of its units.
     pub address: String,
     /// The provider's name for its instance; empty if there is none.
@@ -98,7 +102,7 @@ pub struct MachineStatus {
 }
 
 /// An application.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationStatus {
     /// Its uuid.
     pub uuid: Uuid,
@@ -126,7 +130,7 @@ pub struct ApplicationStatus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub workload_version: String,
     /// Its status.
-    pub status: StatusInfo,
+    pub status: StatusInfo<WorkloadStatus>,
     /// Its relations, by its own endpoint.
     #[serde(default)]
     pub relations: BTreeMap<String, Vec<RelatedApplication>>,
@@ -136,7 +140,7 @@ pub struct ApplicationStatus {
 
 /// One relation from the perspective of an application. In a peer relation, the related application is the
 /// application itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RelatedApplication {
     /// The related application.
     pub application: String,
@@ -147,7 +151,7 @@ pub struct RelatedApplication {
 }
 
 /// A unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitStatus {
     /// Its uuid.
     pub uuid: Uuid,
@@ -161,9 +165,9 @@ pub struct UnitStatus {
     /// Whether it is the leader of its application.
     pub leader: bool,
     /// The workload status.
-    pub workload: StatusInfo,
+    pub workload: StatusInfo<WorkloadStatus>,
     /// The agent status. `idle` only if nothing that concerns the unit is pending.
-    pub agent: StatusInfo,
+    pub agent: StatusInfo<AgentStatus>,
     /// While `agent` is executing: what runs, or is about to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activity: Option<Activity>,
@@ -175,7 +179,7 @@ pub struct UnitStatus {
 }
 
 /// One end of a relation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RelationEnd {
     /// The application.
     pub application: String,
@@ -186,7 +190,7 @@ pub struct RelationEnd {
 }
 
 /// A relation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RelationStatus {
     /// Its uuid.
     pub uuid: Uuid,
@@ -200,6 +204,6 @@ pub struct RelationStatus {
     pub scope: Scope,
     /// Its ends, the provider first; a peer relation has one.
     pub ends: Vec<RelationEnd>,
-    /// Its status: joining, joined, suspending, suspended, broken, error.
-    pub status: StatusInfo,
+    /// Its status.
+    pub status: StatusInfo<RelationState>,
 }

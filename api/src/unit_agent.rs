@@ -2,6 +2,7 @@
 
 use crate::archives::Archive;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -22,7 +23,7 @@ requests! { UnitAgentRequests {
 } }
 
 /// Starts a session: increments the epoch of the unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attach {
     /// A nonce that is stored in the journal before it is sent: the same nonce gets the same epoch again.
     pub nonce: Uuid,
@@ -35,7 +36,7 @@ pub struct Attach {
 }
 
 /// The session of a unit agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttachResponse {
     /// The current store generation.
     pub store_generation: Uuid,
@@ -53,7 +54,7 @@ pub struct AttachResponse {
 }
 
 /// Applies one record, exactly once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Commit {
     /// The epoch of the session.
     pub epoch: u64,
@@ -62,7 +63,7 @@ pub struct Commit {
 }
 
 /// The response to a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommitResponse {
     /// The revision of the store that contains the record.
     pub revision: u64,
@@ -73,7 +74,7 @@ pub struct CommitResponse {
 }
 
 /// Reports statuses and log lines before the record of their run. The record repeats what was not acknowledged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// The epoch of the session.
     pub epoch: u64,
@@ -88,7 +89,7 @@ pub struct Report {
 }
 
 /// Claims, renews or releases the leadership.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The epoch of the session.
     pub epoch: u64,
@@ -97,7 +98,7 @@ pub struct Claim {
 }
 
 /// The response to a leadership claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimResponse {
     /// Whether this unit is the leader, for `term_ms` from the time at which it *sent* the claim (design 13).
     pub granted: bool,
@@ -108,7 +109,7 @@ pub struct ClaimResponse {
 }
 
 /// Returns the charm archive of this digest. The caller verifies the digest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FetchArchive {
     /// The SHA-256 digest of the archive, in hexadecimal.
     pub sha256: String,
@@ -116,7 +117,7 @@ pub struct FetchArchive {
 
 /// Watches the view of the unit. Sends a full view first if `from` is none, of another store generation, or too
 /// old; then one delta per revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchUnit {
     /// The epoch of the session.
     pub epoch: u64,
@@ -126,7 +127,7 @@ pub struct WatchUnit {
 }
 
 /// One event of the watch of a unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnitWatchEvent {
     /// The view has changed.

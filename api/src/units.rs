@@ -1,8 +1,9 @@
 //! Requests about units and the relation data that they see.
 
 use crate::changes::WriteResponse;
-use crate::removal::Force;
+use crate::force::Force;
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
@@ -17,14 +18,14 @@ requests! { UnitRequests {
 } }
 
 /// Returns one unit with the data of its relations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ShowUnit {
     /// `web/0` or `web/leader`.
     pub unit: String,
 }
 
 /// Resolves the error of a unit: its hook is run again or skipped. `Invalid` if the unit is not in error.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResolvedRequest {
     /// The unit.
     pub unit: String,
@@ -33,7 +34,7 @@ pub struct ResolvedRequest {
 }
 
 /// Destroys a unit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveUnit {
     /// The unit.
     pub unit: String,
@@ -43,7 +44,7 @@ pub struct RemoveUnit {
 }
 
 /// Adds units to an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddUnits {
     /// The application.
     pub application: String,
@@ -54,7 +55,7 @@ pub struct AddUnits {
 }
 
 /// The new units.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AddUnitsResponse {
     /// Their names.
     pub units: Vec<UnitName>,
@@ -63,7 +64,7 @@ pub struct AddUnitsResponse {
 }
 
 /// The data of one unit in a relation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemberInfo {
     /// Whether the unit is in the scope of the relation.
     pub in_scope: bool,
@@ -72,7 +73,7 @@ pub struct MemberInfo {
 }
 
 /// A relation of a unit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitRelation {
     /// The number of the relation.
     pub number: RelationNumber,
@@ -89,7 +90,7 @@ pub struct UnitRelation {
 }
 
 /// A unit with the data of its relations.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitInfo {
     /// Its name.
     pub name: UnitName,

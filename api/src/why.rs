@@ -1,6 +1,7 @@
 //! The request that explains what an entity waits for (`pintle why`).
 
 use crate::request::requests;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::cause::{Cause, Entity};
 use state::terms::life::Life;
@@ -10,7 +11,7 @@ requests! { WhyRequests {
 } }
 
 /// Returns everything that an entity waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetWhy {
     /// A unit, an application, the name of a machine, the number of a relation, or the two ends of a relation
     /// with a space between; empty for the model.
@@ -18,7 +19,7 @@ pub struct GetWhy {
 }
 
 /// Everything that an entity waits for, computed on request (design 5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// The entity.
     pub entity: Entity,

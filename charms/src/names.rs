@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_point_outside_the_charm_are_unsafe() {
+    fn links_that_leave_the_charm_are_unsafe() {
         for (path, target) in
             [("a", "b"), ("a/b", "../c"), ("a/b/c", "../../d/e"), ("a", "./b"), ("a/b", "c/d")]
         {

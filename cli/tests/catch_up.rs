@@ -15,10 +15,11 @@ use common::fake::{FakeClient, FakeController};
 use common::{info, sample};
 use serde_json::Value;
 use state::terms::names::UnitName;
+use state::terms::status::{AgentStatus, WorkloadStatus};
 use std::time::{Duration, Instant};
 
 /// The sample with these statuses of ledger/0 and an idle subordinate.
-fn shown(workload: StatusInfo, agent: StatusInfo) -> Status {
+fn shown(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -> Status {
     let mut status = sample();
     for application in status.applications.values_mut() {
         application.units.values_mut().for_each(|unit| unit.agent = info("idle", ""));

@@ -336,7 +336,7 @@ async fn a_dry_run_removes_nothing_and_rejects_unknown_units() {
         run_command(&["remove-unit", "--dry-run", "web/8"], &session).await.expect_err("it is unknown");
     assert_eq!((failure.text().as_str(), failure.code), ("ERROR unit web/8 not found\n", 1));
     assert!(
-        session.api.requests().iter().all(|requests| requests.starts_with("forecast")),
+        session.api.requests().iter().all(|requests| requests.starts_with("dry run")),
         "{:?}",
         session.api.requests()
     );

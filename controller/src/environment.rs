@@ -3,11 +3,12 @@
 //! It provides clocks, randomness, one timer and the charm archives. Handlers must use nothing else of the host, so
 //! that the simulator can replace it (design 14). `host` implements it for the real controller.
 
-use api::error::ApiError;
+use api::error::{ApiError, ErrorCode};
 use state::charm::Charm;
 use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::future::Future;
+use std::path::{Path, PathBuf};
 
 /// A charm archive that was stored.
 pub struct StoredArchive {
@@ -32,6 +33,19 @@ pub trait Environment: Send + Sync + 'static {
     /// Reads a charm archive and stores it under its digest. The archive is durable when this returns. An error
     /// lists every problem of the charm, one per line, and nothing is stored.
     fn store_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<StoredArchive, ApiError>> + Send;
+    /// Returns the folder into which archives are received; none if there is none.
+    fn receiving_folder(&self) -> Option<PathBuf> {
+        None
+    }
+    /// Like [`Environment::store_archive`], for an archive that was received into a file of that folder and synced. The
+    /// file is renamed if the archive is stored.
+    fn store_received_archive(
+        &self,
+        file: &Path,
+    ) -> impl Future<Output = Result<StoredArchive, ApiError>> + Send {
+        let text = format!("cannot store the archive {}", file.display());
+        std::future::ready(Err(ApiError::new(ErrorCode::Unavailable, text)))
+    }
     /// Returns the archive of this digest; none if it is absent or damaged.
     fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
     /// The bytes of settings that a unit's view contains; more are fetched on demand (design 9). The simulator uses

@@ -1,18 +1,25 @@
 //! The environment of the real controller: this host's clocks and randomness, and a folder of charm archives.
 //!
 //! The file name of an archive is its digest. An archive is written to a temporary file, synced and renamed, so a
-//! file is either complete or absent. Its digest is verified again on each read.
+//! file is either complete or absent; a start removes the temporary files of the process before. Its digest is verified
+//! again on each read.
 
 use crate::environment::{Environment, StoredArchive};
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
-use host::file::write_atomic;
+use host::file::{is_temporary, sync_folder, write_atomic};
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+/// Archives being read at the same time, for requests of agents: each is one descriptor of the server's reserve, and up
+/// to 512 MiB of memory.
+const READS_MAX: usize = 8;
+/// Archives being verified at the same time: each is in memory, with up to 512 MiB.
+const VERIFICATIONS_MAX: usize = 1;
 /// The exit status after a broken store: `EX_SOFTWARE` of sysexits.h.
 const EXIT_BROKEN: i32 = 70;
 
@@ -20,14 +27,42 @@ const EXIT_BROKEN: i32 = 70;
 pub struct HostEnvironment {
     started: Instant,
     archives: PathBuf,
+    reads: Semaphore,
+    verifications: Semaphore,
 }
 
 impl HostEnvironment {
-    /// Creates the folder `archives` if it does not exist. The monotonic clock starts at 0.
+    /// Creates the folder `archives` if it does not exist, and removes unfinished archives from it. No other process may
+    /// use the folder. The monotonic clock starts at 0.
     pub fn new(archives: PathBuf) -> io::Result<HostEnvironment> {
         fs::create_dir_all(&archives)?;
-        Ok(HostEnvironment { started: Instant::now(), archives })
+        for entry in fs::read_dir(&archives)? {
+            let entry = entry?;
+            if is_temporary(&entry.file_name()) && entry.file_type()?.is_file() {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        let (reads, verifications) = (Semaphore::new(READS_MAX), Semaphore::new(VERIFICATIONS_MAX));
+        Ok(HostEnvironment { started: Instant::now(), archives, reads, verifications })
     }
+}
+
+/// Verifies an archive. The result must not depend on this host, since the charm runs on the machines.
+fn verify(archives: &Path, bytes: Vec<u8>) -> Result<charms::CharmSource, ApiError> {
+    let options = charms::ReadOptions { cache: archives.to_owned(), force: true };
+    charms::read::read_archive("the archive", bytes, &options).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        ApiError::new(ErrorCode::Invalid, lines.join("\n"))
+    })
+}
+
+fn not_stored(error: io::Error) -> ApiError {
+    ApiError::new(ErrorCode::Unavailable, format!("cannot store the charm archive: {error}"))
+        .hint("free disk space on the controller's host, then deploy again")
+}
+
+fn stored(source: charms::CharmSource) -> StoredArchive {
+    StoredArchive { bytes: source.archive.len() as u64, sha256: source.sha256, charm: source.charm }
 }
 
 impl Environment for HostEnvironment {
@@ -51,28 +86,32 @@ impl Environment for HostEnvironment {
     async fn store_archive(&self, bytes: Vec<u8>) -> Result<StoredArchive, ApiError> {
         let archives = self.archives.clone();
         blocking(move || {
-            // The validation must not depend on this host, since the charm runs on the machines.
-            let options = charms::ReadOptions { cache: archives.clone(), force: true };
-            let source = charms::read::read_archive("the archive", bytes, &options).map_err(|problems| {
-                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                ApiError::new(ErrorCode::Invalid, lines.join("\n"))
-            })?;
-            write_atomic(&archives.join(&source.sha256), &source.archive).map_err(|e| {
-                let text = format!("cannot store the charm archive: {e}");
-                ApiError::new(ErrorCode::Unavailable, text)
-                    .hint("free disk space on the controller's host, then deploy again")
-            })?;
-            Ok(StoredArchive {
-                bytes: source.archive.len() as u64,
-                sha256: source.sha256,
-                charm: source.charm,
-            })
+            let source = verify(&archives, bytes)?;
+            write_atomic(&archives.join(&source.sha256), &source.archive).map_err(not_stored)?;
+            Ok(stored(source))
+        })
+        .await
+    }
+
+    fn receiving_folder(&self) -> Option<PathBuf> {
+        Some(self.archives.clone())
+    }
+
+    async fn store_received_archive(&self, file: &Path) -> Result<StoredArchive, ApiError> {
+        let (archives, file) = (self.archives.clone(), file.to_owned());
+        let _verification = self.verifications.acquire().await;
+        blocking(move || {
+            let source = verify(&archives, fs::read(&file).map_err(not_stored)?)?;
+            let renamed = fs::rename(&file, archives.join(&source.sha256));
+            renamed.and_then(|()| sync_folder(&archives)).map_err(not_stored)?;
+            Ok(stored(source))
         })
         .await
     }
 
     async fn archive(&self, digest: &str) -> Option<Vec<u8>> {
         let (file, expected) = (self.archives.join(digest), digest.to_owned());
+        let _read = self.reads.acquire().await;
         let bytes = blocking(move || fs::read(file)).await.ok()?;
         (sha256(&bytes) == expected).then_some(bytes)
     }

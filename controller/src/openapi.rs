@@ -1,31 +1,57 @@
 //! The OpenAPI document of the API, generated from the list of requests, so that no request can be missing from it.
 //!
-//! Served by the handler of `GetOpenApi`.
+//! The schemas are derived from the message types, and the texts are the documentation of these types. Served by
+//! the handler of `GetOpenApi`.
 
 use api::error::ApiError;
 use api::list;
-use api::request::{Caller, Content, Entry, Message, Method, ResponseBody};
-use api::schema::Types;
+use api::request::{Caller, Content, Entry, Method, ResponseBody};
+use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 /// Returns the document (OpenAPI 3.1).
 pub fn document() -> Value {
-    let (mut paths, types) = (Map::new(), Types::default());
-    let failure = json!({"application/json": {"schema": ApiError::schema(&types)}});
+    let (mut paths, mut schemas) = (Map::new(), generator());
+    let failure = json!({"application/json": {"schema": schemas.subschema_for::<ApiError>()}});
     for entry in &list::all() {
         let path = paths.entry(entry.route.path).or_insert_with(|| json!({}));
-        path[method(entry)] = operation(entry, &types, &failure);
+        path[method(entry)] = operation(entry, &mut schemas, &failure);
     }
     json!({
         "openapi": "3.1.0",
         "info": {"title": "Pintle controller", "version": env!("CARGO_PKG_VERSION")},
         "paths": paths,
         "components": {
-            "schemas": types.schemas(),
+            "schemas": schemas.take_definitions(true),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}],
     })
+}
+
+fn generator() -> SchemaGenerator {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    settings.transforms.push(Box::new(RecursiveTransform(|schema: &mut Schema| {
+        if let Some(Value::String(text)) = schema.get_mut("description") {
+            *text = without_links(text);
+        }
+    })));
+    settings.into_generator()
+}
+
+/// Replaces links to Rust items, which lead nowhere in the document, by the names of the items.
+fn without_links(text: &str) -> String {
+    text.replace("[`", "`").replace("`]", "`")
+}
+
+/// Splits a text into its first sentence and the rest.
+fn split_summary(text: &str) -> (String, &str) {
+    let end = [". ", ".\n"].iter().filter_map(|end| text.find(end)).min();
+    let (first, rest) = text.split_at(end.unwrap_or(text.len()));
+    (first.trim_end_matches('.').replace('\n', " "), rest.trim_start_matches('.').trim_start())
 }
 
 /// Returns the key of a request's operation below its path.
@@ -36,7 +62,7 @@ pub fn method(entry: &Entry) -> &'static str {
     }
 }
 
-fn operation(entry: &Entry, types: &Types, failure: &Value) -> Value {
+fn operation(entry: &Entry, schemas: &mut SchemaGenerator, failure: &Value) -> Value {
     let parameters: Vec<Value> = entry
         .route
         .path
@@ -48,17 +74,23 @@ fn operation(entry: &Entry, types: &Types, failure: &Value) -> Value {
         ResponseBody::Single(content) => kind(content),
         ResponseBody::Lines => "application/x-ndjson",
     };
+    let text = without_links(&(entry.description)());
+    let (summary, description) = split_summary(&text);
     let mut operation = json!({
         "operationId": entry.name,
+        "summary": summary,
         "x-callers": callers(entry.caller),
         "parameters": parameters,
         "responses": {
-            "200": {"description": "done", "content": {answer_kind: {"schema": schema((entry.output)(types))}}},
+            "200": {"description": "done", "content": {answer_kind: {"schema": (entry.output)(schemas)}}},
             "default": {"description": "refused or failed", "content": failure},
         },
     });
+    if !description.is_empty() {
+        operation["description"] = description.into();
+    }
     if entry.route.method == Method::Post {
-        let content = json!({kind(entry.request_content): {"schema": schema((entry.input)(types))}});
+        let content = json!({kind(entry.request_content): {"schema": (entry.input)(schemas)}});
         operation["requestBody"] = json!({"required": true, "content": content});
     }
     operation
@@ -69,10 +101,6 @@ fn kind(content: Content) -> &'static str {
         Content::Json => "application/json",
         Content::Bytes => "application/octet-stream",
     }
-}
-
-fn schema(json: Option<Value>) -> Value {
-    json.unwrap_or_else(|| json!({"type": "string", "format": "binary"}))
 }
 
 fn callers(caller: Caller) -> &'static str {

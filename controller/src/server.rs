@@ -1,55 +1,63 @@
 //! The HTTPS server in front of the handlers: authentication, limits, and the mapping of results to HTTP.
 //!
-//! The accept loop is our own: it allows TLS 1.3 only, and few unauthenticated connections for a short time (S18). No
-//! byte of a request body is read before the caller is authorised for the route. Called by `main`.
+//! The accept loop is our own: it allows TLS 1.3 only, and few connections at the same time (S18). No byte of a request
+//! body is read before the caller is authorised for the route. Called by `main`.
+//!
+//! `admission` decides which connections there are, `connections` closes them, `revocation` ends those of revoked
+//! tokens, `upload` receives charm archives, and `descriptors` has the limit of the process from which all follows.
+
+mod admission;
+mod connections;
+pub mod descriptors;
+mod revocation;
+mod upload;
 
 use crate::authority;
 use crate::dispatch::{HandlerReply, Service, services};
 use crate::environment::Environment;
 use crate::session::{Controller, Session};
-use crate::store::Store;
+use crate::store::{Store, unavailable};
+use crate::tokens;
+use api::API_VERSION;
 use api::error::{ApiError, ErrorCode};
-use api::request::{Content, Entry, InModel, Method};
-use api::{API_VERSION, ARCHIVE_BYTES_MAX};
+use api::request::{Content, Entry, InModel, Message, Method};
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{RawPathParams, Request};
 use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use connections::{Connection, Connections, OpenResponse, Stage};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tracing::Instrument;
+use upload::Uploads;
 
-/// Connections that have not presented a valid token yet; further ones wait in the kernel (S18).
-const UNAUTHENTICATED_MAX: usize = 64;
 /// The limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// From the handshake to the end of the first authenticated request's head.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// The limit for an idle connection; clients close theirs sooner.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time that a stream has to send why it ends, and a request to be answered, after their token was revoked. With
+/// the interval of `revocation` it stays well below a second.
+const REVOKED_TIMEOUT: Duration = Duration::from_millis(250);
 /// A record is at most 1 MiB of writes and 60 log lines (design 5); JSON may double it.
 const BODY_BYTES_MAX: usize = 4 << 20;
 /// 4 MiB at 70 KiB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// 512 MiB at 1 MiB/s.
-const UPLOAD_TIMEOUT: Duration = Duration::from_secs(512);
-/// Uploads in memory at the same time: two of 512 MiB.
-const UPLOADS_MAX: usize = 2;
 /// The time that requests in progress have to finish when the process stops. Streams would never finish.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection whose peer acknowledges nothing for this long is closed. An agent abandons its stream after the same
@@ -66,18 +74,6 @@ pub fn acceptor(certificate: &str, key: &str) -> anyhow::Result<TlsAcceptor> {
         .with_no_client_auth()
         .with_single_cert(chain, key)?;
     Ok(TlsAcceptor::from(Arc::new(config)))
-}
-
-/// The permit of an unauthenticated connection; released when the connection presents a valid token.
-#[derive(Clone)]
-struct Unauthenticated(Arc<(Mutex<Option<OwnedSemaphorePermit>>, tokio::sync::Notify)>);
-
-impl Unauthenticated {
-    fn release_permit(&self) {
-        if self.0.0.lock().expect("no holder panics").take().is_some() {
-            self.0.1.notify_one();
-        }
-    }
 }
 
 /// Accepts the next connection of any listener.
@@ -99,44 +95,57 @@ pub async fn serve<S: Store, O: Environment>(
     acceptor: TlsAcceptor,
     stop: impl Future<Output = ()>,
 ) {
+    let connections = Connections::new(descriptors::connection_limits());
+    let mut revocations = pin!(revocation::enforce(controller.clone(), connections.clone()));
     let router = router(controller);
-    let unauthenticated = Arc::new(Semaphore::new(UNAUTHENTICATED_MAX));
-    let mut connections = JoinSet::new();
+    let mut tasks = JoinSet::new();
     let stopping = tokio::sync::watch::Sender::new(false);
     let mut stop = pin!(stop);
+    // A connection that was accepted and waits for another one to be closed.
+    let mut held = None;
     loop {
-        let accepted = async {
-            let permit = unauthenticated.clone().acquire_owned().await.expect("it is never closed");
-            (permit, accept(&listeners).await)
+        let admitted = async {
+            let (stream, address) = match held.take() {
+                Some(held) => held,
+                None => accept(&listeners).await?,
+            };
+            let (_, address) = held.insert((stream, address));
+            let connection = connections.admit(address.ip()).await;
+            std::io::Result::Ok(held.take().map(|(stream, _)| (stream, connection)))
         };
         tokio::select! {
             () = &mut stop => break,
-            (permit, accepted) = accepted => match accepted {
-                Ok((stream, _)) => {
-                    let unauthenticated = Unauthenticated(Arc::new((Mutex::new(Some(permit)), tokio::sync::Notify::new())));
+            () = &mut revocations => {}
+            admitted = admitted => match admitted {
+                Ok(Some((stream, connection))) => {
                     let (acceptor, router) = (acceptor.clone(), router.clone());
                     let mut stopping = stopping.subscribe();
-                    connections.spawn(async move {
+                    tasks.spawn(async move {
                         let stopped = async move { drop(stopping.wait_for(|stopping| *stopping).await) };
-                        connection(stream, acceptor, router, unauthenticated, stopped).await;
+                        tokio::select! {
+                            () = connection.reached(Stage::Closed) => {}
+                            () = serve_connection(stream, acceptor, router, connection.clone(), stopped) => {}
+                        }
+                        drop(connection); // after its socket
                     });
                 }
-                // The process is out of file descriptors: the pause avoids a busy loop until one is closed.
+                Ok(None) => {}
+                // The process or the host is out of file descriptors: the pause avoids a busy loop.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             },
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
         }
     }
     stopping.send_replace(true);
-    let _ =
-        tokio::time::timeout(STOP_TIMEOUT, async { while connections.join_next().await.is_some() {} }).await;
+    let _ = tokio::time::timeout(STOP_TIMEOUT, async { while tasks.join_next().await.is_some() {} }).await;
 }
 
-async fn connection(
+/// Serves one connection until it ends, its token is revoked, or the server stops.
+async fn serve_connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     router: Router,
-    unauthenticated: Unauthenticated,
+    connection: Connection,
     stopped: impl Future<Output = ()>,
 ) {
     // Both calls fail only on a connection that is closed already.
@@ -146,23 +155,40 @@ async fn connection(
         nix::sys::socket::sockopt::TcpUserTimeout,
         &TCP_USER_TIMEOUT_MS,
     );
-    let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
+    let handshake = async {
+        stream.readable().await?;
+        connection.has_sent();
+        acceptor.accept(stream).await
+    };
+    let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
     let inner = TowerToHyperService::new(router);
-    let permit = unauthenticated.clone();
+    let of_requests = connection.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(permit.clone());
-        hyper::service::Service::call(&inner, request)
+        let open_request = of_requests.request();
+        request.extensions_mut().insert(of_requests.clone());
+        let response = hyper::service::Service::call(&inner, request);
+        async move {
+            let response = response.await?;
+            Ok::<_, std::convert::Infallible>(
+                response.map(|body| OpenResponse { body, _open_request: open_request }),
+            )
+        }
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(IDLE_TIMEOUT);
     let mut serving = pin!(http.serve_connection(TokioIo::new(tls), service));
     tokio::select! {
         _ = &mut serving => return,
-        () = unauthenticated.0.1.notified() => {}
+        () = connection.reached(Stage::Authenticated) => {}
         () = tokio::time::sleep(AUTHENTICATION_TIMEOUT) => return,
     }
     tokio::select! {
         _ = &mut serving => return,
+        () = connection.reached(Stage::Revoked) => {
+            serving.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(REVOKED_TIMEOUT, serving).await;
+            return;
+        }
         () = stopped => serving.as_mut().graceful_shutdown(),
     }
     let _ = serving.await; // bounded by STOP_TIMEOUT in `serve`
@@ -170,7 +196,7 @@ async fn connection(
 
 /// One route for each request type.
 fn router<S: Store, O: Environment>(controller: Arc<Controller<S, O>>) -> Router {
-    let uploads = Arc::new(Semaphore::new(UPLOADS_MAX));
+    let uploads = Arc::new(Uploads::new());
     let mut router = Router::new();
     for service in services::<S, O>() {
         let method = match service.entry.route.method {
@@ -181,14 +207,18 @@ fn router<S: Store, O: Environment>(controller: Arc<Controller<S, O>>) -> Router
         let handler = move |params: RawPathParams, request: Request| {
             let params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let (controller, uploads) = (controller.clone(), uploads.clone());
-            async move { respond(handle_request(controller, service, params, request, uploads).await) }
+            async move {
+                let answer = handle_request(controller, service, params, request, uploads);
+                respond(unavailable::answer(answer).await.unwrap_or_else(|error| Err(error.into())))
+            }
         };
         router = router.route(service.entry.route.path, on(method, handler));
     }
     let unknown = move |request: Request| {
         let controller = controller.clone();
         async move {
-            let session = session(&controller, request.headers(), request.extensions()).await;
+            let session = session(&controller, request.headers(), request.extensions());
+            let session = unavailable::answer(session).await.unwrap_or_else(|error| Err(error.into()));
             respond(session.and_then(|_| Err(no_route(request.uri().path()))))
         }
     };
@@ -207,18 +237,21 @@ fn no_route(path: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, text).hint("use a client and a controller of the same version")
 }
 
-/// Authenticates a request and releases the permit of its connection.
+/// Authenticates a request and, with it, its connection.
 async fn session<S: Store, O: Environment>(
     controller: &Arc<Controller<S, O>>,
     headers: &HeaderMap,
     extensions: &Extensions,
 ) -> Result<Session<S, O>, ApiError> {
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(|value| value.strip_prefix("Bearer "));
-    let session = controller.session(token.ok_or_else(authority::unauthorised)?).await?;
-    if let Some(unauthenticated) = extensions.get::<Unauthenticated>() {
-        unauthenticated.release_permit();
-    }
+    let token =
+        header.and_then(|value| value.strip_prefix("Bearer ")).filter(|token| tokens::is_token(token));
+    let token = token.ok_or_else(authority::unauthorised)?;
+    let connection = extensions.get::<Connection>().ok_or_else(authority::unauthorised)?;
+    let sha256 = host::digest::sha256(token.as_bytes());
+    connection.present(&sha256);
+    let session = controller.session(token).await?;
+    connection.authenticate(&sha256, &session.principal)?;
     Ok(session)
 }
 
@@ -228,7 +261,7 @@ async fn handle_request<S: Store, O: Environment>(
     service: Service<S, O>,
     params: BTreeMap<String, String>,
     request: Request,
-    uploads: Arc<Semaphore>,
+    uploads: Arc<Uploads>,
 ) -> Result<HandlerReply, ApiError> {
     let entry = service.entry;
     let session = session(&controller, request.headers(), request.extensions()).await?;
@@ -239,23 +272,28 @@ async fn handle_request<S: Store, O: Environment>(
         };
         authority::check_agent(&session.principal, id(params.get("model"))?, id(Some(agent))?)?;
     }
-    let _upload = match entry.request_content {
-        Content::Bytes => Some(uploads.acquire().await.expect("it is never closed")),
-        Content::Json => None,
-    };
-    let body = body(&entry, request.into_body()).await?;
     let model = params.get("model").map_or("", String::as_str);
     let span = tracing::debug_span!("request", name = entry.name, caller = ?session.principal);
-    (service.answer)(session.in_model(model), body.into()).instrument(span).await
+    match entry.request_content {
+        Content::Json => {
+            let body = body(&entry, request.into_body()).await?;
+            (service.answer)(session.in_model(model), body.into()).instrument(span).await
+        }
+        Content::Bytes => {
+            let _slot = uploads.slot(&session.principal).await;
+            let archive = upload::receive(&controller.environment, request).await?;
+            let stored = session.store_received_archive(archive.file()).instrument(span).await?;
+            Ok(HandlerReply::Single(Content::Json, stored.into_bytes()))
+        }
+    }
 }
 
 async fn body(entry: &Entry, body: Body) -> Result<Bytes, ApiError> {
-    let (bytes_max, timeout) = match (entry.route.method, entry.request_content) {
-        (Method::Get, _) => (0, BODY_TIMEOUT),
-        (Method::Post, Content::Json) => (BODY_BYTES_MAX, BODY_TIMEOUT),
-        (Method::Post, Content::Bytes) => (ARCHIVE_BYTES_MAX, UPLOAD_TIMEOUT),
+    let bytes_max = match entry.route.method {
+        Method::Get => 0,
+        Method::Post => BODY_BYTES_MAX,
     };
-    match tokio::time::timeout(timeout, to_bytes(body, bytes_max)).await {
+    match tokio::time::timeout(BODY_TIMEOUT, to_bytes(body, bytes_max)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => {
             let text =

@@ -116,6 +116,10 @@ impl<S: Store, O: Environment> Controller<S, O> {
                 Err(ApiError::new(ErrorCode::Unavailable, StoreError::Full.to_string())
                     .hint("free disk space on the controller's host, then try again"))
             }
+            Err(RunError::Failed(unavailable @ StoreError::CannotOpen(_))) => {
+                Err(ApiError::new(ErrorCode::Unavailable, unavailable.to_string())
+                    .hint("try again; if it persists, raise the limit of open files of the controller"))
+            }
             Err(RunError::Failed(broken @ StoreError::Broken(_))) => {
                 self.environment.store_broken(&broken.to_string());
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))

@@ -8,13 +8,13 @@ use api::{
     ListMachines, ListModels, RemoveDeadMachine,
 };
 use controller::janitor::Janitor;
-use controller::store::memory::MemoryStore;
 use state::documents::draft::read;
 use state::documents::keys::{GLOBAL, TokenHolder};
 use state::terms::cause::{Actor, Count, Duty, Forced};
 use state::terms::life::Life;
 use std::collections::BTreeMap;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 

@@ -11,11 +11,11 @@ use api::{
     ReportUninstalled, RetryProvisioning, SetMachineToken,
 };
 use controller::janitor::Janitor;
-use controller::store::memory::MemoryStore;
 use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> EnrolmentToken {
     let added =
@@ -141,7 +141,7 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     let shown = async || {
         let machine =
             fixture.admin.handle(GetStatus).await.expect("it exists").machines.remove("0").expect("one");
-        (machine.instance.current, machine.instance.message)
+        (machine.instance.current.to_string(), machine.instance.message)
     };
     report(ProvisioningReport::Failed { message: "no room".to_owned() })
         .await

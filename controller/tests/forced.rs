@@ -6,13 +6,13 @@ mod support;
 use api::{ConfigChange, ConfigureModel, Force, GetWhy, Handle, RemoveApplication, RemoveUnit};
 use controller::janitor::{Janitor, SWEEP_INTERVAL_MS};
 use controller::store::Store;
-use controller::store::memory::MemoryStore;
 use state::documents::draft::{Draft, Key, read};
 use state::terms::cause::Duty;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const MINUTE_MS: u64 = 60_000;

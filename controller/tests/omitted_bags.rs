@@ -4,7 +4,6 @@ mod support;
 
 use api::{Handle, Watch, WatchUnit};
 use controller::Controller;
-use controller::store::memory::MemoryStore;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
@@ -12,6 +11,7 @@ use state::terms::settings::Bag;
 use state::unit::snapshot::{BagRequest, Change, Delta, Snapshot};
 use state::views::inline_settings;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 /// Bytes of one bag: three of them exceed the limit.
 const LARGE: usize = 480 << 10;
@@ -121,7 +121,7 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
 }
 
 #[tokio::test]
-async fn a_unit_cannot_fetch_a_bag_outside_of_its_view() {
+async fn a_unit_cannot_fetch_a_bag_that_its_view_does_not_contain() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     fixture.deploy("db", 1).await;

@@ -7,7 +7,6 @@ use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use api::*;
 use axum::body::{Body, Bytes};
 use controller::dispatch::{self, HandlerReply};
-use controller::store::memory::MemoryStore;
 use controller::{Session, openapi};
 use hyper::body::Body as _;
 use serde::Serialize;
@@ -23,6 +22,7 @@ use state::unit::snapshot::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use support::{Agent, FakeEnvironment, Fixture};
+use test_support::memory_store::MemoryStore;
 
 /// Returns the operation of a request in the document.
 fn operation<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
@@ -49,6 +49,14 @@ fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     }
 }
 
+/// The types that a schema allows, `null` last; none if it allows all of them.
+fn types(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        one => one.as_str().into_iter().collect(),
+    }
+}
+
 /// Checks that a value conforms to a schema and has no fields that the schema does not declare.
 fn check(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = resolve(document, schema);
@@ -60,11 +68,17 @@ fn check(document: &Value, schema: &Value, value: &Value) -> Result<(), String> 
         }
     }
     let wrong = || Err(format!("{value} is not {schema}"));
-    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+    let is_other_word = schema["enum"].as_array().is_some_and(|words| !words.contains(value))
+        || schema.get("const").is_some_and(|word| word != value);
+    if is_other_word || schema == &json!(false) {
         return wrong();
     }
-    match (schema["type"].as_str(), value) {
-        (None, _) | (Some("null"), Value::Null) | (Some("boolean"), Value::Bool(_)) => Ok(()),
+    let types = types(schema);
+    if value.is_null() && types.contains(&"null") {
+        return Ok(());
+    }
+    match (types.first().copied(), value) {
+        (None, _) | (Some("boolean"), Value::Bool(_)) => Ok(()),
         (Some("number"), Value::Number(_)) => Ok(()),
         (Some("integer"), Value::Number(number)) => match schema["minimum"].as_i64() {
             Some(_) if number.is_u64() => Ok(()),
@@ -86,7 +100,10 @@ fn check(document: &Value, schema: &Value, value: &Value) -> Result<(), String> 
                 fields.get(name).ok_or_else(|| format!("{name} is missing in {value}"))?;
             }
             fields.iter().try_for_each(|(name, value)| {
-                let named = schema["properties"].get(name).or(schema.get("additionalProperties"));
+                let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+                let numbered = schema["patternProperties"].get("^\\d+$").filter(|_| is_number);
+                let named =
+                    schema["properties"].get(name).or(numbered).or(schema.get("additionalProperties"));
                 let named = named.ok_or_else(|| format!("{name} is not in {schema}"))?;
                 check(document, named, value)
             })
@@ -101,10 +118,10 @@ fn smallest(document: &Value, schema: &Value) -> Value {
     if let Some(first) = schema["oneOf"].get(0).or(schema["anyOf"].get(0)) {
         return smallest(document, first);
     }
-    if let Some(word) = schema["enum"].get(0) {
+    if let Some(word) = schema["enum"].get(0).or(schema.get("const")) {
         return word.clone();
     }
-    match schema["type"].as_str() {
+    match types(schema).first().copied() {
         Some("boolean") => json!(false),
         Some("number" | "integer") => json!(0),
         Some("string") => match schema["format"].as_str() {
@@ -195,6 +212,52 @@ async fn line(body: &mut Body) -> Bytes {
     let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
     let frame = frame.expect("the stream continues").expect("a stream does not fail");
     frame.into_data().expect("only data is sent")
+}
+
+/// Calls `visit` for each reference in a part of the document.
+fn visit_references(part: &Value, visit: &mut impl FnMut(&str)) {
+    match part {
+        Value::Object(fields) => fields.iter().for_each(|(name, part)| match part {
+            Value::String(place) if name == "$ref" => visit(place),
+            part => visit_references(part, visit),
+        }),
+        Value::Array(parts) => parts.iter().for_each(|part| visit_references(part, visit)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_reference_leads_to_a_schema_and_every_schema_is_used() {
+    let document = openapi::document();
+    let mut used = BTreeSet::new();
+    visit_references(&document, &mut |place| {
+        let name = place.strip_prefix("#/components/schemas/").expect("schemas have one place");
+        assert!(document["components"]["schemas"].get(name).is_some(), "{place} leads nowhere");
+        used.insert(name.to_owned());
+    });
+    let schemas = document["components"]["schemas"].as_object().expect("there are schemas");
+    assert_eq!(used, schemas.keys().cloned().collect());
+    let numbered = schemas.keys().find(|name| name.ends_with(|end: char| end.is_ascii_digit()));
+    assert_eq!(numbered, None, "two types have the same name");
+}
+
+#[test]
+fn every_request_and_every_schema_is_described() {
+    let document = openapi::document();
+    for entry in &list::all() {
+        let summary = operation(&document, entry)["summary"].as_str().expect("a summary is a text");
+        assert!(summary.len() > 10 && !summary.contains('\n'), "{}: {summary:?}", entry.name);
+    }
+    for (name, schema) in document["components"]["schemas"].as_object().expect("there are schemas") {
+        let description = schema["description"].as_str().unwrap_or_default();
+        assert!(!description.is_empty(), "{name} has no description");
+        assert!(!description.contains("[`"), "{name} links to a Rust item: {description}");
+    }
+    let (wait, _) = sample(WaitForChange { after: None });
+    assert_eq!(
+        operation(&document, &wait)["summary"],
+        "Waits until the store has changed after `after`, at most `LONG_POLL_MS`, and returns its position"
+    );
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use support::*;
 
 async fn register(
-    fixture: &Fixture<controller::store::memory::MemoryStore, FakeEnvironment>,
+    fixture: &Fixture<test_support::memory_store::MemoryStore, FakeEnvironment>,
     sha256: &'static str,
     name: &str,
 ) {

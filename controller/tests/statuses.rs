@@ -4,7 +4,6 @@ mod support;
 
 use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRequest, Watch, WatchMachine};
 use controller::presence::LOST_AFTER_MS;
-use controller::store::memory::MemoryStore;
 use controller::{Environment, Session};
 use state::documents::draft::read;
 use state::documents::keys::{StatusDoc, TokenHolder};
@@ -13,6 +12,7 @@ use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, RunReport};
 use std::collections::BTreeSet;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
@@ -20,13 +20,13 @@ type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 async fn unit_statuses(fixture: &MemoryFixture, unit: &str) -> (String, String, String) {
     let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = &status.applications["web"].units[&unit.parse().expect("a name")];
-    (unit.workload.current.clone(), unit.workload.message.clone(), unit.agent.current.clone())
+    (unit.workload.current.to_string(), unit.workload.message.clone(), unit.agent.current.to_string())
 }
 
 async fn application_status(fixture: &MemoryFixture) -> (String, String) {
     let status =
         fixture.admin.handle(GetStatus).await.expect("the model is there").applications["web"].status.clone();
-    (status.current, status.message)
+    (status.current.to_string(), status.message)
 }
 
 fn expected(workload: &str, message: &str, agent: &str) -> (String, String, String) {
@@ -41,7 +41,7 @@ async fn report(unit: &mut Agent<Session<MemoryStore, FakeEnvironment>>, what: R
 }
 
 fn status(status: &str, message: &str) -> ReportContent {
-    ReportContent::UnitStatus { status: status.to_owned(), message: message.to_owned() }
+    ReportContent::UnitStatus { status: status.parse().expect("a status"), message: message.to_owned() }
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
     report(&mut first, status("maintenance", "")).await;
     report(&mut second, status("maintenance", "")).await;
     let application = |status: &str, message: &str| ReportContent::ApplicationStatus {
-        status: status.to_owned(),
+        status: status.parse().expect("a status"),
         message: message.to_owned(),
     };
     report(&mut first, application("active", "all well")).await;

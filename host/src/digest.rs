@@ -10,6 +10,11 @@ pub fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 
+/// The first 64 bits of the SHA-256, in hexadecimal. It detects torn and flipped bytes, not forgery.
+pub fn checksum(bytes: &[u8]) -> String {
+    sha256(bytes)[..16].to_owned()
+}
+
 /// The SHA-256 of everything that `reader` yields, as 64 hexadecimal digits.
 ///
 /// # Errors

@@ -20,6 +20,7 @@ pub const JUJU_INFO: &str = "juju-info";
 
 /// One revision of a charm, as its files declare it (spec/clients.md 4.3 to 4.6).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Charm {
     /// The name of the charm.
@@ -67,6 +68,7 @@ fn is_false(value: &bool) -> bool {
 
 /// The role of an endpoint in a relation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// It provides the interface.
@@ -79,6 +81,7 @@ pub enum Role {
 
 /// Which units of the other end a unit of a relation observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// All of them.
@@ -90,6 +93,7 @@ pub enum Scope {
 
 /// A named end point of a charm to which relations can be attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Endpoint {
     /// The name of the endpoint.
     pub name: String,
@@ -109,6 +113,7 @@ pub struct Endpoint {
 
 /// The type of a configuration option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OptionType {
     /// Text.
@@ -126,6 +131,7 @@ pub enum OptionType {
 
 /// One option of config.yaml (spec/clients.md 4.4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfigOption {
     /// The type of its values.
     #[serde(rename = "type")]
@@ -140,6 +146,7 @@ pub struct ConfigOption {
 
 /// One action of actions.yaml (spec/clients.md 4.5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Action {
     /// The description of the action.
@@ -157,6 +164,7 @@ pub struct Action {
 
 /// How a charm uses a storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StorageType {
     /// As a mounted filesystem.
@@ -168,6 +176,7 @@ pub enum StorageType {
 
 /// One storage of metadata.yaml (spec/clients.md 4.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", default)]
 pub struct Storage {
     /// The type of the storage.
@@ -215,6 +224,7 @@ impl Default for Storage {
 
 /// The type of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ResourceType {
     /// A file.
@@ -226,6 +236,7 @@ pub enum ResourceType {
 
 /// One resource of metadata.yaml.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Resource {
     /// The type of the resource.
     #[serde(rename = "type")]
@@ -240,6 +251,7 @@ pub struct Resource {
 
 /// An operating system release for which a charm was packed: `ubuntu`, `24.04`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Base {
     /// The operating system: `ubuntu`.
     pub name: String,

@@ -7,6 +7,7 @@
 //! `tests/cases/README.md` documents the format; `tests/tests/cases.rs` runs the files of `tests/cases`.
 
 mod command;
+mod controller;
 pub mod view;
 mod world;
 
@@ -137,7 +138,7 @@ impl Case {
 
     /// Runs all blocks and returns the operations of each.
     fn found(&self, fixtures: &Fixtures) -> Result<Vec<Vec<String>>, String> {
-        let mut world = World::new();
+        let mut world = World::new(command::perform);
         self.blocks.iter().map(|block| self.run_block(&mut world, block, fixtures)).collect()
     }
 

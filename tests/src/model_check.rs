@@ -9,7 +9,7 @@
 use sha2::{Digest, Sha256};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
-use state::documents::invariants::violations;
+use test_support::invariants::violations;
 use state::documents::json_text::Text;
 use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::{Code, Refusal};

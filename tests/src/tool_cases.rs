@@ -3,11 +3,13 @@
 //!
 //! The head comment of `tests/conformance/hook-tools.yaml` documents the format. Called by `tests/tests/tool_cases.rs`.
 
+mod difference;
 mod effect;
 mod fixture;
 mod hook;
 
 use commands::{CallOutcome, Inputs, Need, ToolFormat, ToolReply};
+use difference::difference;
 use serde::Deserialize;
 use serde_json::Value;
 use state::unit::hook::{HookContext, ReportContent};
@@ -124,11 +126,6 @@ impl Report {
             }
         }
     }
-}
-
-/// Describes the difference between the expected and the actual `what`.
-fn difference(what: &str, expected: impl std::fmt::Debug, actual: impl std::fmt::Debug) -> String {
-    format!("  {what}: expected {expected:?}\n  {:1$}  actual   {actual:?}", "", what.len())
 }
 
 impl Vector {

@@ -10,7 +10,7 @@ use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
 use controller::environment::{Environment, StoredArchive, version_4};
 use controller::session::{Controller, Session};
-use controller::store::memory::MemoryStore;
+use test_support::memory_store::MemoryStore;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::keys::{Model, TokenHolder, UserRole};

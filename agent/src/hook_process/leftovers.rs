@@ -5,7 +5,7 @@
 //!
 //! Called before a run is repeated, and when a unit is stopped.
 
-use super::{REATTACHED_POLL_INTERVAL, read_outcome, read_run_file};
+use super::run_folder::{REATTACHED_POLL_INTERVAL, read_outcome, read_run_file};
 use crate::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;

@@ -2,7 +2,7 @@
 //!
 //! A child is not killed when the machine agent ends. `unit_supervisor` restarts a child that ends.
 
-use super::{AgentExit, running};
+use super::agent_process::{AgentExit, running};
 use crate::folder::{EXIT_DISK, UnitFolder};
 use anyhow::Result;
 use host::process::Process;

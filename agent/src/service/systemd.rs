@@ -6,7 +6,7 @@
 //!
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
-use super::{AgentExit, REATTACHED_POLL_INTERVAL, running, wait_for_exit};
+use super::agent_process::{AgentExit, REATTACHED_POLL_INTERVAL, running, wait_for_exit};
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};

@@ -46,15 +46,15 @@ pub async fn run<A: UserPort>(
         let removed_last = RemovedLast::of(&status);
         let is_part = status.applications.len() > DRY_RUN_TARGETS_MAX;
         let removed = status.applications.into_keys().map(RemovalTarget::Application);
-        let mut forecast = session
+        let mut dry_run = session
             .api
             .in_model(name)
             .handle(DryRunRemoval { removed: removed.take(DRY_RUN_TARGETS_MAX).collect(), force })
             .await?;
-        forecast.more |= is_part;
-        add_removed_last(&mut forecast, &removed_last, force);
+        dry_run.more |= is_part;
+        add_removed_last(&mut dry_run, &removed_last, force);
         let now = (now_ms(), &Zone::new(false));
-        return session.output.print(&crate::render::dry_run::text(&forecast, force, now));
+        return session.output.print(&crate::render::dry_run::text(&dry_run, force, now));
     }
     // From here on the model is addressed by UUID: another model may be created under its name.
     let status = session.api.in_model(name).handle(GetStatus).await?;
@@ -88,16 +88,16 @@ impl RemovedLast {
 
 /// Adds the machines whose units are all removed, and the model if nothing remains in it. Machines that the dry run
 /// already lists are not added again.
-fn add_removed_last(forecast: &mut DryRunResponse, removed_last: &RemovedLast, force: Force) {
-    let all: BTreeSet<&String> = forecast.gone.iter().chain(&forecast.at_once).collect();
+fn add_removed_last(dry_run: &mut DryRunResponse, removed_last: &RemovedLast, force: Force) {
+    let all: BTreeSet<&String> = dry_run.gone.iter().chain(&dry_run.at_once).collect();
     let are_removed = |units: &Vec<String>| units.iter().all(|unit| all.contains(unit));
     let machines = removed_last.machines.iter().filter(|(_, units)| are_removed(units));
     let machines: Vec<String> = machines.map(|(name, _)| format!("machine {name}")).collect();
     let machines: Vec<String> = machines.into_iter().filter(|machine| !all.contains(machine)).collect();
     let whole =
-        force != Force::No || forecast.blocked.is_empty() && removed_last.machines.values().all(are_removed);
-    forecast.gone.extend(machines);
-    forecast.gone.extend(whole.then(|| removed_last.model.clone()));
+        force != Force::No || dry_run.blocked.is_empty() && removed_last.machines.values().all(are_removed);
+    dry_run.gone.extend(machines);
+    dry_run.gone.extend(whole.then(|| removed_last.model.clone()));
 }
 
 /// The applications and machines that are removed with the model.

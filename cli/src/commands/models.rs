@@ -6,6 +6,7 @@ use crate::session::CommandSession;
 use api::{ListModels, UserPort};
 use clap::Args;
 use serde_json::json;
+use state::terms::status::ModelState;
 
 /// Arguments of `models`.
 #[derive(Debug, Args)]
@@ -23,7 +24,7 @@ pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) ->
     let mut models = session.api.handle(ListModels).await?;
     models.sort_by(|a, b| render::compare_natural(&a.name, &b.name));
     let status = |life: state::terms::life::Life| {
-        if life.is_alive() { "available" } else { "destroying" }
+        if life.is_alive() { ModelState::Available } else { ModelState::Destroying }
     };
     if let Some(format) = args.format {
         let list = models.iter().map(|model| {
@@ -44,7 +45,7 @@ pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) ->
     let mut rows = vec![row(["Model", "Cloud/Region", "Type", "Status"])];
     for model in &models {
         let current = if model.name == session.model { "*" } else { "" };
-        rows.push(row([&format!("{}{current}", model.name), "local/local", "iaas", status(model.life)]));
+        rows.push(row([&format!("{}{current}", model.name), "local/local", "iaas", status(model.life).as_str()]));
     }
     session.output.print(&Table { right: &[], rows }.text())
 }

@@ -47,18 +47,18 @@ async fn also_removed<A: UserPort>(
 ) -> Result<Vec<String>, CommandError> {
     let is_part = removed.len() > DRY_RUN_TARGETS_MAX;
     removed.truncate(DRY_RUN_TARGETS_MAX);
-    let forecast = match session.api.handle(DryRunRemoval { removed, force }).await {
-        Ok(forecast) => forecast,
+    let dry_run = match session.api.handle(DryRunRemoval { removed, force }).await {
+        Ok(dry_run) => dry_run,
         Err(error) if entities.len() == 1 => return Err(error.into()),
         Err(_) => return Ok(vec!["everything that is removed with them".to_owned()]),
     };
     let mut more = Vec::new();
-    for name in [forecast.at_once, forecast.dying, forecast.gone].concat() {
+    for name in [dry_run.at_once, dry_run.dying, dry_run.gone].concat() {
         if !entities.contains(&name) && !more.contains(&name) {
             more.push(name);
         }
     }
-    if is_part || forecast.more {
+    if is_part || dry_run.more {
         more.push("everything that is removed with the others".to_owned());
     }
     Ok(more)
@@ -94,8 +94,8 @@ pub async fn dry_run<A: UserPort>(
     force: Force,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let forecast = session.api.handle(DryRunRemoval { removed, force }).await?;
-    session.output.print(&render::dry_run::text(&forecast, force, (now_ms(), &Zone::new(false))))
+    let dry_run = session.api.handle(DryRunRemoval { removed, force }).await?;
+    session.output.print(&render::dry_run::text(&dry_run, force, (now_ms(), &Zone::new(false))))
 }
 
 /// Reports the result of one removal before the next is tried. Returns the error of a rejected removal.

@@ -4,6 +4,7 @@ use crate::command_error::CommandError;
 use crate::session::CommandSession;
 use api::{GetStatus, ResolvedRequest, UserPort};
 use clap::Args;
+use state::terms::status::WorkloadStatus;
 
 /// Arguments of `resolved`.
 #[derive(Debug, Args)]
@@ -24,7 +25,7 @@ pub async fn run<A: UserPort>(args: &ResolvedArgs, session: &CommandSession<A>) 
     if args.all {
         let status = session.api.handle(GetStatus).await?;
         let all = status.applications.into_values().flat_map(|app| app.units);
-        let failed = all.filter(|(_, unit)| unit.workload.current == "error");
+        let failed = all.filter(|(_, unit)| unit.workload.current == WorkloadStatus::Error);
         units = failed.map(|(name, _)| name.to_string()).collect();
     }
     for unit in units {

@@ -6,6 +6,7 @@ use crate::session::{CommandSession, model_name};
 use api::{GetStatus, ListModels, ModelInfo, Status, UserPort};
 use clap::Args;
 use serde_json::{Map, Value, json};
+use state::terms::status::ModelState;
 
 /// Arguments of `show-model`.
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub async fn run<A: UserPort>(args: &ShowModelArgs, session: &CommandSession<A>)
 
 /// The document below the name of the model (spec/clients.md 2.4 "show-model").
 pub fn document(model: &ModelInfo, status: &Status) -> Value {
-    let current = if model.life.is_alive() { "available" } else { "destroying" };
+    let current = if model.life.is_alive() { ModelState::Available } else { ModelState::Destroying };
     json!({
         "name": format!("admin/{}", model.name),
         "short-name": model.name,

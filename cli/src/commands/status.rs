@@ -11,6 +11,7 @@ use crate::times::{self, Zone};
 use api::{GetStatus, UnitStatus, UserPort};
 use clap::Args;
 use state::terms::names::UnitName;
+use state::terms::status::{AgentStatus, WorkloadStatus};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -97,11 +98,13 @@ async fn caught_up_status<A: UserPort>(
     loop {
         let mut units = status.applications.values().flat_map(|app| app.units.values());
         // The controller reports `idle` only for a unit that has no pending work at this revision.
-        if !units.clone().any(|unit| unit.agent.current == "executing") {
+        if !units.clone().any(|unit| unit.agent.current == AgentStatus::Executing) {
             session.writes.forget(&session.model, revision);
             return Ok(status);
         }
-        let failed = units.any(|unit| unit.workload.current == "error" && unit.agent.current == "idle");
+        let failed = units.any(|unit| {
+            unit.workload.current == WorkloadStatus::Error && unit.agent.current == AgentStatus::Idle
+        });
         if failed || Instant::now() >= end {
             return Ok(status);
         }
@@ -135,7 +138,7 @@ pub fn filter(status: &mut api::Status, filters: &[String]) {
     let means = |text: &str| filters.iter().any(|filter| matches(filter, text));
     let all = status.applications.iter();
     let chosen = |app: &str, name: &UnitName, unit: &UnitStatus| {
-        let words = [app, &unit.machine, &unit.workload.current, &unit.agent.current];
+        let words = [app, &unit.machine, unit.workload.current.as_str(), unit.agent.current.as_str()];
         means(&name.to_string()) || words.into_iter().any(means)
     };
     let mut units = BTreeSet::new();
@@ -149,7 +152,7 @@ pub fn filter(status: &mut api::Status, filters: &[String]) {
     status.applications.retain(|name, application| {
         application.units.retain(|name, _| units.contains(name));
         used.extend(application.units.values().map(|unit| unit.machine.clone()));
-        means(name) || means(&application.status.current) || !application.units.is_empty()
+        means(name) || means(application.status.current.as_str()) || !application.units.is_empty()
     });
     status.machines.retain(|name, _| used.contains(name) || means(name));
     let kept = &status.applications;

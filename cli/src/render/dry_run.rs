@@ -8,7 +8,7 @@ use crate::times::Zone;
 use api::{DryRunResponse, ExpectedHook, Force};
 
 /// The sections of a dry run. Blockers are printed like the causes of `why`.
-pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
+pub fn text(dry_run: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
     let in_order = "hooks that would run, on each unit in this order:";
     let (hooks_title, blocked_title) = match force {
         Force::No => (in_order, "would be blocked by:"),
@@ -25,11 +25,11 @@ pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone
     let hooks =
         |all: &[ExpectedHook]| all.iter().map(|entry| format!("{}: {}", entry.unit, entry.hook)).collect();
     let sections: [(&str, Vec<String>); 5] = [
-        ("would be removed at once:", forecast.at_once.clone()),
-        ("would be dying:", forecast.dying.clone()),
-        (hooks_title, hooks(&forecast.hooks)),
-        ("hooks that force would skip, unless they finish first:", hooks(&forecast.left_out)),
-        (removed_title, forecast.gone.clone()),
+        ("would be removed at once:", dry_run.at_once.clone()),
+        ("would be dying:", dry_run.dying.clone()),
+        (hooks_title, hooks(&dry_run.hooks)),
+        ("hooks that force would skip, unless they finish first:", hooks(&dry_run.left_out)),
+        (removed_title, dry_run.gone.clone()),
     ];
     let mut text = String::new();
     for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -38,13 +38,13 @@ pub fn text(forecast: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone
             text += &format!("  {}\n", safe_line(line));
         }
     }
-    if !forecast.blocked.is_empty() {
+    if !dry_run.blocked.is_empty() {
         text += &format!("{blocked_title}\n");
     }
-    for entry in &forecast.blocked {
+    for entry in &dry_run.blocked {
         text += &cause::lines(entry, now_ms, zone);
     }
-    if forecast.more {
+    if dry_run.more {
         text += "and more: the removal is too large for a complete dry run\n";
     }
     if text.is_empty() {
@@ -65,7 +65,7 @@ mod tests {
         let at = (36_005_000 + 125_000, &zone);
         let duty = Duty::Terminate { relations: vec![] };
         let blocker = Cause::of_unit_agent(&UnitName::new("db", 0), duty).since(36_005_000); // 10:00:05
-        let forecast = DryRunResponse {
+        let dry_run = DryRunResponse {
             at_once: vec![],
             dying: vec!["unit web/0".to_owned()],
             hooks: vec![ExpectedHook { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
@@ -76,16 +76,16 @@ mod tests {
         };
         let blocker_lines = cause::lines(&blocker, at.0, at.1);
         assert_eq!(
-            text(&forecast, Force::No, at),
+            text(&dry_run, Force::No, at),
             format!(
                 "would be dying:\n  unit web/0\nhooks that would run, on each unit in this order:\n  web/0: stop\nwould be \
                  removed after these hooks have succeeded:\n  unit web/0\nwould be blocked by:\n{blocker_lines}"
             )
         );
-        assert!(text(&forecast, Force::AfterWait, at).contains("force skips those"));
+        assert!(text(&dry_run, Force::AfterWait, at).contains("force skips those"));
         let left_out =
             vec![ExpectedHook { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
-        let at_once = text(&DryRunResponse { left_out, ..forecast.clone() }, Force::AtOnce, at);
+        let at_once = text(&DryRunResponse { left_out, ..dry_run.clone() }, Force::AtOnce, at);
         let order = "would run, on each unit in this order:\n  web/0: stop\nhooks that force would skip, unless they finish first:\n  \
                      db/0: remove\nwould be removed then";
         assert!(at_once.contains(order), "{at_once}");

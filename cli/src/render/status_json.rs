@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use state::charm::{Base, Scope};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
+use std::fmt::Display;
 
 /// The whole document.
 pub fn document(status: &Status, zone: &Zone) -> Value {
@@ -44,9 +45,9 @@ pub fn machines(status: &Status, zone: &Zone) -> Map<String, Value> {
 }
 
 /// A status: `current`, and its message and time if they are known.
-fn info(status: &StatusInfo, zone: &Zone) -> Map<String, Value> {
+fn info<S: Display>(status: &StatusInfo<S>, zone: &Zone) -> Map<String, Value> {
     let mut map = Map::new();
-    map.insert("current".into(), status.current.clone().into());
+    map.insert("current".into(), status.current.to_string().into());
     put_text(&mut map, "message", &status.message);
     if let Some(ms) = status.since_ms {
         map.insert("since".into(), zone.since(ms).into());
@@ -55,7 +56,7 @@ fn info(status: &StatusInfo, zone: &Zone) -> Map<String, Value> {
 }
 
 /// The status of an agent, with its version, and with the life of its entity unless that is `alive`.
-fn agent(status: &StatusInfo, version: &str, life: Life, zone: &Zone) -> Value {
+fn agent<S: Display>(status: &StatusInfo<S>, version: &str, life: Life, zone: &Zone) -> Value {
     let mut map = info(status, zone);
     put_text(&mut map, "version", version);
     put_life(&mut map, life);

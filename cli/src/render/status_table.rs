@@ -5,6 +5,7 @@ use crate::times::Zone;
 use api::{ApplicationStatus, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::terms::names::UnitName;
+use state::terms::status::{AgentStatus, RelationState, WorkloadStatus};
 use state::unit::activity::Activity;
 
 /// Longest version in the App section; a longer one is truncated.
@@ -56,7 +57,7 @@ fn applications(status: &Status) -> String {
         let exposed = if app.exposed { "yes" } else { "no" };
         let (version, scale) = (truncate(&app.workload_version), scale(app));
         let (revision, message) = (app.charm_revision.to_string(), &app.status.message);
-        let current = &app.status.current;
+        let current = app.status.current.as_str();
         rows.push(row([name, &version, current, &scale, &app.charm_name, "", &revision, exposed, message]));
     }
     Table { right: &[3, 6], rows }.text()
@@ -64,7 +65,7 @@ fn applications(status: &Status) -> String {
 
 /// `2`, or `1/2` if the agent of one unit is neither idle nor executing.
 fn scale(app: &ApplicationStatus) -> String {
-    let well = |unit: &&UnitStatus| matches!(unit.agent.current.as_str(), "idle" | "executing");
+    let well = |unit: &&UnitStatus| matches!(unit.agent.current, AgentStatus::Idle | AgentStatus::Executing);
     let (well, all) = (app.units.values().filter(well).count(), app.units.len());
     if well == all { all.to_string() } else { format!("{well}/{all}") }
 }
@@ -108,12 +109,17 @@ fn unit_row(name: &UnitName, unit: &UnitStatus) -> Vec<String> {
     let name = format!("{indent}{name}{leader}");
     let message = unit_message(&unit.workload, &unit.agent, unit.activity.as_ref());
     let ports = ports(&unit.ports);
-    row([&name, &unit.workload.current, &unit.agent.current, machine, &unit.address, &ports, &message])
+    let (current, agent) = (unit.workload.current.as_str(), unit.agent.current.as_str());
+    row([&name, current, agent, machine, &unit.address, &ports, &message])
 }
 
 /// The running hook or action in brackets, then the message of the workload. While the agent is allocating and the
 /// workload has no message, the message of the agent.
-fn unit_message(workload: &StatusInfo, agent: &StatusInfo, activity: Option<&Activity>) -> String {
+fn unit_message(
+    workload: &StatusInfo<WorkloadStatus>,
+    agent: &StatusInfo<AgentStatus>,
+    activity: Option<&Activity>,
+) -> String {
     let running = match activity {
         Some(Activity::Hook { name, .. }) => Some(name.to_string()),
         Some(Activity::Action { name, .. }) => Some(name.clone()),
@@ -121,7 +127,9 @@ fn unit_message(workload: &StatusInfo, agent: &StatusInfo, activity: Option<&Act
     };
     match running {
         Some(name) => format!("({name}) {}", workload.message).trim_end().to_owned(),
-        None if agent.current == "allocating" && workload.message.is_empty() => agent.message.clone(),
+        None if agent.current == AgentStatus::Allocating && workload.message.is_empty() => {
+            agent.message.clone()
+        }
         None => workload.message.clone(),
     }
 }
@@ -147,7 +155,7 @@ fn ports(ports: &[String]) -> String {
 pub fn machines(status: &Status) -> String {
     let mut rows = vec![row(["Machine", "State", "Address", "Inst id", "Base", "AZ", "Message"])];
     for (name, machine) in natural_entries(&status.machines) {
-        let (base, state) = (base(&machine.base), &machine.agent.current);
+        let (base, state) = (base(&machine.base), machine.agent.current.as_str());
         // The message of an unreachable agent is more important than the message of the running instance.
         let messages = [&machine.agent.message, &machine.instance.message];
         let message = messages.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str);
@@ -174,9 +182,9 @@ fn integrations(status: &Status) -> String {
             (_, Scope::Container) => "subordinate",
             (_, Scope::Global) => "regular",
         };
-        let message = match (relation.status.current.as_str(), relation.status.message.as_str()) {
-            ("joined", message) => message.to_owned(),
-            (current, "") => current.to_owned(),
+        let message = match (relation.status.current, relation.status.message.as_str()) {
+            (RelationState::Joined, message) => message.to_owned(),
+            (current, "") => current.to_string(),
             (current, message) => format!("{current} - {message}"),
         };
         rows.push(row([&text(Role::Provider), &text(Role::Requirer), &relation.interface, kind, &message]));
@@ -206,20 +214,18 @@ mod tests {
 
     #[test]
     fn the_running_hook_precedes_the_message() {
-        let info = |current: &str, message: &str| StatusInfo {
-            current: current.to_owned(),
-            message: message.to_owned(),
-            ..StatusInfo::default()
-        };
+        fn info<S: Default>(current: S, message: &str) -> StatusInfo<S> {
+            StatusInfo { current, message: message.to_owned(), ..StatusInfo::default() }
+        }
         let message = |workload, activity: &Activity| {
-            let agent = info("executing", &activity.to_string());
-            unit_message(&info("active", workload), &agent, Some(activity))
+            let agent = info(AgentStatus::Executing, &activity.to_string());
+            unit_message(&info(WorkloadStatus::Active, workload), &agent, Some(activity))
         };
         assert_eq!(message("ready", &Activity::hook(HookName::ConfigChanged)), "(config-changed) ready");
         assert_eq!(message("", &Activity::Action { id: 1, name: "post".to_owned() }), "(post)");
         assert_eq!(message("ready", &Activity::Deploy), "ready");
-        let waits = info("allocating", "waiting for machine");
-        assert_eq!(unit_message(&info("waiting", ""), &waits, None), "waiting for machine");
-        assert_eq!(unit_message(&info("waiting", "soon"), &waits, None), "soon");
+        let waits = info(AgentStatus::Allocating, "waiting for machine");
+        assert_eq!(unit_message(&info(WorkloadStatus::Waiting, ""), &waits, None), "waiting for machine");
+        assert_eq!(unit_message(&info(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
     }
 }

@@ -175,7 +175,7 @@ impl FakeClient {
             "ListActions" => json(self.task.iter().cloned().collect::<Vec<_>>()),
             "DryRunRemoval" => {
                 let DryRunRemoval { removed, .. } = parsed(&body);
-                self.record(format!("forecast {removed:?}"));
+                self.record(format!("dry run {removed:?}"));
                 if let [RemovalTarget::Unit(unit)] = &removed[..] {
                     self.require_known(unit)?;
                 }

@@ -13,17 +13,15 @@ use state::terms::status::ActionStatus;
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::str::FromStr;
 
 /// 10:00:09 UTC on the first day of the epoch.
 pub const NOW_MS: i64 = 36_009_000;
 
-pub fn info(current: &str, message: &str) -> StatusInfo {
-    StatusInfo {
-        current: current.to_owned(),
-        message: message.to_owned(),
-        since_ms: Some(NOW_MS),
-        ..Default::default()
-    }
+pub fn info<S: FromStr<Err: Debug>>(current: &str, message: &str) -> StatusInfo<S> {
+    let current = current.parse().expect("a status");
+    StatusInfo { current, message: message.to_owned(), since_ms: Some(NOW_MS), data: BTreeMap::new() }
 }
 
 fn base() -> Base {

@@ -1,14 +1,17 @@
 //! Handlers of charm archives: find and upload. An archive is registered in the store only after it is durable on disk.
 
-use crate::environment::Environment;
-use crate::session::Authorised;
+use crate::authority;
+use crate::environment::{Environment, StoredArchive};
+use crate::session::{Authorised, Controller, Session};
 use crate::store::Store;
 use api::error::ApiError;
+use api::request::Request;
 use api::{ArchiveInfo, FindArchive, Handle, UploadArchive};
 use state::charm::Charm;
 use state::documents::draft::{Draft, read};
 use state::documents::keys::GLOBAL;
 use state::lifecycle::application;
+use std::path::Path;
 
 impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
     async fn handle(&self, find: FindArchive) -> Result<Option<ArchiveInfo>, ApiError> {
@@ -23,13 +26,30 @@ impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<UploadArchive> for Authorised<S, O> {
     async fn handle(&self, upload: UploadArchive) -> Result<ArchiveInfo, ApiError> {
         let stored = self.controller.environment.store_archive(upload.0).await?;
-        let uploaded = ArchiveInfo { sha256: stored.sha256, bytes: stored.bytes, charm: stored.charm };
-        let info = uploaded.clone();
-        let transition = move |draft: &mut Draft<'_>| {
-            application::register_archive(draft, &info.sha256, info.charm.clone(), info.bytes);
-            Ok(())
-        };
-        self.controller.run(transition).await?;
-        Ok(uploaded)
+        register(&self.controller, stored).await
     }
+}
+
+impl<S: Store, O: Environment> Session<S, O> {
+    /// Handles [`UploadArchive`] for an archive that was received into a file.
+    pub(crate) async fn store_received_archive(&self, file: &Path) -> Result<ArchiveInfo, ApiError> {
+        authority::check(&self.principal, UploadArchive::CALLER)?;
+        let stored = self.controller.environment.store_received_archive(file).await?;
+        register(&self.controller, stored).await
+    }
+}
+
+/// Registers an archive that was stored.
+async fn register<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    stored: StoredArchive,
+) -> Result<ArchiveInfo, ApiError> {
+    let uploaded = ArchiveInfo { sha256: stored.sha256, bytes: stored.bytes, charm: stored.charm };
+    let info = uploaded.clone();
+    let transition = move |draft: &mut Draft<'_>| {
+        application::register_archive(draft, &info.sha256, info.charm.clone(), info.bytes);
+        Ok(())
+    };
+    controller.run(transition).await?;
+    Ok(uploaded)
 }

@@ -57,7 +57,7 @@ impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
         let now_ms = self.controller.environment.wall_ms();
         let (force, times) = (force_request(force, now_ms), self.controller.commit_times.clone());
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
-        let forecast = self.view(move |reader, model| {
+        let dry_run = self.view(move |reader, model| {
             let entities = targets.iter().map(|target| named::entity(reader, model, target));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
@@ -81,6 +81,6 @@ impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
                 more: dry_run.truncated,
             })
         });
-        forecast.await
+        dry_run.await
     }
 }

@@ -8,10 +8,10 @@
 //! * Results and refusals are returned only after everything they depend on is synced.
 //!
 //! A transition never waits, reads no clock and has no side effects, because an engine may run it more than once.
-//! Engines: `sqlite` for the real controller, `memory` for tests and the simulator.
+//! The engine of the controller is `sqlite`; tests and the simulator have one in memory (`tests/support/`).
 
-pub mod memory;
 pub mod sqlite;
+pub mod unavailable;
 
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Txn};
 use state::documents::json_text::Text;
@@ -75,6 +75,10 @@ pub enum StoreError {
     /// Nothing was changed. The same request succeeds once there is space.
     #[error("cannot write to the store: the disk is full; nothing was changed")]
     Full,
+    /// Nothing was changed: a file could not be opened, since the process or the host has no descriptor left. The same
+    /// request succeeds once there is one.
+    #[error("cannot open a file of the store: {0}; nothing was changed")]
+    CannotOpen(String),
     /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
     /// restart from the state on disk.
     #[error("the store is broken: {0}")]
@@ -151,13 +155,15 @@ pub trait Store: Clone + Send + Sync + 'static {
 
 /// The previous state of a document that a commit changed.
 #[derive(Clone, Debug)]
-struct Undo {
-    key: String,
-    before: Option<StoredDocument>,
+pub struct Undo {
+    /// The document's key.
+    pub key: String,
+    /// The document before the commit; none if there was none.
+    pub before: Option<StoredDocument>,
 }
 
 /// The documents at an older revision: the newest documents with all later changes undone.
-struct EarlierReader<'r> {
+pub struct EarlierReader<'r> {
     newest: &'r dyn Reader,
     revision: Revision,
     /// By key: the documents that were changed since that revision, as they were at that revision.
@@ -165,8 +171,8 @@ struct EarlierReader<'r> {
 }
 
 impl<'r> EarlierReader<'r> {
-    /// `undo` contains every change since `revision`, oldest first.
-    fn new(
+    /// The documents at `revision`. `undo` contains every change since then, oldest first.
+    pub fn new(
         newest: &'r dyn Reader,
         revision: Revision,
         undo: impl Iterator<Item = Undo>,
@@ -204,6 +210,6 @@ impl Reader for EarlierReader<'_> {
 }
 
 /// Returns the key at which a scan starts: `after` (excluded by the caller), or the prefix if it sorts later.
-fn scan_start(prefix: &str, after: &str) -> String {
+pub fn scan_start(prefix: &str, after: &str) -> String {
     prefix.max(after).to_owned()
 }

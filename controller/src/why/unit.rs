@@ -15,6 +15,7 @@ use state::lifecycle::relation;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::unit::activity::Activity;
 use state::unit::local::Run;
 use state::unit::resolve::{Act, fetch_reason, reboot_reason};
@@ -103,7 +104,7 @@ impl Explainer<'_> {
     }
 
     /// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.
-    fn next(&self, id: Uuid, doc: &UnitDoc, (agent, silent): (&StatusInfo, bool)) -> Vec<Cause> {
+    fn next(&self, id: Uuid, doc: &UnitDoc, (agent, silent): (&StatusInfo<AgentStatus>, bool)) -> Vec<Cause> {
         let single = |cause: Cause| vec![cause];
         match status::next_act(self.reader, self.model, id) {
             Some(Act::Wait(wait)) => {
@@ -157,10 +158,10 @@ impl Explainer<'_> {
 }
 
 /// Returns the unit's current status as text.
-fn now(workload: StatusInfo, agent: StatusInfo) -> String {
-    if workload.current == "error" {
+fn now(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -> String {
+    if workload.current == WorkloadStatus::Error {
         return workload.message;
     }
-    let parts = [agent.current, agent.message].into_iter().filter(|text| !text.is_empty());
+    let parts = [agent.current.to_string(), agent.message].into_iter().filter(|text| !text.is_empty());
     parts.collect::<Vec<_>>().join(": ")
 }

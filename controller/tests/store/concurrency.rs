@@ -1,6 +1,6 @@
 //! Concurrent tasks: no write is lost, and all reads are consistent with the order of revisions (I45).
 
-use super::{Random, at, key, scan, stored};
+use super::fixture::{Random, at, key, scan, stored};
 use controller::store::{CommitChanges, DocumentChange, Store};
 use state::documents::draft::{Draft, Key};
 use std::collections::BTreeMap;

@@ -1,47 +1,32 @@
 //! The conformance suite of the store port: every engine fulfils the same guarantees (design 8, I45, I46).
 
 mod concurrency;
+mod fixture;
 mod memory_only;
 mod recorded_reads;
 mod sqlite_only;
 mod transitions;
 
 use concurrency::{concurrent_increments_are_all_counted, reads_are_consistent_with_the_order_of_revisions};
-use controller::store::memory::MemoryStore;
-use controller::store::sqlite::{Options, Sqlite};
 use controller::store::{
     ApplyError, CommitChanges, Committed, Compacted, DocumentChange, Position, RunError, Store,
 };
+use fixture::{OTHER_GENERATION, Random, at, key, scan, stored, write};
 use recorded_reads::every_kind_of_recorded_read_is_checked;
-use state::documents::draft::{Conflict, Draft, Key, READS_MAX, Revision, StoredDocument, Txn};
-use state::terms::names::Uuid;
+use state::documents::draft::{Conflict, Draft, READS_MAX, StoredDocument, Txn};
 use std::collections::BTreeMap;
-use tempfile::TempDir;
 use transitions::every_read_of_every_transition_is_a_precondition;
-
-const GENERATION: Uuid = Uuid(7);
-const OTHER_GENERATION: Uuid = Uuid(8);
-
-fn memory(changes_kept: u64) -> (MemoryStore, ()) {
-    (MemoryStore::with_changes_kept(GENERATION, changes_kept), ())
-}
-
-fn sqlite(changes_kept: u64) -> (Sqlite, TempDir) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = Options { changes_kept, ..Options::new(GENERATION) };
-    (Sqlite::open(folder.path(), options).expect("opens"), folder)
-}
 
 /// Runs each test against each engine. It is a macro because a test is an item with a name.
 macro_rules! promises {
     ($($promise:ident)*) => {
         mod map_engine { $(
             #[tokio::test]
-            async fn $promise() { super::$promise(super::memory).await }
+            async fn $promise() { super::$promise(super::fixture::memory).await }
         )* }
         mod sqlite_engine { $(
             #[tokio::test]
-            async fn $promise() { super::$promise(super::sqlite).await }
+            async fn $promise() { super::$promise(super::fixture::sqlite).await }
         )* }
     };
 }
@@ -63,42 +48,6 @@ promises! {
     waiting_ends_with_the_next_commit
     concurrent_increments_are_all_counted
     reads_are_consistent_with_the_order_of_revisions
-}
-
-fn key(text: &str) -> Key<u64> {
-    Key::new(text.to_owned())
-}
-
-/// Writes documents in one commit; none deletes the document.
-async fn write(store: &impl Store, documents: &[(&str, Option<u64>)]) -> Revision {
-    let writes =
-        documents.iter().map(|(key, value)| (key.to_string(), value.map(|v| v.to_string().into()))).collect();
-    store.apply(Txn { writes, ..Txn::default() }).await.expect("an unconditional write")
-}
-
-fn stored(key: &str, revision: Revision, value: u64) -> StoredDocument {
-    StoredDocument { key: key.to_owned(), revision, value: value.to_string().into() }
-}
-
-async fn scan(store: &impl Store, prefix: &'static str) -> Vec<StoredDocument> {
-    store.read(move |reader| reader.scan(prefix, "", usize::MAX)).await
-}
-
-fn at(store: &impl Store, revision: Revision) -> Position {
-    Position { store_generation: store.store_generation(), revision }
-}
-
-/// Numbers from a seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
 }
 
 async fn a_read_sees_one_revision<S: Store, G>(open: impl Fn(u64) -> (S, G)) {

@@ -1,10 +1,10 @@
 //! Tests of the in-memory engine alone: recording, replay and forks.
 
 use super::concurrency::wander;
-use super::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
-use controller::store::memory::{MemoryStore, replay};
+use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
 use controller::store::{Committed, Compacted, Store};
 use state::documents::draft::Conflict;
+use test_support::memory_store::{MemoryStore, replay};
 
 #[tokio::test]
 async fn recorded_transactions_replay_and_a_changed_one_does_not() {

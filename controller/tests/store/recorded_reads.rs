@@ -1,6 +1,6 @@
 //! Every kind of read that a draft records is validated at commit against concurrent writes.
 
-use super::{key, write};
+use super::fixture::{key, write};
 use controller::store::{ApplyError, Store};
 use state::documents::draft::Draft;
 

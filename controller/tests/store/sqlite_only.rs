@@ -1,6 +1,6 @@
 //! Tests of the SQLite engine alone: durability, the lock, restored backups, a full disk.
 
-use super::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
+use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, RunError, Store, StoreError};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Txn};

@@ -4,8 +4,7 @@
 //! The fixture calls each transition once. Before a step is committed, it is drafted again for each of its recorded
 //! reads, that read is invalidated by a concurrent write, and the draft is applied.
 
-use super::Store;
-use controller::store::ApplyError;
+use controller::store::{ApplyError, Store};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Txn, read};
 use state::documents::json_text::Text;
@@ -358,15 +357,15 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     // the resync has more relations than one batch
     let one = full.relations[&number].clone();
     full.relations.extend((1000..1020).map(|number| (number, one.clone())));
-    for (bite, memory) in [(ResyncProgress::default(), empty), (ResyncProgress::Enter { after: None }, full)]
+    for (batch, memory) in [(ResyncProgress::default(), empty), (ResyncProgress::Enter { after: None }, full)]
     {
         let mut again = local.record(Operation::Resync, Outcome::Ok, 1000);
         again.resync_local = Some(Box::new(memory));
         let ids = fixture.ids();
         fixture
             .call("resync::apply_batch", move |draft| {
-                let batch = resync::ResyncBatch { record: &again, position: &bite };
-                resync::apply_batch(draft, MODEL, unit, epoch, batch, &mut ids()).map(drop)
+                let part = resync::ResyncBatch { record: &again, position: &batch };
+                resync::apply_batch(draft, MODEL, unit, epoch, part, &mut ids()).map(drop)
             })
             .await;
     }
@@ -611,10 +610,10 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
     // the unit is fenced, leaves its scopes, is set Dead and removed; then the application, the relation and the
     // machine
-    for (id, bites) in
+    for (id, batches) in
         [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {
-        for _ in 0..bites {
+        for _ in 0..batches {
             fixture
                 .call("force::force_batch", move |draft| force::force_batch(draft, MODEL, id, 9).map(drop))
                 .await;

@@ -10,7 +10,6 @@ use api::{
 use controller::environment::{Environment, StoredArchive, version_4};
 use controller::janitor::Janitor;
 use controller::store::Store;
-use controller::store::memory::MemoryStore;
 use controller::tokens;
 use controller::{Controller, Session};
 use host::digest::sha256;
@@ -28,6 +27,7 @@ use state::unit::writes::{BagWrites, Writes};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use test_support::memory_store::MemoryStore;
 
 /// An environment whose clocks advance only when a test advances them.
 #[derive(Clone)]

@@ -3,6 +3,7 @@
 use crate::flags::{Flag, FlagKind};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
+use state::terms::status::WorkloadStatus;
 use state::unit::hook::{ReportContent, Status};
 use std::collections::BTreeMap;
 
@@ -19,18 +20,20 @@ pub const TOOL: Tool = Tool {
     run,
 };
 
-const STATUSES: [&str; 4] = ["maintenance", "blocked", "waiting", "active"];
+/// The statuses that a charm may set, in the order of the usage text.
+const STATUSES: [WorkloadStatus; 4] =
+    [WorkloadStatus::Maintenance, WorkloadStatus::Blocked, WorkloadStatus::Waiting, WorkloadStatus::Active];
 
 fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
-    let Some(status) = call.parsed.positionals.first().cloned() else {
+    let Some(word) = call.parsed.positionals.first() else {
         return usage("invalid args, require <status> [message]");
     };
-    if !STATUSES.contains(&status.as_str()) {
-        let expected = STATUSES.join(" ");
-        return usage(format!("invalid status {}, expected one of [{expected}]", quote(&status)));
-    }
+    let Some(status) = STATUSES.into_iter().find(|status| status.as_str() == word) else {
+        let expected = STATUSES.map(WorkloadStatus::as_str).join(" ");
+        return usage(format!("invalid status {}, expected one of [{expected}]", quote(word)));
+    };
     let message = call.positionals(2)?.get(1).cloned().unwrap_or_default();
-    let new = Status { status: status.clone(), message: message.clone(), data: BTreeMap::new() };
+    let new = Status { status: status.to_string(), message: message.clone(), data: BTreeMap::new() };
     let statuses = &mut call.context.statuses;
     if !call.parsed.is_on("application") {
         statuses.units.insert(call.context.unit.clone(), new.clone());

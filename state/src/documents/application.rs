@@ -28,6 +28,7 @@ pub struct ApplicationDoc {
 
 /// The charm of an application. It is a separate document, so that a refresh touches nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CharmDoc {
     /// The digest of the charm archive.
     pub sha256: String,

@@ -2,15 +2,14 @@
 //!
 //! `draft` records every read of a transition as its precondition; `keys` names every document and its type,
 //! with one file per noun; `effective_life` derives lives from those above; `blockers` and `waiting` compute
-//! what an entity waits for; `invariants` checks a whole model; `refusal` is the answer of a transition that is
-//! not allowed. Nothing here changes the model: that is `lifecycle` and `operations`.
+//! what an entity waits for; `refusal` is the answer of a transition that is not allowed. Nothing here changes
+//! the model: that is `lifecycle` and `operations`.
 
 pub mod action;
 pub mod application;
 pub mod blockers;
 pub mod draft;
 pub mod effective_life;
-pub mod invariants;
 pub mod json_text;
 pub mod key;
 pub mod keys;

@@ -3,15 +3,17 @@
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::names::Uuid;
+use crate::terms::status::{AgentStatus, WorkloadStatus};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A status that a charm or an agent has set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct StatusDoc {
-    /// The status word, for example `active` or `executing`.
-    pub status: String,
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StatusDoc<S = WorkloadStatus> {
+    /// The status.
+    pub status: S,
     /// The message; may be empty.
     pub message: String,
     /// Additional data, for example the relation of a failed hook.
@@ -29,8 +31,8 @@ impl Model {
     pub fn unit_status(&self, id: Uuid) -> Key<StatusDoc> {
         self.key(Kind::UnitStatus, &[id])
     }
-    /// The agent status of a unit: allocating, executing, idle, error.
-    pub fn agent_status(&self, id: Uuid) -> Key<StatusDoc> {
+    /// The agent status of a unit.
+    pub fn agent_status(&self, id: Uuid) -> Key<StatusDoc<AgentStatus>> {
         self.key(Kind::AgentStatus, &[id])
     }
     /// The status of an application, which the leader sets.

@@ -87,6 +87,7 @@ pub struct ReplicaDoc {
 
 /// A request to resolve the error of a unit (`pintle resolved`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResolvedDoc {
     /// The error episode that it resolves; the request does not apply to a later one.
     pub episode: u64,

@@ -20,6 +20,7 @@ use crate::operations::{action, leadership};
 use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::status::{AgentStatus, WorkloadStatus};
 
 /// The result of a request to destroy a unit, relation or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +94,10 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     if let Some(principal) = doc.principal {
         draft.put(&model.subordinate(principal, doc.application, id), &());
     }
-    let status = |status: &str, message: &str| StatusDoc {
-        status: status.to_owned(),
-        message: message.to_owned(),
-        since_ms: doc.created_ms,
-        ..StatusDoc::default()
-    };
-    draft.put(&model.agent_status(id), &status("allocating", ""));
-    draft.put(&model.unit_status(id), &status("waiting", "waiting for machine"));
+    let (status, since_ms) = (AgentStatus::Allocating, doc.created_ms);
+    draft.put(&model.agent_status(id), &StatusDoc { status, since_ms, ..StatusDoc::default() });
+    let (status, message) = (WorkloadStatus::Waiting, "waiting for machine".to_owned());
+    draft.put(&model.unit_status(id), &StatusDoc { status, message, since_ms, ..StatusDoc::default() });
 }
 
 /// Creates the subordinate of a principal that enters a container relation (spec A.12, E.1; scenario 118): on

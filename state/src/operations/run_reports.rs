@@ -7,6 +7,7 @@
 use crate::documents::draft::Draft;
 use crate::documents::keys::{LogDoc, Model, StatusDoc, UnitDoc};
 use crate::terms::names::Uuid;
+use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::unit::activity::Activity;
 use crate::unit::hook::{Level, ReportContent};
 use crate::unit::hook_name::HookName;
@@ -61,7 +62,7 @@ pub(crate) fn apply(
                 log(format!("unit.{}.{hook}", doc.name), level, text)
             }
             ReportContent::UnitStatus { status, message } => {
-                let status = status_doc(status, message, *at_ms, (run, *call));
+                let status = status_doc(*status, message, *at_ms, (run, *call));
                 put_newer(draft, &model.unit_status(unit), &status);
             }
             ReportContent::ApplicationStatus { status, message } => {
@@ -70,7 +71,7 @@ pub(crate) fn apply(
                     // Run numbers of different leaders are not comparable; the generations of their grants are.
                     Some(grant) => {
                         let number = ((grant.generation << 40) + run, *call);
-                        let status = status_doc(status, message, *at_ms, number);
+                        let status = status_doc(*status, message, *at_ms, number);
                         put_newer(draft, &model.application_status(doc.application), &status);
                     }
                     None => dropped.push(format!("application status: {} is not the leader", doc.name)),
@@ -93,7 +94,7 @@ fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
 /// had reported active was shown as waiting for its machine).
 pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, published: &Local) {
     if let Some((status, message)) = &published.status {
-        let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
+        let status = status_doc(*status, message, record.at_ms, (record.run, AFTER_RUN));
         put_newer(draft, &model.unit_status(unit), &status);
     }
     if !published.workload_version.is_empty() {
@@ -101,14 +102,8 @@ pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record:
     }
 }
 
-fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) -> StatusDoc {
-    StatusDoc {
-        status: status.to_owned(),
-        message: message.to_owned(),
-        data: BTreeMap::new(),
-        since_ms,
-        number,
-    }
+fn status_doc<S>(status: S, message: &str, since_ms: i64, number: (u64, u32)) -> StatusDoc<S> {
+    StatusDoc { status, message: message.to_owned(), data: BTreeMap::new(), since_ms, number }
 }
 
 /// Stores a status unless a newer or an equal one is stored. A status with the same number and another content
@@ -119,7 +114,7 @@ fn status_doc(status: &str, message: &str, since_ms: i64, number: (u64, u32)) ->
 /// 3. The record of the original's run 8 reports another status with the same number, which is the valid one
 ///    (cargo sim 66130146).
 fn put_newer(draft: &mut Draft, key: &crate::documents::draft::Key<StatusDoc>, status: &StatusDoc) {
-    let content = |status: &StatusDoc| (status.number, status.status.clone(), status.message.clone());
+    let content = |status: &StatusDoc| (status.number, status.status, status.message.clone());
     let is_outdated = draft
         .get(key)
         .is_some_and(|stored| stored.number > status.number || content(&stored) == content(status));
@@ -135,10 +130,10 @@ fn is_set_by_charm(status: &StatusDoc) -> bool {
 
 /// The workload status that the agent sets before `hook` runs, even if the hook then fails; a status that the
 /// hook sets has a higher number (spec C.4).
-fn status_before(hook: &HookName) -> Option<(&'static str, &'static str)> {
+fn status_before(hook: &HookName) -> Option<(WorkloadStatus, &'static str)> {
     match hook {
-        HookName::Stop => Some(("maintenance", "stopping charm software")),
-        HookName::Remove => Some(("maintenance", "cleaning up prior to charm deletion")),
+        HookName::Stop => Some((WorkloadStatus::Maintenance, "stopping charm software")),
+        HookName::Remove => Some((WorkloadStatus::Maintenance, "cleaning up prior to charm deletion")),
         HookName::Install
         | HookName::LeaderElected
         | HookName::ConfigChanged
@@ -172,7 +167,7 @@ pub(crate) fn set_rejected(draft: &mut Draft, model: Model, unit: Uuid, record: 
     let message = format!("record {sequence} is refused: {reason}");
     let key = model.agent_status(unit);
     if draft.get(&key).is_none_or(|known| known.message != message) {
-        draft.put(&key, &status_doc("error", &message, at_ms, (run, AFTER_RUN)));
+        draft.put(&key, &status_doc(AgentStatus::Error, &message, at_ms, (run, AFTER_RUN)));
     }
 }
 
@@ -205,13 +200,13 @@ pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, recor
     }
 }
 
-fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<String, Value>) {
+fn agent_status(record: &Record, local: &Local) -> (AgentStatus, String, BTreeMap<String, Value>) {
     if let Some(episode) = local.episode() {
         let (message, data) = failure_status(episode, local);
-        return ("error".to_owned(), message, data);
+        return (AgentStatus::Error, message, data);
     }
     if local.reboot.is_some() {
-        return ("rebooting".to_owned(), String::new(), BTreeMap::new());
+        return (AgentStatus::Rebooting, String::new(), BTreeMap::new());
     }
     let next = match (&local.follow_up, &record.operation) {
         (Some(FollowUp::Install), _) => Some(HookName::Install),
@@ -224,8 +219,8 @@ fn agent_status(record: &Record, local: &Local) -> (String, String, BTreeMap<Str
         (None, _) => None,
     };
     match next {
-        Some(hook) => ("executing".to_owned(), Activity::hook(hook).to_string(), BTreeMap::new()),
-        None => ("idle".to_owned(), skipped_hooks_text(local), BTreeMap::new()),
+        Some(hook) => (AgentStatus::Executing, Activity::hook(hook).to_string(), BTreeMap::new()),
+        None => (AgentStatus::Idle, skipped_hooks_text(local), BTreeMap::new()),
     }
 }
 
@@ -264,15 +259,17 @@ fn workload_status(
     record: &Record,
     local: &Local,
     set_by_charm: bool,
-) -> Option<(&'static str, &'static str)> {
+) -> Option<(WorkloadStatus, &'static str)> {
     match (&record.outcome, &record.operation) {
         (Outcome::Failed { .. } | Outcome::Skipped, _) => None,
         (_, Operation::InstallCharm(_)) if !local.installed && !set_by_charm => {
-            Some(("maintenance", "installing charm software"))
+            Some((WorkloadStatus::Maintenance, "installing charm software"))
         }
-        (_, Operation::Hook(Hook::Start { .. })) if !set_by_charm => Some(("unknown", "")),
-        (_, Operation::Hook(Hook::Stop)) => Some(("maintenance", "cleaning up prior to charm deletion")),
-        (_, Operation::Hook(Hook::Remove)) => Some(("terminated", "")),
+        (_, Operation::Hook(Hook::Start { .. })) if !set_by_charm => Some((WorkloadStatus::Unknown, "")),
+        (_, Operation::Hook(Hook::Stop)) => {
+            Some((WorkloadStatus::Maintenance, "cleaning up prior to charm deletion"))
+        }
+        (_, Operation::Hook(Hook::Remove)) => Some((WorkloadStatus::Terminated, "")),
         _ => None,
     }
 }

@@ -20,6 +20,7 @@ pub use remedy::Remedy;
 
 /// One thing that an entity waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
     /// The entity that waits.
     pub entity: Entity,
@@ -75,6 +76,7 @@ pub fn retain_first(causes: &mut Vec<Cause>) {
 
 /// An entity of a model that can wait, by the name that people use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Entity {
     /// A unit.
@@ -104,6 +106,7 @@ impl fmt::Display for Entity {
 
 /// How a relation is named to people: its number and its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelationName {
     /// The number of the relation, unique in its model.
     pub number: RelationNumber,
@@ -120,6 +123,7 @@ impl fmt::Display for RelationName {
 
 /// Who has to act.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Actor {
     /// The controller.
@@ -146,6 +150,7 @@ pub enum Actor {
 
 /// What an entity can wait for. [`Cause::remedy`] matches on every variant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Duty {
     // The unit's state and its link to the controller.
@@ -365,6 +370,7 @@ pub enum Duty {
 
 /// When a failed operation is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Retry {
     /// At this time, in milliseconds of the wall clock.
@@ -380,6 +386,7 @@ pub enum Retry {
 
 /// A number of entities, counted up to a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Count {
     /// The number of entities counted.
     pub number: usize,
@@ -395,6 +402,7 @@ impl fmt::Display for Count {
 
 /// Whether a model is destroyed by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Forced {
     /// It is not.
@@ -407,6 +415,7 @@ pub enum Forced {
 
 /// How long a machine agent has been silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Silence {
     /// The agent was not started yet.
@@ -421,6 +430,7 @@ pub enum Silence {
 
 /// What a machine agent runs on, in as much detail as a person needs to restart the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Host {
     /// A manually provisioned machine.

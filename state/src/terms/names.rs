@@ -147,7 +147,7 @@ impl FromStr for EndpointName {
 pub type RelationNumber = u32;
 
 macro_rules! serde_as_text {
-    ($($name:ident),*) => {$(
+    ($($name:ident $format:literal),*) => {$(
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> { s.collect_str(self) }
         }
@@ -156,9 +156,21 @@ macro_rules! serde_as_text {
                 String::deserialize(d)?.parse().map_err(de::Error::custom)
             }
         }
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string", "format": $format})
+            }
+        }
     )*};
 }
-serde_as_text!(Uuid, UnitName, EndpointName);
+serde_as_text!(Uuid "uuid", UnitName "unit-name", EndpointName "endpoint");
 
 #[cfg(test)]
 mod tests {

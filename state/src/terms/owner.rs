@@ -6,6 +6,7 @@ use std::fmt;
 
 /// Whose settings bag it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
     /// The bag of one unit, which that unit's charm writes.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A revision of one store generation. A bare revision means nothing after a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Position {
     /// The generation of the store. A restored backup starts a new one.
     pub store_generation: Uuid,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 /// Both families of proxy settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proxies {
     /// `http-proxy` and the like: hooks receive them in the usual variables (`HTTP_PROXY`), so that every
     /// program uses them.
@@ -20,6 +21,7 @@ pub struct Proxies {
 
 /// One family of proxy settings. An empty value means that no proxy is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proxy {
     /// The proxy for HTTP.
     pub http: String,

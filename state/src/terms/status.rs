@@ -6,6 +6,105 @@
 use crate::terms::words::words;
 
 words! {
+    /// The status of a workload, worst first: an application shows the worst status of its units (spec/clients.md
+    /// 3.4). A charm sets the four from `blocked` to `active`.
+    #[derive(Default)]
+    WorkloadStatus {
+        /// The agent is in error: a hook failed.
+        Error = "error",
+        /// The charm cannot continue before a person acts.
+        Blocked = "blocked",
+        /// The charm works.
+        Maintenance = "maintenance",
+        /// The unit waits for another entity.
+        Waiting = "waiting",
+        /// The workload runs.
+        Active = "active",
+        /// The last hook of the unit has run.
+        Terminated = "terminated",
+        /// The charm has set no status, or the agent is lost.
+        #[default]
+        Unknown = "unknown",
+    }
+}
+
+words! {
+    /// The status of a unit agent.
+    #[derive(Default)]
+    AgentStatus {
+        /// The agent has not started, or downloads the charm.
+        #[default]
+        Allocating = "allocating",
+        /// The agent runs an operation or is about to.
+        Executing = "executing",
+        /// Nothing that concerns the unit is pending.
+        Idle = "idle",
+        /// An operation failed. Stored only: it is shown as the workload status.
+        Error = "error",
+        /// A hook requested a reboot of the machine.
+        Rebooting = "rebooting",
+        /// The agent has been silent for too long.
+        Lost = "lost",
+    }
+}
+
+words! {
+    /// The status of a machine agent.
+    MachineAgentStatus {
+        /// The agent has not started yet.
+        Pending = "pending",
+        /// The agent reports.
+        Started = "started",
+        /// The machine is Dead.
+        Stopped = "stopped",
+        /// The agent has been silent for too long, or the provider failed.
+        Down = "down",
+    }
+}
+
+words! {
+    /// The status of the instance of a machine.
+    InstanceStatus {
+        /// The instance does not run yet.
+        Pending = "pending",
+        /// The instance runs.
+        Running = "running",
+        /// The machine is Dead.
+        Stopped = "stopped",
+        /// The provider failed.
+        ProvisioningError = "provisioning error",
+    }
+}
+
+words! {
+    /// The status of a relation.
+    RelationState {
+        /// No unit of at least one end is in scope.
+        Joining = "joining",
+        /// Units of both ends are in scope.
+        Joined = "joined",
+        /// The relation is suspended, and units are still in scope.
+        Suspending = "suspending",
+        /// The relation is suspended, and no unit is in scope.
+        Suspended = "suspended",
+        /// The relation is being removed.
+        Broken = "broken",
+    }
+}
+
+words! {
+    /// The status of a model.
+    #[derive(Default)]
+    ModelState {
+        /// The model accepts changes.
+        #[default]
+        Available = "available",
+        /// The model is being destroyed.
+        Destroying = "destroying",
+    }
+}
+
+words! {
     /// The progress of an action (which people know as a task).
     ActionStatus {
         /// The action is queued; the unit agent has not started it.

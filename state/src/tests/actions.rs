@@ -4,7 +4,7 @@ use crate::documents::keys::{ActionDoc, StatusDoc};
 use crate::lifecycle::unit;
 use crate::operations::action;
 use crate::terms::cause::Actor;
-use crate::terms::status::ActionStatus;
+use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::tests::*;
 use crate::unit::activity::Activity;
 use crate::unit::hook::ReportContent;
@@ -116,15 +116,16 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
     let mut hook = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
-    let what = ReportContent::UnitStatus { status: "active".into(), message: "serves".into() };
+    let what = ReportContent::UnitStatus { status: WorkloadStatus::Active, message: "serves".into() };
     hook.reports = vec![RunReport { call: 1, at_ms: 5, what }];
     agent.commit(&mut world, hook);
-    let shown = |world: &World| -> [StatusDoc; 2] {
-        [MODEL.unit_status(agent.unit), MODEL.agent_status(agent.unit)]
-            .map(|key| read(world.reader(), &key).expect("it said"))
+    let shown = |world: &World| -> (StatusDoc, StatusDoc<AgentStatus>) {
+        let workload = read(world.reader(), &MODEL.unit_status(agent.unit));
+        let agent = read(world.reader(), &MODEL.agent_status(agent.unit));
+        (workload.expect("reported"), agent.expect("stored with the unit"))
     };
     let before = shown(&world);
-    assert_eq!([before[0].message.as_str(), before[1].status.as_str()], ["serves", "idle"]);
+    assert_eq!((before.0.message.as_str(), before.1.status), ("serves", AgentStatus::Idle));
     let mut doing = agent.clone();
     for outcome in [Outcome::Ok, Outcome::Failed { reason: "exit status 1".into(), retry: None }] {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");

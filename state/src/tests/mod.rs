@@ -7,6 +7,8 @@ mod bounds;
 mod commits;
 mod destruction;
 mod force;
+#[path = "../../../tests/support/src/invariants.rs"]
+mod invariants;
 mod lifecycle;
 mod races;
 mod random;
@@ -17,7 +19,6 @@ mod views;
 
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
-use crate::documents::invariants::violations;
 use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
@@ -36,6 +37,7 @@ use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::view::{self, SentView};
+use invariants::violations;
 use std::collections::BTreeMap;
 
 pub const MODEL: Model = Model(Uuid(7));

@@ -12,6 +12,7 @@ use std::fmt;
 
 /// What a unit agent is doing now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
     /// The agent downloads and unpacks the charm.

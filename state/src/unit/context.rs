@@ -16,6 +16,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};
+use crate::terms::status::WorkloadStatus;
 use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -245,11 +246,11 @@ fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&R
 
 fn statuses(local: &Local, view: &Snapshot) -> Statuses {
     let status = |doc: &StatusDoc| Status {
-        status: doc.status.clone(),
+        status: doc.status.to_string(),
         message: doc.message.clone(),
         data: doc.data.clone(),
     };
-    let unknown = || Status { status: "unknown".into(), ..Status::default() };
+    let unknown = || Status { status: WorkloadStatus::Unknown.to_string(), ..Status::default() };
     let mut units: BTreeMap<_, _> = view
         .statuses
         .iter()
@@ -258,7 +259,7 @@ fn statuses(local: &Local, view: &Snapshot) -> Statuses {
         .collect();
     // this unit's own status is newer in its stored state than in the view
     let own = local.status.as_ref().map(|(status, message)| Status {
-        status: status.clone(),
+        status: status.to_string(),
         message: message.clone(),
         ..Status::default()
     });
@@ -285,7 +286,7 @@ fn networks(declared: &Charm, address: &str) -> BTreeMap<String, Network> {
 }
 
 fn goal_state(view: &Snapshot) -> GoalState {
-    let goal = |doc: &StatusDoc| Goal { status: doc.status.clone(), since: utc(doc.since_ms) };
+    let goal = |doc: &StatusDoc| Goal { status: doc.status.to_string(), since: utc(doc.since_ms) };
     let goals_of = |application: &str| {
         let units = view.statuses.iter().filter(move |(unit, _)| unit.application == application);
         units.map(|(unit, doc)| (unit.to_string(), goal(doc))).collect::<BTreeMap<_, _>>()

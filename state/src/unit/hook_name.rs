@@ -8,6 +8,7 @@ use std::fmt;
 
 /// The name of a hook. [`Display`](fmt::Display) writes it as charms do: `install`, `db-relation-joined`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum HookName {
     /// `install`
@@ -37,6 +38,7 @@ pub enum HookName {
 
 /// The last part of a relation hook's name, as in `db-relation-joined`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RelationEventName {
     /// `created`

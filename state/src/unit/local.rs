@@ -12,6 +12,7 @@ use super::writes::{RunReport, Writes};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::{Bag, BagChange};
+use crate::terms::status::WorkloadStatus;
 use crate::terms::version::Version;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,7 @@ pub const UNRECORDED_RUNS_MAX: usize = 4;
 
 /// The hook that follows the last operation immediately (spec A.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FollowUp {
     /// install, after the first charm was unpacked
@@ -43,6 +45,7 @@ pub enum FollowUp {
 
 /// One attempt at an operation. The agent stores it before it starts the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "OperationRun"))]
 pub struct Run {
     /// The number of the run, from 1 over the life of the unit. It names the folder `hooks/000041`.
     pub number: u64,
@@ -64,6 +67,7 @@ pub struct Run {
 
 /// A failure with its retries. It lasts until a retry succeeds or an operator ends it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Episode {
     /// The number of the run that failed first. Resolved marks contain it, so that a mark never ends another episode.
     pub id: u64,
@@ -81,6 +85,7 @@ pub struct Episode {
 
 /// The progress of the current operation. Records that are not acknowledged yet are in the outbox instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// No operation is in progress.
@@ -101,6 +106,7 @@ pub enum Step {
 
 /// The state of the unit in one relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelationLocal {
     /// The relation's UUID.
     pub uuid: Uuid,
@@ -130,6 +136,7 @@ pub struct RelationLocal {
 
 /// The reports of a run that has no record, because it requested an immediate reboot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnrecordedReport {
     /// The number of the run.
     pub run: u64,
@@ -139,6 +146,7 @@ pub struct UnrecordedReport {
 
 /// The outcome of one operation with all its effects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
     /// The number of the record, from 1 without gaps over the life of the unit.
     pub sequence: u64,
@@ -181,6 +189,7 @@ pub struct Record {
 
 /// The durable state of one unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Local {
     /// The unit's UUID.
     pub unit: Uuid,
@@ -225,7 +234,7 @@ pub struct Local {
     /// Whether the charm has set its status since install (spec C.4).
     pub status_set: bool,
     /// The workload status and message that the charm set last.
-    pub status: Option<(String, String)>,
+    pub status: Option<(WorkloadStatus, String)>,
     /// The hooks that an operator has skipped (`resolved --no-retry`) and that have not succeeded since. Status shows
     /// them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]

@@ -14,6 +14,7 @@ use std::fmt;
 
 /// The charm that a unit runs or upgrades to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CharmRef {
     /// The SHA-256 of the charm archive in hex.
     pub sha256: String,
@@ -28,6 +29,7 @@ pub struct CharmRef {
 
 /// Hashes of the inputs of config-changed (spec B.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfigDigest {
     /// The hash of the application's settings and its charm URL.
     pub settings: String,
@@ -37,6 +39,7 @@ pub struct ConfigDigest {
 
 /// An operation of the agent, whose outcome becomes a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
     /// Download, verify and unpack the charm beside the current one, then swap the folders. The first deployment and
@@ -78,6 +81,7 @@ pub enum Operation {
 /// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms`
 /// after the agent's start. Never a wall-clock time (design 1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Timer {
     /// The boot id of the machine when the timer was started.
     pub boot: String,
@@ -89,6 +93,7 @@ pub struct Timer {
 
 /// How an operation ended. There is no variant for an interruption, because an interrupted operation runs again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The operation succeeded.
@@ -119,6 +124,7 @@ impl Outcome {
 
 /// The unit's own side of a relation. The agent stores it, so that it can leave the relation without a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LocalEndpoint {
     /// The endpoint of the unit's own charm.
     pub endpoint: String,
@@ -134,6 +140,7 @@ pub struct LocalEndpoint {
 
 /// A hook with the versions that it delivers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Hook {
     /// `install`
@@ -171,6 +178,7 @@ pub enum Hook {
 
 /// The event that a relation hook delivers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RelationEvent {
     /// The unit has entered the scope.

@@ -191,6 +191,7 @@ fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record
 mod tests {
     use super::*;
     use crate::terms::names::{UnitName, Uuid};
+    use crate::terms::status::WorkloadStatus;
     use crate::unit::decision::Send;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
@@ -263,7 +264,7 @@ mod tests {
     fn reports_of_a_hook_that_rebooted_immediately_are_sent_before_any_later_record() {
         let mut local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
-        let what = ReportContent::UnitStatus { status: "blocked".to_owned(), message: String::new() };
+        let what = ReportContent::UnitStatus { status: WorkloadStatus::Blocked, message: String::new() };
         let reports = vec![RunReport { call: 1, at_ms: 5, what }];
         let started = |number, attempt| Run {
             number,
@@ -287,7 +288,7 @@ mod tests {
         };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
-        assert_eq!(local.status, Some(("blocked".to_owned(), String::new())), "later hooks read it");
+        assert_eq!(local.status, Some((WorkloadStatus::Blocked, String::new())), "later hooks read it");
 
         let now = Now { boot: "the next".to_owned(), ..now };
         local.apply(&Event::Started(started(2, 1)));

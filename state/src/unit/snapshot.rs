@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 /// The model's name and configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelView {
     /// The model's UUID.
     pub uuid: Uuid,
@@ -38,6 +39,7 @@ pub struct ModelView {
 
 /// The unit itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnitView {
     /// The unit's UUID.
     pub uuid: Uuid,
@@ -67,6 +69,7 @@ pub struct UnitView {
 
 /// The charm of the unit's application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CharmView {
     /// Which charm it is.
     pub charm: CharmDoc,
@@ -76,6 +79,7 @@ pub struct CharmView {
 
 /// The leadership lease of the unit's application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantView {
     /// The leader.
     pub holder: UnitName,
@@ -85,6 +89,7 @@ pub struct GrantView {
 
 /// An action that the unit must run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActionView {
     /// The action's name.
     pub name: String,
@@ -97,6 +102,7 @@ pub struct ActionView {
 
 /// A relation of the unit's application, without its members and bags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelationHead {
     /// The relation's UUID.
     pub uuid: Uuid,
@@ -128,6 +134,7 @@ pub struct RelationHead {
 
 /// A bag's version, and its values if the view contains them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BagView {
     /// The counter of the bag, which changes with every change of its values.
     pub counter: u64,
@@ -148,6 +155,7 @@ impl BagView {
 
 /// A request for the values of one bag as of a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BagRequest {
     /// The relation's UUID.
     pub relation: Uuid,
@@ -168,6 +176,7 @@ pub struct FetchedBag {
 
 /// The new value of one part of a view. `None` means that the part was removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// The model.
@@ -237,6 +246,7 @@ pub enum Change {
 
 /// The changes between two positions of a view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Delta {
     /// The position of the view once the delta is applied.
     pub position: Position,

@@ -6,6 +6,7 @@
 
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::BagChange;
+use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,7 @@ pub type Ports = BTreeMap<String, BTreeSet<String>>;
 
 /// The changes that take effect if the hook succeeds. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Writes {
     /// Relation settings.
@@ -64,6 +66,7 @@ pub struct Writes {
 
 /// When the machine reboots after a hook has requested it (spec A.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reboot {
     /// After the hook has succeeded.
@@ -75,6 +78,7 @@ pub enum Reboot {
 
 /// Changed settings of one relation. An empty value deletes the key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BagWrites {
     /// The unit's own settings.
@@ -88,6 +92,7 @@ pub struct BagWrites {
 /// Port changes: first ranges are opened, then closed. Closing a range at [`ALL_ENDPOINTS`] closes it at every
 /// endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PortWrites {
     /// The ranges to open.
@@ -122,6 +127,7 @@ impl PortWrites {
 
 /// The results of an action. They are sent when the action ends, whether it succeeds or fails.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ActionWrites {
     /// The results that the charm set with action-set.
@@ -139,19 +145,20 @@ impl ActionWrites {
 
 /// A report of a hook, which takes effect immediately, even if the hook fails (spec/hook-tools.md 3).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReportContent {
     /// The workload status of the unit (status-set).
     UnitStatus {
-        /// One of Juju's status words, for example `active`.
-        status: String,
+        /// The status.
+        status: WorkloadStatus,
         /// The charm's message.
         message: String,
     },
     /// The status of the application (status-set --application). Only the leader may set it.
     ApplicationStatus {
-        /// One of Juju's status words.
-        status: String,
+        /// The status.
+        status: WorkloadStatus,
         /// The charm's message.
         message: String,
     },
@@ -180,6 +187,7 @@ pub enum ReportContent {
 /// A status or log line that a hook reported and that stands even if the hook fails. Reports are numbered within
 /// their run, so that lost replies do not change their order and a report that is sent twice is stored once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunReport {
     /// The number of the report within its run, from 1.
     pub call: u32,
@@ -234,6 +242,7 @@ fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
 
 /// The severity of a log line, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Level {
     /// `TRACE`

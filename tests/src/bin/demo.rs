@@ -1,11 +1,15 @@
 //! `make demo`: deploys, relates, crashes and removes the sample charms, and checks each step. Exits with 0 only if every
-//! check passes.
+//! check passes. `make programs` (`demo --programs`): prints the folder in which cargo put the programs.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use tests::host::{Host, sample};
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("--programs") {
+        println!("{}", tests::host::programs().display());
+        return;
+    }
     let dir = data_dir();
     println!("A controller, two related charms, a crash and a removal; everything in {}\n", dir.display());
     end_with_a_failed_check(&dir);

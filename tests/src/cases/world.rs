@@ -7,6 +7,7 @@
 //!
 //! Changed by the commands of [`super::command`]; its trace is what a case compares.
 
+use super::controller::Controller;
 use super::view;
 use state::restore::reconciliation::{Reconciliation, Session, agree};
 use state::terms::names::Uuid;
@@ -32,17 +33,6 @@ pub enum Ending {
     Exit(Exit),
     /// The agent crashes while the hook runs.
     Crash,
-}
-
-/// What the controller stores about this unit: the position of the record log, and the replica that its records
-/// produce (design 4).
-#[derive(Clone, Debug)]
-pub struct Controller {
-    pub store_generation: Uuid,
-    pub epoch: u64,
-    pub sequence: u64,
-    pub digest: String,
-    pub replica: Local,
 }
 
 /// The environment of one unit; see the module documentation.
@@ -91,7 +81,11 @@ pub struct World {
     /// A hook runs: the agent observes a change when the hook has ended.
     running: bool,
     trace: Vec<String>,
+    perform: Perform,
 }
+
+/// Performs the command of one line.
+pub type Perform = fn(&mut World, &str) -> Result<(), String>;
 
 /// Facts that are lost with the agent's process.
 #[derive(Clone, Debug)]
@@ -106,15 +100,10 @@ pub struct Process {
 }
 
 impl World {
-    pub fn new() -> World {
+    /// `perform`: performs a command of a `during` line.
+    pub fn new(perform: Perform) -> World {
         let local = Local::new(Uuid(2), view::me());
-        let controller = Controller {
-            store_generation: view::STORE_GENERATION,
-            epoch: 0,
-            sequence: 0,
-            digest: String::new(),
-            replica: local.clone(),
-        };
+        let controller = Controller::new(local.clone());
         let mut world = World {
             local,
             view: view::fresh(),
@@ -139,6 +128,7 @@ impl World {
             saved: None,
             running: false,
             trace: Vec::new(),
+            perform,
         };
         world.start();
         world
@@ -304,7 +294,7 @@ impl World {
         self.during.retain(|name, _| !named(&text, name));
         self.running = true;
         for command in commands {
-            super::command::perform(self, &command).expect("the command of a `during` line is valid");
+            (self.perform)(self, &command).expect("the command of a `during` line is valid");
         }
         self.running = false;
         // running any of the charm unpacks it again
@@ -430,22 +420,10 @@ impl World {
         }
     }
 
-    /// Applies a record as the controller does (`state::operations::hook_commit`), once.
+    /// Sends a record to the controller and stores its answer.
     fn commit(&mut self, record: &Record, now: &Now) {
         let refusal = self.refusal.take_if(|_| record.is_conditional());
-        let controller = &mut self.controller;
-        if (record.sequence, &record.digest()) != (controller.sequence, &controller.digest) {
-            controller.replica.sequence = record.sequence - 1;
-            controller.replica.apply(&Event::Finished(record.clone()));
-            controller.replica.apply(&Event::Acknowledged {
-                sequence: record.sequence,
-                revision: 0,
-                refusal: refusal.clone(),
-                retry: None,
-            });
-            controller.sequence = record.sequence;
-            controller.digest = record.digest();
-        }
+        self.controller.apply(record, refusal.clone());
         if std::mem::take(&mut self.reply_lost) {
             self.say("the reply is lost, and the agent crashes");
             self.process = None;
@@ -462,41 +440,9 @@ impl World {
         self.local.apply(&acknowledged);
     }
 
-    /// Prints a difference between the disk and the replica, which is the fold of the records and must equal the
-    /// disk (design 4).
+    /// Prints a difference between the disk and the replica.
     fn compare_replica(&mut self) {
-        if self.controller.sequence != self.local.sequence || !self.local.outbox.is_empty() {
-            return;
-        }
-        if matches!(self.local.step, Step::Started(_)) {
-            return; // no record contains a started run
-        }
-        let step = |local: &Local| match &local.step {
-            Step::Idle => "idle".to_owned(),
-            Step::Failed(episode) => {
-                format!("episode {} of {}, {} failures", episode.id, episode.operation, episode.failures)
-            }
-            Step::Started(_) | Step::AwaitingAnswer { .. } => "busy".to_owned(),
-        };
-        let summary = |local: &Local| {
-            let relations = local.relations.iter().map(|(number, relation)| {
-                let (members, bag) = (&relation.members, &relation.bag);
-                format!("{number} {} {members:?} {bag:?} {:?}", relation.created, relation.applications)
-            });
-            let relations: Vec<_> = relations.collect();
-            format!(
-                "{} {:?} {relations:?} {:?} {:?} {:?} upgrade_pending={} {}",
-                step(local),
-                local.charm.as_ref().map(|charm| &charm.url),
-                (local.installed, local.started, local.stopped, local.removed, local.dead),
-                local.config,
-                local.boot,
-                local.upgrade_pending,
-                local.workflow()
-            )
-        };
-        let (disk, replica) = (summary(&self.local), summary(&self.controller.replica));
-        if disk != replica {
+        if let Some((disk, replica)) = self.controller.difference(&self.local) {
             self.say(format!("disk:    {disk}"));
             self.say(format!("replica: {replica}"));
         }

@@ -4,14 +4,16 @@
 //! agent or dies with it, holds the machine's hook lock, and is re-attached by the next agent from the recorded
 //! tool calls.
 
-use crate::sim::checks::Fact;
+pub mod hook_process;
+
 use crate::sim::disk::FolderLocation;
+use crate::sim::fact::Fact;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
 use agent::ports::{Charms, HookHost, HookResult};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
-use hook_client::reconnect::WAIT_MAX_MS;
+use hook_process::{HookProcess, ServingGuard};
 use state::charm::Charm;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -23,7 +25,7 @@ use state::unit::outcome::Exit;
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::sync::OwnedMutexGuard;
 
 /// A tool call as the agent recorded it.
 #[derive(Clone)]
@@ -32,87 +34,6 @@ struct RecordedCall {
     args: Vec<String>,
     leads: bool,
     reply: ToolReply,
-}
-
-#[derive(Default)]
-struct ToolExchange {
-    /// The call that waits for its reply, with the number of calls before it.
-    request: Option<(usize, String, Vec<String>)>,
-    calls: usize,
-    reply: Option<ToolReply>,
-    /// The number of agents that serve the calls: at most one.
-    serving: u32,
-    exit: Option<Exit>,
-    killed: bool,
-    /// The machine's hook lock, for as long as the process lives.
-    lock: Option<Arc<OwnedMutexGuard<()>>>,
-}
-
-/// The process of a hook.
-pub struct HookProcess {
-    world: World,
-    pub folder: Uuid,
-    pub run: u64,
-    exchange: Mutex<ToolExchange>,
-    changed: Notify,
-}
-
-impl HookProcess {
-    fn exchange(&self) -> MutexGuard<'_, ToolExchange> {
-        self.exchange.lock().expect("one thread")
-    }
-
-    /// Calls a tool. `None`: the process was killed, or no agent replied within the time limit of a tool.
-    pub async fn call(&self, tool: &str, args: &[&str]) -> Option<ToolReply> {
-        {
-            let mut exchange = self.exchange();
-            let args = args.iter().map(|arg| arg.to_string()).collect();
-            exchange.request = Some((exchange.calls, tool.to_owned(), args));
-            exchange.calls += 1;
-        }
-        self.changed.notify_waiters();
-        loop {
-            let changed = self.changed.notified();
-            {
-                let mut exchange = self.exchange();
-                if exchange.killed {
-                    return None;
-                }
-                if let Some(reply) = exchange.reply.take() {
-                    return Some(reply);
-                }
-            }
-            let time_limit = self.world.sleep(u64::from(WAIT_MAX_MS));
-            tokio::select! {
-                biased;
-                () = changed => {}
-                () = time_limit => if self.exchange().serving == 0 {
-                    return None;
-                }
-            }
-        }
-    }
-
-    pub fn is_killed(&self) -> bool {
-        self.exchange().killed
-    }
-
-    fn is_alive(&self) -> bool {
-        let exchange = self.exchange();
-        exchange.exit.is_none() && !exchange.killed
-    }
-
-    /// `keeps_lock`: a mutant; the lock is never released.
-    fn kill(&self, keeps_lock: bool) {
-        let mut exchange = self.exchange();
-        exchange.killed = true;
-        let lock = exchange.lock.take();
-        drop(exchange);
-        if keeps_lock {
-            std::mem::forget(lock);
-        }
-        self.changed.notify_waiters();
-    }
 }
 
 #[derive(Default)]
@@ -273,22 +194,6 @@ impl SimCharms {
     }
 }
 
-/// Counts as an agent that serves the process while it exists.
-struct ServingGuard<'p>(&'p HookProcess);
-
-impl ServingGuard<'_> {
-    fn new(process: &HookProcess) -> ServingGuard<'_> {
-        process.exchange().serving += 1;
-        ServingGuard(process)
-    }
-}
-
-impl Drop for ServingGuard<'_> {
-    fn drop(&mut self) {
-        self.0.exchange().serving -= 1;
-    }
-}
-
 /// Executes a tool call. `Err`: the bag that must be fetched into the context first.
 fn call(
     context: &mut HookContext,
@@ -367,13 +272,7 @@ impl Charms for SimCharms {
         if script::is_missing(&context) {
             return HookResult { exit: Exit::Missing, writes: Default::default(), reports: Vec::new() };
         }
-        let process = Arc::new(HookProcess {
-            world: self.world.clone(),
-            folder: self.location.folder,
-            run: run.number,
-            exchange: Mutex::default(),
-            changed: Notify::new(),
-        });
+        let process = Arc::new(HookProcess::new(self.world.clone(), self.location.folder, run.number));
         let (lock, fails) = {
             let mut state = self.state();
             state.process = Some(process.clone());

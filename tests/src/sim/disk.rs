@@ -4,11 +4,12 @@
 //! that was in flight at a crash may be there or not. The byte form runs the production journal over files; a crash
 //! tears the part that was not synced.
 
-use crate::sim::checks::Fact;
+use crate::sim::fact::Fact;
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
-use agent::journal::{self, FolderFiles, Journal, Loaded};
+use agent::folder_files::FolderFiles;
+use agent::journal::{self, Journal, Loaded};
 use agent::ports::{DiskError, UnitMemory};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};

@@ -5,12 +5,13 @@
 //! request.
 
 use crate::sim::charms::SimCharms;
-use crate::sim::checks::{Agent, Fact};
+use crate::sim::checks::running_agent::RunningAgent;
 use crate::sim::clock::SimClock;
 use crate::sim::disk::{Disk, FolderLocation, SimMemory};
-use crate::sim::machine::{self, Machine};
+use crate::sim::fact::Fact;
+use crate::sim::identities::MODEL;
+use crate::sim::machine::{Machine, folders};
 use crate::sim::network::{Link, SimNetwork};
-use crate::sim::operator::MODEL;
 use crate::sim::world::{StepResult, TaskId, Tasks, World};
 use agent::unit_agent::{self, UnitAgent};
 use state::documents::draft::{Reader, read, read_all};
@@ -118,18 +119,19 @@ impl AgentFleet {
     }
 
     /// The running agents of units that the store contains.
-    pub fn running_agents(&self, reader: &dyn Reader) -> Vec<Agent> {
+    pub fn running_agents(&self, reader: &dyn Reader) -> Vec<RunningAgent> {
         let is_stored = |folder: &Folder| read(reader, &Model(MODEL).unit(folder.location.unit)).is_some();
-        let running = self.agents().filter(|(folder, _)| is_stored(folder)).map(|(folder, agent)| Agent {
-            unit: folder.location.unit,
-            folder: folder.location.folder,
-            name: folder.location.name.clone(),
-            boot: folder.location.machine.boot(),
-            token: folder.location.machine.token_of(folder.location.unit),
-            local: agent.with_local(Clone::clone),
-            view: agent.with_view(|view| view.cloned()),
-            waits: agent.wait_reasons(),
-        });
+        let running =
+            self.agents().filter(|(folder, _)| is_stored(folder)).map(|(folder, agent)| RunningAgent {
+                unit: folder.location.unit,
+                folder: folder.location.folder,
+                name: folder.location.name.clone(),
+                boot: folder.location.machine.boot(),
+                token: folder.location.machine.token_of(folder.location.unit),
+                local: agent.with_local(Clone::clone),
+                view: agent.with_view(|view| view.cloned()),
+                waits: agent.wait_reasons(),
+            });
         running.collect()
     }
 
@@ -159,7 +161,7 @@ impl AgentFleet {
                 return;
             }
         }
-        let agent = machine::run_machine_agent(
+        let agent = folders::run_machine_agent(
             self.world.clone(),
             self.network.clone(),
             Model(MODEL),

@@ -5,7 +5,7 @@
 
 pub mod machines;
 
-use crate::sim::checks::Fact;
+use crate::sim::fact::Fact;
 use crate::sim::mutants::Mutant;
 use crate::sim::store::{SimEnvironment, SimStore};
 use crate::sim::world::World;

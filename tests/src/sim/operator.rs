@@ -2,8 +2,8 @@
 //!
 //! They deploy, integrate, configure, refresh, resolve, run actions and remove, at legal and at illegal moments.
 
-use crate::sim::checks::Fact;
-use crate::sim::machine::admin;
+use crate::sim::fact::Fact;
+use crate::sim::identities::{MODEL, admin};
 use crate::sim::network::{SimNetwork, SimSession};
 use crate::sim::world::World;
 use api::error::ApiError;
@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Kind, Model, UnitDoc};
-use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::names::{RelationNumber, UnitName};
+use state::terms::status::WorkloadStatus;
 use std::collections::BTreeMap;
 use std::future::Future;
 
@@ -460,7 +461,7 @@ impl SimOperator {
         let Some(status) = self.request(call).await else { return };
         let units = status.applications.into_values().flat_map(|application| application.units);
         for (unit, shown) in
-            units.filter(|(_, unit)| unit.agent.current == "error" || unit.workload.current == "error")
+            units.filter(|(_, unit)| unit.workload.current == WorkloadStatus::Error)
         {
             let unit = shown.principal.unwrap_or(unit);
             self.trace(format!("remove-unit {unit}"));
@@ -524,6 +525,3 @@ impl SimOperator {
         }
     }
 }
-
-/// The model that every run creates.
-pub const MODEL: Uuid = Uuid(0x1111_1111_1111_4111_8111_1111_1111_1111);

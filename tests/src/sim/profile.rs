@@ -4,7 +4,7 @@
 //! numbers by the names of the fields.
 
 use crate::sim::mutants::Mutant;
-use crate::sim::world::SeededRng;
+use crate::sim::random::SeededRng;
 
 const ONE_IN_100: [u64; 100] = one_in();
 const ONE_IN_20: [u64; 20] = one_in();

@@ -5,11 +5,10 @@
 //! list late what was created or terminated. It never creates two instances under one nonce: that is what nonces
 //! are for.
 
-use crate::sim::checks::{Fact, InstanceEvent};
-use crate::sim::machine::admin;
+use crate::sim::fact::{Fact, InstanceEvent};
+use crate::sim::identities::{MODEL, admin, token};
 use crate::sim::mutants::Mutant;
 use crate::sim::network::{SimNetwork, SimSession};
-use crate::sim::operator::MODEL;
 use crate::sim::world::{Command, World};
 use api::error::{ApiError, ErrorCode};
 use api::{ClientFile, Handle, InModel, Request};
@@ -156,7 +155,7 @@ impl SimCloud {
 struct SimProvider {
     cloud: SimCloud,
     /// Machines whose instance this supervisor has started.
-    tended: BTreeSet<Uuid>,
+    started: BTreeSet<Uuid>,
 }
 
 impl Provider for SimProvider {
@@ -182,7 +181,7 @@ impl Provider for SimProvider {
         let instances = self.cloud.instances();
         let mut running =
             instances.iter().filter(|(_, instance)| instance.machine == machine && instance.runs);
-        let (number, _) = running.next().filter(|_| self.tended.contains(&machine))?;
+        let (number, _) = running.next().filter(|_| self.started.contains(&machine))?;
         Some(address(*number))
     }
 
@@ -229,7 +228,7 @@ impl Provider for SimProvider {
             world.command(Command::StartMachine { machine, instance: *number });
         }
         drop(instances);
-        self.tended.insert(machine);
+        self.started.insert(machine);
         Ok(None)
     }
 
@@ -237,7 +236,7 @@ impl Provider for SimProvider {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
         world.pause().await;
         cloud.draw_failure("the instance does not end")?;
-        self.tended.remove(&machine);
+        self.started.remove(&machine);
         cloud.end_instances(machine, InstanceEvent::Terminated);
         world.pause().await;
         cloud.draw_failure("the provider gave no answer")
@@ -247,7 +246,7 @@ impl Provider for SimProvider {
         let (world, cloud) = (&self.cloud.world, &self.cloud);
         world.pause().await;
         cloud.draw_failure("the instance is not let go")?;
-        self.tended.remove(&machine);
+        self.started.remove(&machine);
         cloud.end_instances(machine, InstanceEvent::HandedOver);
         world.pause().await;
         cloud.draw_failure("the provider gave no answer")
@@ -261,11 +260,6 @@ impl Provider for SimProvider {
 /// The address of an instance: each has its own.
 pub fn address(instance: u64) -> String {
     format!("10.{}.{}.{}", instance >> 16 & 255, instance >> 8 & 255, instance & 255)
-}
-
-/// The token with which a machine authenticates.
-pub fn token(machine: Uuid) -> String {
-    format!("{:032x}{:032x}", machine.0, machine.0)
 }
 
 struct SimHost(World);
@@ -338,7 +332,7 @@ pub async fn run_provisioner(world: World, network: SimNetwork, cloud: SimCloud)
         token: text(),
         model: text(),
     };
-    let provider = SimProvider { cloud, tended: BTreeSet::new() };
+    let provider = SimProvider { cloud, started: BTreeSet::new() };
     let mut provisioner = Provisioner { provider, environment: SimHost(world.clone()) };
     let link = ProvisionerLink { world: world.clone(), network, model: String::new() };
     loop {

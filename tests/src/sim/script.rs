@@ -3,8 +3,8 @@
 //! Each hook that writes increments a counter in the charm's own state (`n`) and publishes the same number to its
 //! relations, so that a lost effect shows as a gap and a repeated effect as a repetition.
 
-use crate::sim::charms::HookProcess;
-use crate::sim::checks::Fact;
+use crate::sim::charms::hook_process::HookProcess;
+use crate::sim::fact::Fact;
 use crate::sim::world::World;
 use commands::ToolReply;
 use state::terms::names::{RelationNumber, UnitName};

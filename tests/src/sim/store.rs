@@ -2,12 +2,11 @@
 //!
 //! The mutants of the store are implemented here.
 
+use crate::sim::identities::MODEL;
 use crate::sim::mutants::Mutant;
-use crate::sim::operator::MODEL;
 use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
 use controller::environment::{Environment, StoredArchive};
-use controller::store::memory::MemoryStore;
 use controller::store::{
     ApplyError, CommitChanges, Committed, Compacted, Position, RETRIES_MAX, RunError, Store, StoreError,
 };
@@ -20,6 +19,7 @@ use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use test_support::memory_store::MemoryStore;
 
 /// The rate, per mille, of transactions during chaos that take long between their reads and their commit.
 const SLOW: u64 = 50;

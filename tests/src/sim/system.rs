@@ -6,13 +6,16 @@
 
 mod obstructed;
 
-use crate::sim::checks::{Checks, Commit, Fact, FinalState, Violation};
+use crate::sim::checks::check::{Commit, FinalState};
+use crate::sim::checks::{Checks, Violation};
+use crate::sim::fact::Fact;
 use crate::sim::faults::{ControllerFault, inject};
 use crate::sim::fleet::AgentFleet;
-use crate::sim::machine::{self, Machine};
+use crate::sim::identities::{MODEL, admin};
+use crate::sim::machine::Machine;
 use crate::sim::mutants::{Mutant, MutantGuard};
 use crate::sim::network::{SimController, SimNetwork};
-use crate::sim::operator::{HOOKS_MIN, MODEL, SimOperator};
+use crate::sim::operator::{HOOKS_MIN, SimOperator};
 use crate::sim::profile::FaultProfile;
 use crate::sim::provider::{self, SimCloud};
 use crate::sim::store::{SimEnvironment, SimStore};
@@ -20,7 +23,6 @@ use crate::sim::world::{
     Command, MEASURED_EVERY, StepResult, TaskId, Tasks, TimeSpent, World, block_on, nanoseconds,
 };
 use controller::Controller;
-use controller::store::memory::MemoryStore;
 use controller::store::{CommitChanges, Position, Store};
 use state::documents::draft::read;
 use state::documents::keys::{Kind, Model};
@@ -29,6 +31,7 @@ use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::sync::Arc;
 use std::time::Instant;
+use test_support::memory_store::MemoryStore;
 
 /// Chaos lasts until the operators have finished their actions, and at most this long.
 const CHAOS_MS: u64 = 200_000;
@@ -203,7 +206,7 @@ impl System {
         self.janitor = self.tasks.start("janitor", async move {
             let mut janitor = controller::janitor::Janitor::default();
             loop {
-                let admin = controller.session(machine::admin());
+                let admin = controller.session(admin());
                 if janitor.sweep(&admin.controller).await.is_ok_and(|more| more) {
                     world.pause().await;
                     continue;

@@ -4,8 +4,9 @@
 //! task is ready and jumps to the next timer otherwise. To crash a task is to drop it. Nothing here depends on what
 //! is simulated.
 
-use crate::sim::checks::Fact;
+use crate::sim::fact::Fact;
 use crate::sim::profile::FaultProfile;
+use crate::sim::random::SeededRng;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -22,38 +23,6 @@ const START_MS: u64 = 1_000_000;
 const WALL_START_MS: i64 = 1_714_550_400_000;
 /// The most polls of a future in `block_on`: a thousand times what the largest takes.
 const BLOCK_ON_POLLS_MAX: u64 = 1_000_000;
-
-/// A stream of numbers from a seed (splitmix64).
-#[derive(Clone, Debug)]
-pub struct SeededRng(u64);
-
-impl SeededRng {
-    pub fn new(seed: u64) -> SeededRng {
-        SeededRng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d)
-    }
-
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`; 0 when there is none.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.number() % bound }
-    }
-
-    /// True `per_mille` times in a thousand.
-    pub fn chance_of(&mut self, per_mille: u64) -> bool {
-        per_mille > 0 && self.below(1000) < per_mille
-    }
-
-    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
-        from.get(self.below(from.len() as u64) as usize)
-    }
-}
 
 pub type TaskId = u64;
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -136,7 +105,7 @@ impl World {
             seed,
             profile,
             now_ms: AtomicU64::new(START_MS),
-            chance: AtomicU64::new(SeededRng::new(seed).0),
+            chance: AtomicU64::new(SeededRng::new(seed).state()),
             calm: AtomicBool::new(true),
             faults: AtomicU64::new(0),
             state: Mutex::new(state),
@@ -161,9 +130,9 @@ impl World {
     }
 
     fn chance<T>(&self, draw: impl FnOnce(&mut SeededRng) -> T) -> T {
-        let mut chance = SeededRng(self.0.chance.load(Relaxed));
+        let mut chance = SeededRng::resume(self.0.chance.load(Relaxed));
         let drawn = draw(&mut chance);
-        self.0.chance.store(chance.0, Relaxed);
+        self.0.chance.store(chance.state(), Relaxed);
         drawn
     }
 

@@ -1,6 +1,6 @@
 //! What a case says a call changes, against what it changed.
 
-use super::difference;
+use super::difference::difference;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::terms::names::RelationNumber;
@@ -123,10 +123,10 @@ fn said_as_json(context: &HookContext, said: &[ReportContent]) -> Map<String, Va
         let status = |status: &str, message: &str| json!({"status": status, "message": message});
         match one {
             ReportContent::UnitStatus { status: to, message } => {
-                shown.insert("unit_status".to_owned(), status(to, message));
+                shown.insert("unit_status".to_owned(), status(to.as_str(), message));
             }
             ReportContent::ApplicationStatus { status: to, message } => {
-                shown.insert("application_status".to_owned(), status(to, message));
+                shown.insert("application_status".to_owned(), status(to.as_str(), message));
             }
             ReportContent::WorkloadVersion(version) => {
                 shown.insert("workload_version".to_owned(), json!(version));

@@ -1,6 +1,6 @@
 //! Cases about the hook's process: its environment and which file is run.
 
-use super::difference;
+use super::difference::difference;
 use super::fixture::{self, Source, part};
 use serde::Deserialize;
 use serde_json::{Map, Value};

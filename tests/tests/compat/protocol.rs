@@ -10,9 +10,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const DOCUMENT: &str = "openapi.json";
 
+/// The same without descriptions, which are for people. A property with this name has a schema, not a text.
+fn without_descriptions(part: &Value) -> Value {
+    match part {
+        Value::Object(fields) => {
+            let is_kept = |(name, part): &(&String, &Value)| *name != "description" || !part.is_string();
+            fields.iter().filter(is_kept).map(|(name, part)| (name, without_descriptions(part))).collect()
+        }
+        Value::Array(parts) => parts.iter().map(without_descriptions).collect(),
+        part => part.clone(),
+    }
+}
+
 /// Routes and messages without what is for people, one a line.
 pub fn make() -> Samples {
-    let document = openapi::document();
+    let document = without_descriptions(&openapi::document());
     let without_text = |operations: &Value| {
         let operations = operations.as_object().expect("a path has methods").iter();
         let messages = operations.map(|(method, operation)| {
@@ -64,7 +76,8 @@ fn variants<'a>(document: &'a Value, schema: &'a Value) -> BTreeMap<String, &'a 
     let mut found = BTreeMap::new();
     let branches = ["oneOf", "anyOf"].iter().filter_map(|word| schema[*word].as_array()).flatten();
     for branch in branches.map(|branch| resolved(document, branch)) {
-        let names = words(&branch["enum"]);
+        let mut names = words(&branch["enum"]);
+        names.extend(branch["const"].as_str().map(str::to_owned));
         if names.is_empty() {
             let required = words(&branch["required"]).into_iter().collect::<Vec<_>>().join("+");
             found.insert(format!("{}({required})", branch["type"].as_str().unwrap_or("any")), branch);
@@ -94,7 +107,7 @@ impl Both<'_> {
                 self.compare(&format!("{at}.{name}"), &(*old).clone(), &(*new).clone());
             }
         }
-        for word in ["type", "enum", "format", "minimum"] {
+        for word in ["type", "enum", "const", "format", "minimum", "maximum", "minItems", "maxItems"] {
             if old[word] != new[word] {
                 self.wrong.push(format!("{at}: {word} was {}, is {}", old[word], new[word]));
             }
@@ -103,10 +116,16 @@ impl Both<'_> {
         for name in required.symmetric_difference(&requires) {
             self.wrong.push(format!("{at}: {name} is required by one version only"));
         }
-        for (name, old) in old["properties"].as_object().into_iter().flatten() {
-            if let Some(new) = new["properties"].get(name) {
-                self.compare(&format!("{at}.{name}"), old, new);
+        for word in ["properties", "patternProperties"] {
+            for (name, old) in old[word].as_object().into_iter().flatten() {
+                if let Some(new) = new[word].get(name) {
+                    self.compare(&format!("{at}.{name}"), old, new);
+                }
             }
+        }
+        let items = |schema: &Value| schema["prefixItems"].as_array().cloned().unwrap_or_default();
+        for (index, (old, new)) in items(&old).iter().zip(&items(&new)).enumerate() {
+            self.compare(&format!("{at}.{index}"), old, new);
         }
         for word in ["items", "additionalProperties"] {
             if let (Some(old), Some(new)) = (old.get(word), new.get(word)) {

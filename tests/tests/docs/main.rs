@@ -52,10 +52,11 @@ impl Reader {
     fn new() -> Reader {
         let folder = TempDir::with_prefix("pintle-docs-").expect("there is room for a test");
         let clone = folder.path().join("clone");
-        fs::create_dir_all(clone.join("target")).expect("the folder is new");
+        fs::create_dir_all(&clone).expect("the folder is new");
         fs::create_dir_all(folder.path().join("home")).expect("the folder is new");
         std::os::unix::fs::symlink(root().join("charms"), clone.join("charms")).expect("the folder is new");
-        std::os::unix::fs::symlink(programs(), clone.join("target/debug")).expect("the folder is new");
+        let makefile = format!("programs:\n\t@$(MAKE) -s -C {} programs\n", root().display());
+        fs::write(clone.join("Makefile"), makefile).expect("there is room for a test");
         let data = folder.path().join("home/.local/share/pintle");
         Reader { folder, exports: Vec::new(), _host: Host::new(&data) }
     }
@@ -79,8 +80,10 @@ impl Reader {
 
     /// Does one step of a page; answers what is wrong.
     fn follow(&mut self, step: &Step) -> Result<(), String> {
-        if step.command.starts_with("export ") {
-            self.exports.push(step.command.clone());
+        // evaluated once, with what it calls
+        if let Some(name) = step.command.strip_prefix("export ").and_then(|rest| rest.split('=').next()) {
+            let (_, value) = self.run(&format!("{} && printf %s \"${name}\"", step.command));
+            self.exports.push(format!("export {name}='{value}'"));
         }
         let end = Instant::now() + DEADLINE;
         loop {

@@ -5,7 +5,7 @@
 use super::source::{files, root};
 use std::fs;
 
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 12] = [
     "state",
     "host",
     "charms",
@@ -16,6 +16,7 @@ const MEMBERS: [&str; 11] = [
     "controller",
     "cli",
     "tests",
+    "tests/support",
     "tests/mutants",
 ];
 
@@ -29,9 +30,20 @@ fn section(folder: &str, title: &str) -> Vec<(String, String)> {
     lines.map(|line| (name(line), line.to_owned())).collect()
 }
 
-/// The names under `[dependencies]` of a member.
+/// The names under `[dependencies]` of a member, without optional ones.
 pub fn dependencies(member: &str) -> Vec<String> {
-    section(member, "dependencies").into_iter().map(|(name, _)| name).collect()
+    named_dependencies(member, false)
+}
+
+/// The names of the optional dependencies of a member: none of its features is on by default.
+pub fn optional_dependencies(member: &str) -> Vec<String> {
+    named_dependencies(member, true)
+}
+
+fn named_dependencies(member: &str, optional: bool) -> Vec<String> {
+    let all = section(member, "dependencies").into_iter();
+    let asked = all.filter(|(_, line)| line.contains("optional = true") == optional);
+    asked.map(|(name, _)| name).collect()
 }
 
 /// All sources of a member in these of its folders.

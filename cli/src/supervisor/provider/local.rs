@@ -3,9 +3,9 @@
 //! Each machine has an address of its own on the loopback device. Machines share the file system and the packages of
 //! the host, so this provider suits development and tests.
 
-use super::{
-    CreatedInstance, Instance, InstanceList, InstanceSpec, address, hand_over, instance_for_list,
-    machine_folders, make_folder, remove_folder,
+use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
+use super::machine_folder::{
+    address, hand_over, instance_for_list, machine_folders, make_folder, remove_folder,
 };
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;

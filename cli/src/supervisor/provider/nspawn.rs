@@ -21,11 +21,11 @@
 //! After the first boot this host must never write below the root of the machine: a symbolic link created in the
 //! machine would redirect a write of the host's root user to a file of this host.
 
-use super::mounts::{is_mounted, mount_path, require_mount_path, unmount_below};
-use super::{
-    CreatedInstance, Instance, InstanceList, InstanceSpec, address, folders, hand_over, instance_for_list,
-    machine_folders, make_folder, remove_folder,
+use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
+use super::machine_folder::{
+    address, folders, hand_over, instance_for_list, machine_folders, make_folder, remove_folder,
 };
+use super::mounts::{is_mounted, mount_path, require_mount_path, unmount_below};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::daemon::open_log;

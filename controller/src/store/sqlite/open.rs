@@ -3,7 +3,7 @@
 //! A store is changed only after its version was checked: a database of another version is left untouched. Called by
 //! [`super::Sqlite::open`].
 
-use crate::store::sqlite::{STATEMENTS, newest_revision};
+use crate::store::sqlite::reads::{STATEMENTS, newest_revision};
 use crate::store::{CHANGES_KEPT, Position};
 use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
@@ -135,6 +135,7 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?; // a commit must not depend on a free descriptor
     if let Some(pages) = options.pages_max {
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }

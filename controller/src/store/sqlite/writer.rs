@@ -4,7 +4,7 @@
 //! Started by [`super::Sqlite::open`].
 
 use super::super::{ApplyError, Committed, RunError, StoreError};
-use super::ConnectionReader;
+use super::reads::{ConnectionReader, cannot_open};
 use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Txn};
@@ -157,11 +157,14 @@ impl Writer {
         }
     }
 
-    /// Classifies the error of a commit that was rolled back. Only after a full disk is it certain that nothing was
-    /// written.
+    /// Classifies the error of a commit that was rolled back. Only after a full disk, and after a file that could not be
+    /// opened, is it certain that nothing was written.
     fn fail(&self, error: &rusqlite::Error) -> StoreError {
         if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
             return StoreError::Full;
+        }
+        if cannot_open(error) {
+            return StoreError::CannotOpen(error.to_string());
         }
         let why = error.to_string();
         tracing::error!(why, "the store is broken");

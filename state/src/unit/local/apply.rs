@@ -218,7 +218,7 @@ impl Local {
         match content {
             ReportContent::UnitStatus { status, message } => {
                 self.status_set = true;
-                self.status = Some((status.clone(), message.clone()));
+                self.status = Some((*status, message.clone()));
             }
             ReportContent::WorkloadVersion(version) => self.workload_version = version.clone(),
             ReportContent::ApplicationStatus { .. }

@@ -2,7 +2,8 @@
 //!
 //! A unit must not run an action twice, and at rest no action is pending.
 
-use super::{Check, Fact, FinalState};
+use super::check::{Check, FinalState};
+use crate::sim::fact::Fact;
 use state::documents::draft::{read, read_all};
 use state::documents::keys::{ActionDoc, Kind};
 use state::terms::names::Uuid;

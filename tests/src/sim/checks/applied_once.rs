@@ -1,7 +1,8 @@
 //! The controller applies each record of a unit exactly once, in the order of the journal and as it was journaled
 //! (I9, I11).
 
-use crate::sim::checks::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Kind, Model, ReplicaDoc, last_id};
 use state::terms::names::Uuid;

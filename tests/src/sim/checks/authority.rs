@@ -5,7 +5,8 @@
 //! in the commit of a record that its leader made under the current grant. Each message that takes effect has the
 //! newest epoch.
 
-use super::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, SessionDoc, StatusDoc, last_id};
 use state::terms::names::Uuid;

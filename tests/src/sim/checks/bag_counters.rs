@@ -1,6 +1,6 @@
 //! The counter of a bag increases when the content of the bag changes, and only then (I7).
 
-use crate::sim::checks::{Check, Commit, key_parts};
+use super::check::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{BagDoc, Kind, Model, last_id};
 use std::collections::BTreeMap;

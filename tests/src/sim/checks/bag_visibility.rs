@@ -1,7 +1,7 @@
 //! A unit sees the settings of its remote units and its own, but not those of other units of its application,
 //! except in their peer relation (I31).
 
-use crate::sim::checks::{Check, FinalState};
+use super::check::{Check, FinalState};
 use state::documents::draft::read;
 use state::terms::owner::Owner;
 

@@ -1,6 +1,6 @@
 //! In a container-scoped relation a unit sees only the container of its own principal (I31).
 
-use crate::sim::checks::{Check, FinalState};
+use super::check::{Check, FinalState};
 use state::charm::Scope;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::Model;

@@ -3,7 +3,8 @@
 //! At rest nothing is Dying, every record is applied, the last version of every member and of the configuration was
 //! delivered, each unit was started in the current boot of its machine, and no agent waits.
 
-use crate::sim::checks::{Agent, Check, FinalState};
+use super::check::{Check, FinalState};
+use super::running_agent::RunningAgent;
 use state::documents::draft::{read, read_all};
 use state::documents::keys::{BagDoc, Kind, ScopeDoc, last_id};
 use state::terms::life::Life;
@@ -79,7 +80,7 @@ impl Check for Converged {
                 found.push(format!("{name}: the unit agent is not running"));
             }
         }
-        for Agent { unit, name, boot, local, view, waits, .. } in &end.agents {
+        for RunningAgent { unit, name, boot, local, view, waits, .. } in &end.agents {
             if local.step != Step::Idle || !local.started {
                 found.push(format!("{name}: rests in {:?}, workflow {}", local.step, local.workflow()));
             }

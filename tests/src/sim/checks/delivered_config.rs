@@ -1,6 +1,7 @@
 //! At rest the last config-changed of each unit ran with the current settings of its application (I6, by content).
 
-use crate::sim::checks::{Check, Commit, Fact, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
+use crate::sim::fact::Fact;
 use crate::sim::script::LEVEL;
 use state::documents::draft::{Reader, Revision, read};
 use state::documents::keys::{Kind, Model, last_id};

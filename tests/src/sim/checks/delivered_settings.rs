@@ -1,7 +1,8 @@
 //! At rest the last joined or changed hook about each member has read the current settings of that member (I6, by
 //! content).
 
-use crate::sim::checks::{Check, Fact, FinalState};
+use super::check::{Check, FinalState};
+use crate::sim::fact::Fact;
 use crate::sim::script::{COUNTER, SETTINGS};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::Model;

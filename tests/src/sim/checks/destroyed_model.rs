@@ -2,7 +2,7 @@
 //!
 //! At rest all its documents are deleted, its name is free, its tokens are revoked, and a tombstone records it.
 
-use crate::sim::checks::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder, last_id};
 use state::terms::life::Life;

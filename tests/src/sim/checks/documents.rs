@@ -1,8 +1,8 @@
 //! After every commit the documents satisfy the invariants I13, I14 and I18 to I23; the production checker
 //! evaluates them.
 
-use super::{Check, Commit, FinalState, key_parts};
-use state::documents::invariants;
+use super::check::{Check, Commit, FinalState, key_parts};
+use test_support::invariants;
 
 #[derive(Default)]
 pub struct DocumentInvariants;

@@ -1,7 +1,8 @@
 //! A machine has at most one instance, however often its start is interrupted or the answer is lost (F.3, scenario
 //! 183).
 
-use crate::sim::checks::{Check, Fact, InstanceEvent};
+use super::check::Check;
+use crate::sim::fact::{Fact, InstanceEvent};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 

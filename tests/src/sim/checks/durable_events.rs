@@ -1,7 +1,8 @@
 //! What was acknowledged as durable to an agent is what the next agent loads from the same folder (I10, first
 //! half).
 
-use crate::sim::checks::{Check, Fact};
+use super::check::Check;
+use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
 use state::unit::local::{Event, Local};
 use std::collections::BTreeMap;

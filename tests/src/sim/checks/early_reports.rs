@@ -2,7 +2,8 @@
 //!
 //! A report about an application takes effect only if its leader sent it.
 
-use crate::sim::checks::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use crate::sim::script::APPLICATION_STATUS_PREFIX;
 use state::documents::draft::read;
 use state::documents::keys::last_id;

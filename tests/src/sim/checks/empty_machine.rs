@@ -1,6 +1,6 @@
 //! A machine that loses its last unit is no longer Alive from that commit on (spec E.5).
 
-use crate::sim::checks::{Check, Commit, key_parts};
+use super::check::{Check, Commit, key_parts};
 use state::documents::draft::read;
 use state::terms::life::Life;
 use state::terms::names::Uuid;

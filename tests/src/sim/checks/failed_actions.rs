@@ -2,7 +2,8 @@
 //!
 //! The exception is an action that an earlier agent may have started whose memory was lost.
 
-use crate::sim::checks::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::Model;
 use state::terms::names::Uuid;

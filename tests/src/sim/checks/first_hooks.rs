@@ -3,7 +3,8 @@
 //! relation-created of the relations that the unit has entered, and leader-elected, run before the first
 //! config-changed.
 
-use crate::sim::checks::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Model, last_id};
 use state::terms::life::Life;

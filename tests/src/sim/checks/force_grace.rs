@@ -1,7 +1,7 @@
 //! A unit that is removed by force, but not at once, has a grace period of one minute before the controller acts in
 //! place of its agent (spec E.6).
 
-use crate::sim::checks::{Check, Commit, key_parts};
+use super::check::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ForcedBy, ForcedDoc, Kind, Model, last_id};
 use state::terms::life::Life;

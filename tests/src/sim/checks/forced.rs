@@ -3,8 +3,9 @@
 //! Once the controller acts in place of an agent, it accepts no record of that agent. It acts only for entities
 //! whose removal is forced. At rest no forced removal is left, even if agents are down.
 
-use super::{Check, Commit, Fact, FinalState, key_parts};
-use crate::sim::checks::true_blockers::StuckSystem;
+use super::check::{Check, Commit, FinalState, key_parts};
+use super::stuck_system::StuckSystem;
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
 use state::terms::life::Life;

@@ -3,7 +3,9 @@
 //! An instance of this model whose machine is unknown is terminated only if the harvest mode of the model allows
 //! it.
 
-use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::{Fact, InstanceEvent};
+use crate::sim::identities::MODEL;
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, MachineDoc, Model, TombstoneDoc, last_id};
@@ -82,7 +84,7 @@ impl Check for ForeignInstances {
         let Fact::Instance { number, model, machine, what: InstanceEvent::Terminated, .. } = fact else {
             return;
         };
-        if *model != crate::sim::operator::MODEL {
+        if *model != MODEL {
             found.push(format!("instance {number} of another model ({model}) is terminated"));
             return;
         }

@@ -1,7 +1,9 @@
 //! The unit's own hooks run in the specified order: install first, start once per boot, stop before remove (I1,
 //! I16, G2 to G4).
 
-use super::{Agent, Check, Fact, FinalState};
+use super::check::{Check, FinalState};
+use super::running_agent::RunningAgent;
+use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
 use state::unit::local::{Event, FollowUp, Local};
 use state::unit::operation::{Hook, Operation, RelationEvent};
@@ -160,7 +162,7 @@ impl Check for Hooks {
     }
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
-        for Agent { folder, name, boot, .. } in end.agents.iter().filter(|_| end.is_at_rest) {
+        for RunningAgent { folder, name, boot, .. } in end.agents.iter().filter(|_| end.is_at_rest) {
             if self.0.get(folder).is_some_and(|unit| unit.upgrade_pending) {
                 found.push(format!("{name}: upgrade-charm has not run after the charm was replaced"));
             }

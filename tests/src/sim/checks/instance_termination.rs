@@ -2,7 +2,8 @@
 //!
 //! The exception is an instance that was created under another nonce than the recorded one.
 
-use crate::sim::checks::{Check, Commit, Fact, InstanceEvent, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::{Fact, InstanceEvent};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{InstanceDoc, Kind, Model, last_id};
 use state::terms::life::Life;

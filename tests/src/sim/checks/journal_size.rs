@@ -1,7 +1,8 @@
 //! A journal is compacted before it exceeds its maximum size (I42).
 
-use crate::sim::checks::{Check, Fact};
+use super::check::Check;
 use crate::sim::disk::JOURNAL_BYTES_MAX;
+use crate::sim::fact::Fact;
 
 #[derive(Default)]
 pub struct JournalSize;

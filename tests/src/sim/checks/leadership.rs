@@ -2,7 +2,8 @@
 //!
 //! At rest the leader has run leader-elected for its current grant.
 
-use crate::sim::checks::{Check, Commit, Fact, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{GrantDoc, Model, last_id};
 use state::terms::life::Life;

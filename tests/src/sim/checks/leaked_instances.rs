@@ -4,8 +4,10 @@
 //! that the harvest mode leaves to the operators and instances that no store ever recorded. An instance that the
 //! user keeps is handed over and not terminated, unless it was created under another nonce.
 
-use crate::sim::checks::foreign_instances::KnownMachines;
-use crate::sim::checks::{Check, Commit, Fact, FinalState, InstanceEvent, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
+use super::foreign_instances::KnownMachines;
+use crate::sim::fact::{Fact, InstanceEvent};
+use crate::sim::identities::MODEL;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{InstanceDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::life::Life;
@@ -59,7 +61,7 @@ impl Check for LeakedInstances {
             let known = self.names.get(machine);
             self.accepted.extend(known.and_then(|id| Some((*id, *self.nonces.get(id)?))));
         }
-        let Fact::Instance { number, model: crate::sim::operator::MODEL, machine, nonce, what } = fact else {
+        let Fact::Instance { number, model: MODEL, machine, nonce, what } = fact else {
             return;
         };
         let is_kept = |kept: &BTreeMap<Uuid, Uuid>| kept.get(machine) == Some(nonce);

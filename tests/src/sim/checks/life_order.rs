@@ -1,6 +1,6 @@
 //! Life only advances, for every uuid and in every transaction (I17).
 
-use crate::sim::checks::{Check, Commit, key_parts};
+use super::check::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Kind, Model};
 use state::terms::life::Life;

@@ -3,7 +3,8 @@
 //!
 //! A hook that was interrupted runs again regardless.
 
-use crate::sim::checks::{Check, Fact};
+use super::check::Check;
+use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
 use state::unit::local::Event;
 use state::unit::operation::{Hook, Operation};

@@ -2,7 +2,7 @@
 //!
 //! The token of a removed unit is revoked, and the token of a unit is the one that the controller has stored.
 
-use crate::sim::checks::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
 use host::digest::sha256;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder};

@@ -1,6 +1,6 @@
 //! Two units on one machine never have the same port open at the same time (spec B.7).
 
-use super::{Check, Commit, key_parts};
+use super::check::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Model, OpenPortsDoc};
 use state::terms::names::Uuid;

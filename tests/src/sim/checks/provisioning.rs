@@ -3,7 +3,8 @@
 //! At rest every machine has its instance, recorded with its nonce and address, and no provisioning error is left.
 //! Restarts alone neither create nor terminate instances.
 
-use super::{Check, Commit, Fact, FinalState, InstanceEvent, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
+use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::provider::address;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ProvisioningErrorDoc, last_id};

@@ -4,7 +4,8 @@
 //! includes its units. If a restored store does not contain the unit, evidence from before the restore counts as
 //! well.
 
-use crate::sim::checks::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::read;
 use state::documents::keys::last_id;
 use state::terms::life::Life;

@@ -2,11 +2,12 @@
 //!
 //! An action finishes with the outcome in the record, and a unit that failed is shown in error.
 
-use crate::sim::checks::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ReplicaDoc, last_id};
 use state::terms::names::Uuid;
-use state::terms::status::ActionStatus;
+use state::terms::status::{ActionStatus, AgentStatus};
 use state::unit::hook::{ALL_ENDPOINTS, PortWrites, Ports, ReportContent};
 use state::unit::local::Event;
 use state::unit::operation::Operation;
@@ -150,7 +151,7 @@ impl Check for RecordEffects {
             }
             let shown = read(reader, &model.agent_status(unit)).unwrap_or_default();
             if is_in_error_after(&record, &replica)
-                .is_some_and(|is_in_error| is_in_error != (shown.status == "error"))
+                .is_some_and(|is_in_error| is_in_error != (shown.status == AgentStatus::Error))
             {
                 let (operation, outcome) = (&record.operation, &record.outcome);
                 found.push(format!("{name}: {operation} finished with {outcome:?}, but {shown:?} is shown"));

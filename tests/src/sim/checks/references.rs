@@ -2,7 +2,8 @@
 //!
 //! The exception is a resync, which reports that the unit was already in the relation.
 
-use super::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, SuspendedDoc, last_id};
 use state::terms::life::Life;

@@ -3,8 +3,9 @@
 //! relation-departed also names the unit that departs. A unit that is being removed has departed for all other
 //! units, whatever its own agent does (spec E.2).
 
-use super::{Check, Commit, Fact, key_parts};
-use crate::sim::checks::true_blockers::StuckSystem;
+use super::check::{Check, Commit, key_parts};
+use super::stuck_system::StuckSystem;
+use crate::sim::fact::Fact;
 use state::documents::draft::read;
 use state::documents::effective_life;
 use state::documents::keys::last_id;

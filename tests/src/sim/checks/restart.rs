@@ -1,6 +1,7 @@
 //! Restarts with nothing changed run no hook (I15).
 
-use super::{Check, Fact};
+use super::check::Check;
+use crate::sim::fact::Fact;
 use state::unit::local::Event;
 
 #[derive(Default)]

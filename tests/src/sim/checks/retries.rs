@@ -3,7 +3,8 @@
 //! Once faults are over the retry starts soon after it is due. Only an operator resolves the failure otherwise: the
 //! hook is retried or skipped.
 
-use super::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Model, last_id};
 use state::terms::names::Uuid;

@@ -3,7 +3,8 @@
 //!
 //! A record reports that a hook ran only if it ran.
 
-use crate::sim::checks::{Check, Fact};
+use super::check::Check;
+use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
 use state::unit::local::{Event, INTERRUPTIONS_MAX, Run, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};

@@ -1,8 +1,8 @@
 //! Committed transactions, replayed one by one in the order of their revisions, read what they read originally
 //! (I45).
 
-use crate::sim::checks::{Check, FinalState};
-use controller::store::memory;
+use super::check::{Check, FinalState};
+use test_support::memory_store::replay;
 
 #[derive(Default)]
 pub struct Serializable;
@@ -13,7 +13,7 @@ impl Check for Serializable {
     }
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
-        if let Err((revision, conflict)) = memory::replay(end.recorded) {
+        if let Err((revision, conflict)) = replay(end.recorded) {
             found.push(format!("revision {revision} is not serializable: {}", conflict.0));
         }
     }

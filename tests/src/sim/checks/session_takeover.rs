@@ -1,6 +1,7 @@
 //! No agent takes over a unit while an agent in another folder has its stream open (design 6).
 
-use crate::sim::checks::{Check, Commit, Fact, key_parts};
+use super::check::{Check, Commit, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::read;
 use state::documents::keys::last_id;
 use state::terms::names::Uuid;

@@ -2,7 +2,8 @@
 //!
 //! No unit is visible as a member without its initial settings (I13).
 
-use crate::sim::checks::{Check, Fact};
+use super::check::Check;
+use crate::sim::fact::Fact;
 use crate::sim::script::SETTINGS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

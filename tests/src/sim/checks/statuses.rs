@@ -2,7 +2,8 @@
 //!
 //! The last status wins: a report that arrives late or twice changes nothing.
 
-use super::{Check, Commit, Fact, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
+use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Model, last_id};
 use state::terms::names::Uuid;

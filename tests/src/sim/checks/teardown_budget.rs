@@ -3,7 +3,7 @@
 //! If the budget is what forces a unit, the controller acts in place of its agent only while the model has a
 //! budget, and not before the unit was Dying for that long.
 
-use crate::sim::checks::{Check, Commit, key_parts};
+use super::check::{Check, Commit, key_parts};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;

@@ -2,7 +2,8 @@
 //!
 //! Within one store generation the view never goes back.
 
-use crate::sim::checks::{Check, Fact, FinalState};
+use super::check::{Check, FinalState};
+use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::local::{Event, Run};

@@ -4,7 +4,8 @@
 //! The counter of each charm increases by one per successful hook, in its own state and in what others see, and the
 //! last value arrives.
 
-use crate::sim::checks::{Check, Commit, Fact, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, key_parts};
+use crate::sim::fact::Fact;
 use crate::sim::script::{COUNTER, FAILED_HOOK_KEY};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{BagDoc, Model, last_id};

@@ -1,8 +1,8 @@
 //! Link of a machine agent to the controller: requests, and a watch that may break or fall silent.
 
 use super::{ANSWER_MS, Direction, SimNetwork, SimSession, StreamBreak, unreachable_error};
+use crate::sim::identities::token;
 use crate::sim::mutants::Mutant;
-use crate::sim::provider::token;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
 use api::{

@@ -4,8 +4,9 @@
 //! requested for every entity and the checks compare the answers with the obstacles. In half of the runs the
 //! operators first repeat the removals with force.
 
-use crate::sim::checks::true_blockers::{Obstacle, StuckSystem, WhyAnswer};
-use crate::sim::operator::{MODEL, SimRemoval};
+use crate::sim::checks::stuck_system::{Obstacle, StuckSystem, WhyAnswer};
+use crate::sim::identities::MODEL;
+use crate::sim::operator::SimRemoval;
 use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
 use api::Force;
 use state::documents::draft::{Reader, read, read_all};

@@ -1,0 +1,28 @@
+//! The port to the files of a unit's folder, which the journal and the view cache use.
+//!
+//! Implemented by `folder` for a real disk, and by the simulator's disk.
+
+use crate::ports::DiskError;
+use std::future::Future;
+
+/// The journal is compacted beyond this size, so that replaying it takes tens of milliseconds (invariant I42).
+pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
+/// The operations on the unit's folder that the memory needs. The simulator's disk implements them too.
+pub trait FolderFiles {
+    /// The content of a file. None if it does not exist.
+    fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskError>>;
+    /// Appends to a file and syncs it.
+    fn append(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
+    /// Replaces a file atomically and durably: writes a temporary file, syncs it, renames it, and syncs the
+    /// folder.
+    fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
+    /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Errors are logged and
+    /// ignored.
+    fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
+    /// Renames a file to an unused name, and returns that name.
+    fn quarantine(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
+    /// The size of the journal beyond which it is compacted into the state.
+    fn journal_bytes_max(&self) -> usize {
+        JOURNAL_BYTES_MAX
+    }
+}

@@ -1,0 +1,47 @@
+//! The files of one run, as a later agent or the cleanup after it reads them.
+//!
+//! `context.yaml` was written before the shim started; the shim writes the outcome. A file that is absent or
+//! unreadable counts as absent.
+
+use crate::shim;
+use serde::{Deserialize, Serialize};
+use state::unit::hook::HookContext;
+use state::unit::outcome::Exit;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// How often a re-attached process is polled: it is not a child of this process.
+pub(super) const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Stores the [`RunFile`] in the folder of a run.
+pub(super) const CONTEXT: &str = "context.yaml";
+
+/// `context.yaml`: what a later agent needs to answer the tools of this run. The id of the context is a secret,
+/// so only its digest is stored.
+#[derive(Serialize, Deserialize)]
+pub(super) struct RunFile {
+    pub(super) operation: String,
+    pub(super) cause: String,
+    pub(super) position: Option<state::terms::position::Position>,
+    pub(super) context_digest: String,
+    /// The boot in which the run started. After another boot no unsynced file is reliable: the outcome may
+    /// exist while the calls are lost.
+    pub(super) boot: String,
+    pub(super) context: HookContext,
+}
+
+pub(super) fn read_run_file(run_folder: &Path) -> Option<RunFile> {
+    serde_json::from_slice(&fs::read(run_folder.join(CONTEXT)).ok()?).ok()
+}
+
+/// The outcome that the shim has stored. None if it has not stored one.
+pub(super) fn read_outcome(run_folder: &Path) -> Option<Exit> {
+    let text = fs::read_to_string(run_folder.join(shim::OUTCOME)).ok()?;
+    let (kind, rest) = text.trim_end().split_once(' ')?;
+    match kind {
+        "exit" => rest.parse().ok().map(Exit::Code),
+        "signal" => rest.parse().ok().map(Exit::Signal),
+        "refused" => Some(Exit::Refused(rest.to_owned())),
+        _ => None,
+    }
+}

@@ -1,0 +1,66 @@
+//! The instance of a machine: what one is created from, and what is stored about it in `instance.yaml`.
+
+use crate::command_error::CommandError;
+use api::{ClientFile, MachineInfo, ModelInfo};
+use host::file::{ignore_not_found, write_atomic};
+use serde::{Deserialize, Serialize};
+use state::terms::names::Uuid;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+/// The content of `instance.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// The model of the machine.
+    pub model: Uuid,
+    /// The nonce under which the instance was created.
+    pub nonce: Uuid,
+    /// The address of the machine.
+    pub address: String,
+}
+
+impl Instance {
+    pub(super) const FILE: &str = "instance.yaml";
+
+    /// Reads the file of a machine's folder; `None` if it does not exist. A damaged file is an error, because the
+    /// instance may exist.
+    pub fn read(folder: &Path) -> io::Result<Option<Instance>> {
+        let text = ignore_not_found(std::fs::read_to_string(folder.join(Instance::FILE)))?;
+        let parse = |text: String| serde_yaml::from_str(&text);
+        let damaged =
+            |error: serde_yaml::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+        text.map(parse).transpose().map_err(damaged)
+    }
+
+    /// Writes the file atomically.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        let text = serde_yaml::to_string(self).expect("plain data");
+        write_atomic(&folder.join(Instance::FILE), text.as_bytes())
+    }
+}
+
+/// The specification of an instance.
+pub struct InstanceSpec<'a> {
+    /// The machine for which the instance is created.
+    pub machine: &'a MachineInfo,
+    /// The model of the machine.
+    pub model: &'a ModelInfo,
+    /// The nonce under which the instance is created.
+    pub nonce: Uuid,
+    /// Address and certificate of the controller, for the machine agent.
+    pub client: &'a ClientFile,
+}
+
+/// A created instance.
+pub struct CreatedInstance {
+    /// The provider's name of the instance.
+    pub instance_id: String,
+    /// The address of the machine.
+    pub address: String,
+    /// The token of the machine agent, which is already on disk.
+    pub token: String,
+}
+
+/// For each machine, the nonce of its instance, or why it cannot be read.
+pub type InstanceList = BTreeMap<Uuid, Result<Uuid, CommandError>>;

@@ -1,0 +1,455 @@
+//! Which connection may be opened, and which is closed for it: the decisions about connections, without any of them.
+//!
+//! The open connections never use more descriptors than the limit leaves beside the store's. Before its first valid
+//! token, a connection counts against a limit for all such connections and one for its address, and it can be closed
+//! for a new one. After that it counts against the limit of its token only, because the agents of a host share an
+//! address. If it carries requests with several tokens, as from a proxy, it counts for each, and ends with any of them.
+//!
+//! It has no clock: times come in as arguments. `connections` carries the decisions out.
+
+use state::documents::keys::TokenHolder;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
+/// `history.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives being read, 16 uploads, and
+/// 7 for files that are read or replaced now and then.
+pub const DESCRIPTORS_RESERVED: u64 = 64;
+/// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
+pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
+/// Connections at the same time: 2,000 unit agents with a stream and two idle connections each, 500 machine agents
+/// alike, and 692 of users. An idle one needs about 32 KiB: 256 MiB.
+const CONNECTIONS_MAX: usize = 8_192;
+/// Connections without a valid token (S18). A handshake takes 1 to 3 ms of the processor, so 256 of them that progress
+/// all end within [`PROGRESS_MS`].
+const UNAUTHENTICATED_MAX: usize = 256;
+/// Connections of an agent: a stream, and at most six requests at the same time. Twice as many allow for the
+/// connections of an agent that was killed, until the kernel closes them.
+const OF_AGENT_MAX: usize = 16;
+/// Connections of a user, who may run a hundred commands at the same time; a command uses two at most.
+const OF_USER_MAX: usize = 256;
+/// An unauthenticated connection that has sent nothing for this long may be closed for a new one. The first message of
+/// a client arrives with the end of the TCP handshake; the time is for the server to notice it.
+const SILENT_MS: u64 = 50;
+/// An unauthenticated connection that has sent something may be closed for a new one after this time: many times the
+/// few milliseconds that handshake and first request take.
+const PROGRESS_MS: u64 = 1_000;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// All connections.
+    pub connections: usize,
+    /// Connections without a valid token.
+    pub unauthenticated: usize,
+    /// Connections of one address without a valid token.
+    pub of_address: usize,
+    /// Connections of the token of an agent.
+    pub of_agent: usize,
+    /// Connections of the token of a user.
+    pub of_user: usize,
+}
+
+impl Limits {
+    /// Returns the limits of a process that may open this many descriptors. One address has at most half of the
+    /// unauthenticated connections, so that clients of another one always find room; one user has at most a quarter of
+    /// all connections, and so have unauthenticated clients.
+    pub fn for_descriptors(descriptors: u64) -> Limits {
+        let free = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX);
+        let connections = free.clamp(4, CONNECTIONS_MAX);
+        let unauthenticated = UNAUTHENTICATED_MAX.min(connections / 4).max(2);
+        Limits {
+            connections,
+            unauthenticated,
+            of_address: unauthenticated / 2,
+            of_agent: OF_AGENT_MAX.min(connections / 4),
+            of_user: OF_USER_MAX.min(connections / 4),
+        }
+    }
+
+    fn of(&self, holder: &TokenHolder) -> usize {
+        match holder {
+            TokenHolder::User { .. } => self.of_user,
+            TokenHolder::Unit { .. } | TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } => {
+                self.of_agent
+            }
+        }
+    }
+}
+
+/// The number of a connection; a later connection has a greater one.
+pub type ConnectionId = u64;
+
+/// One open connection.
+struct Connection {
+    address: IpAddr,
+    opened_ms: u64,
+    /// Whether the peer has sent anything.
+    has_sent: bool,
+    /// The hash of the token that was presented last; it may still be looked up.
+    presented: Option<String>,
+    /// The tokens that were found to be valid, by their hash.
+    tokens: BTreeMap<String, TokenHolder>,
+    /// The requests that are being answered; a stream is one until it ends.
+    requests: usize,
+    /// The number of the last request that ended, among those of all connections.
+    last_used: u64,
+    /// Whether the connection is being closed.
+    is_closing: bool,
+}
+
+impl Connection {
+    fn is_authenticated(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
+    /// When the connection may be closed for a new one, if it is not authenticated by then.
+    fn closable_ms(&self) -> u64 {
+        self.opened_ms + if self.has_sent { PROGRESS_MS } else { SILENT_MS }
+    }
+}
+
+/// What to do about a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admit {
+    /// It is open, with this number.
+    Open(ConnectionId),
+    /// Close this one first, then ask again.
+    CloseFirst(ConnectionId),
+    /// Ask again once a connection was closed or authenticated, at this time at the latest.
+    Wait {
+        /// The time, if one is known.
+        until_ms: Option<u64>,
+    },
+}
+
+/// What follows from a valid token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authenticated {
+    /// The request is answered.
+    Answer,
+    /// The request is answered; close this idle connection of the same token, which was used least recently.
+    AnswerAndClose(ConnectionId),
+    /// The token has too many connections, and all are in use: the request is refused.
+    TooMany {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// All open connections.
+pub struct Admission {
+    limits: Limits,
+    connections: BTreeMap<ConnectionId, Connection>,
+    next: ConnectionId,
+    /// The number of requests that have ended.
+    used: u64,
+}
+
+impl Admission {
+    /// No connection is open.
+    pub fn new(limits: Limits) -> Admission {
+        Admission { limits, connections: BTreeMap::new(), next: 0, used: 0 }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Whether all connections that the limit allows are open.
+    pub fn is_full(&self) -> bool {
+        self.connections.len() >= self.limits.connections
+    }
+
+    /// Decides about a new connection from an address.
+    pub fn admit(&mut self, address: IpAddr, now_ms: u64) -> Admit {
+        let unauthenticated = |c: &&Connection| !c.is_authenticated();
+        let of_address = self.connections.values().filter(unauthenticated).filter(|c| c.address == address);
+        if of_address.count() >= self.limits.of_address {
+            return self.oldest_unauthenticated(now_ms, |c| c.address == address);
+        }
+        if self.connections.values().filter(unauthenticated).count() >= self.limits.unauthenticated {
+            return self.oldest_unauthenticated(now_ms, |_| true);
+        }
+        if self.is_full() {
+            let oldest = self.oldest_unauthenticated(now_ms, |_| true);
+            return match (oldest, self.least_recently_used(|_| true)) {
+                (Admit::Wait { .. }, Some(idle)) if !self.is_closing_any() => self.close_first(idle),
+                (oldest, _) => oldest,
+            };
+        }
+        let id = self.next;
+        self.next += 1;
+        let connection = Connection {
+            address,
+            opened_ms: now_ms,
+            has_sent: false,
+            presented: None,
+            tokens: BTreeMap::new(),
+            requests: 0,
+            last_used: self.used,
+            is_closing: false,
+        };
+        self.connections.insert(id, connection);
+        Admit::Open(id)
+    }
+
+    /// Closes the oldest unauthenticated connection of these. If one is being closed already, or all of them may still
+    /// progress, the new connection waits.
+    fn oldest_unauthenticated(&mut self, now_ms: u64, of: impl Fn(&Connection) -> bool) -> Admit {
+        let candidates = self.connections.iter().filter(|(_, c)| !c.is_authenticated() && of(c));
+        if candidates.clone().any(|(_, c)| c.is_closing) {
+            return Admit::Wait { until_ms: None };
+        }
+        match candidates.clone().find(|(_, c)| c.closable_ms() <= now_ms).map(|(id, _)| *id) {
+            Some(id) => self.close_first(id),
+            None => Admit::Wait { until_ms: candidates.map(|(_, c)| c.closable_ms()).min() },
+        }
+    }
+
+    fn close_first(&mut self, id: ConnectionId) -> Admit {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.is_closing = true;
+        }
+        Admit::CloseFirst(id)
+    }
+
+    fn is_closing_any(&self) -> bool {
+        self.connections.values().any(|c| c.is_closing)
+    }
+
+    /// Returns the idle authenticated connection of these that was used least recently.
+    fn least_recently_used(&self, of: impl Fn(&Connection) -> bool) -> Option<ConnectionId> {
+        let idle = self
+            .connections
+            .iter()
+            .filter(|(_, c)| c.is_authenticated() && c.requests == 0 && !c.is_closing && of(c));
+        idle.min_by_key(|(_, c)| c.last_used).map(|(id, _)| *id)
+    }
+
+    /// Records that the peer has sent something.
+    pub fn has_sent(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.has_sent = true;
+        }
+    }
+
+    /// Records that a request with the token of this hash has arrived, before the token is looked up.
+    ///
+    /// The order matters. 1. A request is authenticated. 2. Its token is revoked, and the connections of the token are
+    /// closed. 3. The connection is recorded under the token: nobody would ever close it.
+    pub fn present(&mut self, id: ConnectionId, token: &str) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.presented = Some(token.to_owned());
+        }
+    }
+
+    /// Records that a token of a connection is valid.
+    pub fn authenticate(&mut self, id: ConnectionId, token: &str, holder: &TokenHolder) -> Authenticated {
+        let of_token = |c: &Connection| !c.is_closing && c.tokens.contains_key(token);
+        if self.connections.get(&id).is_none_or(of_token) {
+            return Authenticated::Answer;
+        }
+        let (limit, mut idle) = (self.limits.of(holder), None);
+        if self.connections.values().filter(|c| of_token(c)).count() >= limit {
+            idle = self.least_recently_used(of_token);
+            if idle.is_none() {
+                return Authenticated::TooMany { limit };
+            }
+        }
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.tokens.insert(token.to_owned(), holder.clone());
+        }
+        match idle {
+            Some(idle) => {
+                self.close_first(idle);
+                Authenticated::AnswerAndClose(idle)
+            }
+            None => Authenticated::Answer,
+        }
+    }
+
+    /// Records that a request is being answered.
+    pub fn begin(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.requests += 1;
+        }
+    }
+
+    /// Records that a request was answered.
+    pub fn end(&mut self, id: ConnectionId) {
+        self.used += 1;
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.requests -= 1;
+            connection.last_used = self.used;
+        }
+    }
+
+    /// Records that a connection was closed.
+    pub fn close(&mut self, id: ConnectionId) {
+        self.connections.remove(&id);
+    }
+
+    /// Returns the tokens of the open connections by their hash, with their holder if the lookup has ended.
+    pub fn tokens(&self) -> BTreeMap<String, Option<TokenHolder>> {
+        let mut tokens = BTreeMap::new();
+        for connection in self.connections.values() {
+            if let Some(presented) = &connection.presented {
+                tokens.entry(presented.clone()).or_default();
+            }
+            let valid = connection.tokens.iter().map(|(token, holder)| (token.clone(), Some(holder.clone())));
+            tokens.extend(valid);
+        }
+        tokens
+    }
+
+    /// Returns the connections of a token that was revoked. They are being closed.
+    pub fn revoke(&mut self, token: &str) -> Vec<ConnectionId> {
+        let of_token = self
+            .connections
+            .iter_mut()
+            .filter(|(_, c)| c.presented.as_deref() == Some(token) || c.tokens.contains_key(token));
+        let mut ids = Vec::new();
+        for (id, connection) in of_token {
+            connection.is_closing = true;
+            ids.push(*id);
+        }
+        ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::documents::keys::{GLOBAL, UserRole};
+    use state::terms::names::Uuid;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+    const LIMITS: Limits =
+        Limits { connections: 8, unauthenticated: 4, of_address: 2, of_agent: 2, of_user: 3 };
+
+    fn unit(n: u128) -> TokenHolder {
+        TokenHolder::Unit { model: GLOBAL, unit: Uuid(n) }
+    }
+
+    fn open(admission: &mut Admission, address: IpAddr, now_ms: u64) -> ConnectionId {
+        match admission.admit(address, now_ms) {
+            Admit::Open(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Opens a connection and authenticates it.
+    fn with_token(
+        admission: &mut Admission,
+        token: &str,
+        holder: &TokenHolder,
+    ) -> (ConnectionId, Authenticated) {
+        let id = open(admission, HERE, 0);
+        admission.has_sent(id);
+        admission.present(id, token);
+        (id, admission.authenticate(id, token, holder))
+    }
+
+    #[test]
+    fn the_limits_leave_the_reserve_and_no_one_gets_everything() {
+        let limits = Limits::for_descriptors(1024);
+        assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (960, 240, 120));
+        assert_eq!((limits.of_agent, limits.of_user), (16, 240));
+        let plenty = Limits::for_descriptors(u64::MAX);
+        assert_eq!((plenty.connections, plenty.unauthenticated, plenty.of_user), (8_192, 256, 256));
+        let smallest = Limits::for_descriptors(DESCRIPTORS_MIN);
+        assert!(smallest.of_address > 0 && smallest.of_agent > 0, "{smallest:?}");
+    }
+
+    #[test]
+    fn the_oldest_silent_connection_of_an_address_makes_room_for_a_new_one() {
+        let mut admission = Admission::new(LIMITS);
+        let first = open(&mut admission, HERE, 0);
+        open(&mut admission, HERE, 10);
+        assert_eq!(admission.admit(HERE, 20), Admit::Wait { until_ms: Some(SILENT_MS) });
+        open(&mut admission, THERE, 20);
+        assert_eq!(admission.admit(HERE, SILENT_MS), Admit::CloseFirst(first));
+        assert_eq!(admission.admit(HERE, SILENT_MS), Admit::Wait { until_ms: None }, "it is being closed");
+        admission.close(first);
+        open(&mut admission, HERE, SILENT_MS);
+    }
+
+    #[test]
+    fn a_connection_that_progresses_is_not_closed_for_a_new_one() {
+        let mut admission = Admission::new(LIMITS);
+        let (first, second) = (open(&mut admission, HERE, 0), open(&mut admission, HERE, 0));
+        admission.has_sent(first);
+        assert_eq!(admission.admit(HERE, SILENT_MS), Admit::CloseFirst(second));
+        admission.close(second);
+        let third = open(&mut admission, HERE, SILENT_MS);
+        admission.has_sent(third);
+        assert_eq!(admission.admit(HERE, 100), Admit::Wait { until_ms: Some(PROGRESS_MS) });
+        assert_eq!(admission.admit(HERE, PROGRESS_MS), Admit::CloseFirst(first));
+    }
+
+    #[test]
+    fn authenticated_connections_of_an_address_are_not_limited() {
+        let mut admission = Admission::new(LIMITS);
+        for n in 0..LIMITS.connections {
+            let (_, answered) = with_token(&mut admission, &n.to_string(), &unit(n as u128));
+            assert_eq!(answered, Authenticated::Answer);
+        }
+    }
+
+    #[test]
+    fn a_token_over_its_limit_loses_the_connection_that_it_used_least_recently() {
+        let mut admission = Admission::new(LIMITS);
+        let (first, _) = with_token(&mut admission, "a", &unit(1));
+        let (second, _) = with_token(&mut admission, "a", &unit(1));
+        admission.begin(first);
+        admission.end(first);
+        let (third, answered) = with_token(&mut admission, "a", &unit(1));
+        assert_eq!(answered, Authenticated::AnswerAndClose(second));
+        admission.close(second);
+        for id in [first, third] {
+            admission.begin(id);
+        }
+        let (_, refused) = with_token(&mut admission, "a", &unit(1));
+        assert_eq!(refused, Authenticated::TooMany { limit: LIMITS.of_agent });
+        let (_, other) = with_token(&mut admission, "b", &unit(2));
+        assert_eq!(other, Authenticated::Answer, "another token is not concerned");
+        assert_eq!(admission.authenticate(first, "a", &unit(1)), Authenticated::Answer, "it counts once");
+    }
+
+    #[test]
+    fn at_the_limit_unauthenticated_connections_go_first_and_then_idle_ones() {
+        let mut admission = Admission::new(LIMITS);
+        let ids: Vec<_> =
+            (0..7).map(|n| with_token(&mut admission, &n.to_string(), &unit(n as u128)).0).collect();
+        let silent = open(&mut admission, HERE, 0);
+        assert!(admission.is_full());
+        assert_eq!(admission.admit(THERE, SILENT_MS), Admit::CloseFirst(silent));
+        admission.close(silent);
+        let (last, _) = with_token(&mut admission, "7", &unit(7));
+        admission.begin(ids[0]);
+        assert_eq!(admission.admit(THERE, 60), Admit::CloseFirst(ids[1]));
+        admission.close(ids[1]);
+        let (eighth, _) = with_token(&mut admission, "8", &unit(8));
+        for id in ids.iter().chain([&last, &eighth]) {
+            admission.begin(*id);
+        }
+        assert_eq!(admission.admit(THERE, 70), Admit::Wait { until_ms: None }, "all are in use");
+    }
+
+    #[test]
+    fn a_connection_ends_with_any_of_its_tokens_also_with_one_that_is_being_looked_up() {
+        let mut admission = Admission::new(LIMITS);
+        let (id, _) = with_token(&mut admission, "a", &unit(1));
+        let user = TokenHolder::User { name: "u".into(), role: UserRole::Read };
+        let (other, _) = with_token(&mut admission, "b", &user);
+        admission.present(other, "a");
+        assert_eq!(admission.tokens(), [("a".into(), Some(unit(1))), ("b".into(), Some(user))].into());
+        assert_eq!(admission.revoke("a"), [id, other]);
+        assert_eq!(admission.revoke("b"), [other]);
+        admission.close(other);
+        assert_eq!(admission.revoke("b"), [0_u64; 0]);
+    }
+}

@@ -1,0 +1,234 @@
+//! The open connections: carries out what `admission` decides, and ends the connections of revoked tokens.
+//!
+//! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
+//! opens them with [`Connections::admit`]; the handlers of requests present tokens to them.
+
+use super::admission::{Admission, Admit, Authenticated, ConnectionId, Limits};
+use api::error::{ApiError, ErrorCode};
+use axum::body::{Body, Bytes};
+use hyper::body::{Frame, SizeHint};
+use state::documents::keys::TokenHolder;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// Between two log lines that say that the limit of connections is reached.
+const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The connections of one server.
+pub struct Connections {
+    started: Instant,
+    table: Mutex<Table>,
+    /// Wakes the accept loop when a connection was closed or authenticated.
+    changed: Notify,
+}
+
+struct Table {
+    admission: Admission,
+    stages: BTreeMap<ConnectionId, watch::Sender<Stage>>,
+    /// When the limit was logged last.
+    logged_full: Option<Instant>,
+}
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It has not presented a valid token.
+    Unauthenticated,
+    /// It has presented a valid token.
+    Authenticated,
+    /// Its token was revoked: it ends once what it transfers has ended, or soon.
+    Revoked,
+    /// It makes room for another connection: it ends at once.
+    Closed,
+}
+
+impl Connections {
+    /// No connection is open.
+    pub fn new(limits: Limits) -> Arc<Connections> {
+        let table = Table { admission: Admission::new(limits), stages: BTreeMap::new(), logged_full: None };
+        Arc::new(Connections { started: Instant::now(), table: Mutex::new(table), changed: Notify::new() })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no holder panics")
+    }
+
+    /// Waits until a new connection from an address may be opened, and closes others for it.
+    pub async fn admit(self: &Arc<Self>, address: IpAddr) -> Connection {
+        loop {
+            // The tasks of connections that have just been accepted notice first what their peers have sent.
+            tokio::task::yield_now().await;
+            let until_ms = {
+                let mut table = self.table();
+                let now_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+                match table.admission.admit(address, now_ms) {
+                    Admit::Open(id) => {
+                        let stage = watch::Sender::new(Stage::Unauthenticated);
+                        table.stages.insert(id, stage);
+                        return Connection(Arc::new(Open { id, connections: Arc::clone(self) }));
+                    }
+                    Admit::CloseFirst(id) => {
+                        table.log_full();
+                        table.raise(id, Stage::Closed);
+                        None
+                    }
+                    Admit::Wait { until_ms } => {
+                        table.log_full();
+                        until_ms
+                    }
+                }
+            };
+            let changed = self.changed.notified();
+            match until_ms.map(|until_ms| self.started + Duration::from_millis(until_ms)) {
+                Some(until) => drop(tokio::time::timeout_at(until, changed).await),
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Returns the tokens of the open connections by their hash, with their holder if the lookup has ended.
+    pub fn tokens(&self) -> BTreeMap<String, Option<TokenHolder>> {
+        self.table().admission.tokens()
+    }
+
+    /// Ends the connections of a token.
+    pub fn revoke(&self, token: &str) {
+        let mut table = self.table();
+        for id in table.admission.revoke(token) {
+            table.raise(id, Stage::Revoked);
+        }
+    }
+}
+
+impl Table {
+    fn raise(&self, id: ConnectionId, stage: Stage) {
+        if let Some(current) = self.stages.get(&id) {
+            current.send_if_modified(|current| {
+                let is_later = stage > *current;
+                *current = stage.max(*current);
+                is_later
+            });
+        }
+    }
+
+    /// Logs that the limit of all connections is reached, not more often than once in a while.
+    fn log_full(&mut self) {
+        let is_due = self.logged_full.is_none_or(|logged| logged.elapsed() >= FULL_LOG_INTERVAL);
+        if self.admission.is_full() && is_due {
+            self.logged_full = Some(Instant::now());
+            let connections = self.admission.limits().connections;
+            tracing::warn!(
+                connections,
+                "the limit of connections is reached; to allow more, raise the limit of open files (ulimit -Hn)"
+            );
+        }
+    }
+}
+
+/// One open connection. It counts until the last clone is dropped.
+#[derive(Clone)]
+pub struct Connection(Arc<Open>);
+
+struct Open {
+    id: ConnectionId,
+    connections: Arc<Connections>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut table = self.connections.table();
+        table.admission.close(self.id);
+        table.stages.remove(&self.id);
+        self.connections.changed.notify_one();
+    }
+}
+
+impl Connection {
+    /// Waits until the connection has reached a stage, or a later one.
+    pub async fn reached(&self, stage: Stage) {
+        let current = self.0.connections.table().stages.get(&self.0.id).map(watch::Sender::subscribe);
+        if let Some(mut current) = current {
+            // An error means that the connection is gone.
+            current.wait_for(|current| *current >= stage).await.ok();
+        }
+    }
+
+    /// Records that the peer has sent something.
+    pub fn has_sent(&self) {
+        self.0.connections.table().admission.has_sent(self.0.id);
+    }
+
+    /// Records that a request with the token of this hash has arrived, before the token is looked up.
+    pub fn present(&self, token: &str) {
+        self.0.connections.table().admission.present(self.0.id, token);
+    }
+
+    /// Records that the token of this hash is valid. An error if it has too many connections.
+    pub fn authenticate(&self, token: &str, holder: &TokenHolder) -> Result<(), ApiError> {
+        let mut table = self.0.connections.table();
+        match table.admission.authenticate(self.0.id, token, holder) {
+            Authenticated::Answer => {}
+            Authenticated::AnswerAndClose(idle) => table.raise(idle, Stage::Closed),
+            Authenticated::TooMany { limit } => {
+                let text =
+                    format!("cannot open another connection: this token has {limit}, and all are in use");
+                return Err(ApiError::new(ErrorCode::Unavailable, text)
+                    .hint("try again when one of its requests or streams has ended"));
+            }
+        }
+        table.raise(self.0.id, Stage::Authenticated);
+        self.0.connections.changed.notify_one();
+        Ok(())
+    }
+
+    /// Counts a request as being answered until the result is dropped.
+    pub fn request(&self) -> OpenRequest {
+        self.0.connections.table().admission.begin(self.0.id);
+        OpenRequest(self.clone())
+    }
+}
+
+/// A request that is being answered.
+pub struct OpenRequest(Connection);
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let open = &self.0.0;
+        open.connections.table().admission.end(open.id);
+        open.connections.changed.notify_one();
+    }
+}
+
+/// The body of a response. Its request counts as being answered until the body was sent.
+pub struct OpenResponse {
+    /// The body that is sent.
+    pub body: Body,
+    /// The request that it answers.
+    pub _open_request: OpenRequest,
+}
+
+impl hyper::body::Body for OpenResponse {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,27 @@
+//! The limit of this process for open descriptors, from which the limits of its connections follow.
+
+use super::admission::{DESCRIPTORS_MIN, Limits};
+use anyhow::{Context, Result, bail};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// Raises the soft limit of descriptors to the hard limit. An error if that is too few to serve anyone. `main` calls it
+/// before anything is opened.
+pub fn raise_limit() -> Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("cannot read the limit of open files")?;
+    if hard < DESCRIPTORS_MIN {
+        bail!(
+            "cannot start: the limit of open files is {hard}, and the controller needs {DESCRIPTORS_MIN}\n\
+             hint: raise it, for example with: ulimit -Hn 4096"
+        );
+    }
+    if soft < hard {
+        setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("cannot raise the limit of open files")?;
+    }
+    Ok(())
+}
+
+/// Returns the limits of connections under the current limit of descriptors.
+pub(super) fn connection_limits() -> Limits {
+    let soft = getrlimit(Resource::RLIMIT_NOFILE).map_or(DESCRIPTORS_MIN, |(soft, _)| soft);
+    Limits::for_descriptors(soft)
+}

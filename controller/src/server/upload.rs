@@ -1,0 +1,210 @@
+//! Receives charm archives into files, so that an upload needs neither memory nor patience.
+//!
+//! An upload that is slower than a minimum rate is ended, and a user has few at the same time: a stalled one does not
+//! hold up those of others. The file is beside the archives and is removed unless the archive was stored. Called by
+//! `server` after the caller was authorised.
+
+use crate::environment::Environment;
+use api::ARCHIVE_BYTES_MAX;
+use api::error::{ApiError, ErrorCode};
+use axum::body::Bytes;
+use axum::extract::Request;
+use hyper::body::Body as _;
+use state::documents::keys::TokenHolder;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// Uploads of one user at the same time; the next one waits.
+const OF_USER_MAX: usize = 2;
+/// Uploads of all users at the same time: 8 GiB of unverified archives of 512 MiB each, and one descriptor each of the
+/// reserve in `admission`.
+const UPLOADS_MAX: usize = 16;
+/// The minimum rate of an upload on average, in bytes per second: a slow mobile link.
+const RATE_MIN: u64 = 64 << 10;
+/// How much later than the minimum rate requires an upload may be: a stall of ten seconds is survived.
+const LATE_MAX: Duration = Duration::from_secs(10);
+/// The limit for an upload in total: 512 MiB at 1 MiB/s. Clients wait as long.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(512);
+/// The bytes that are collected before they are written: 1 MiB, of which 16 uploads need 16.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// The slots of uploads.
+pub struct Uploads {
+    all: Arc<Semaphore>,
+    of_users: Mutex<BTreeMap<TokenHolder, Arc<Semaphore>>>,
+}
+
+/// The permission to upload, until it is dropped.
+pub struct Slot {
+    _of_user: Option<OwnedSemaphorePermit>,
+    _of_all: Option<OwnedSemaphorePermit>,
+}
+
+impl Uploads {
+    /// All slots are free.
+    pub fn new() -> Uploads {
+        Uploads { all: Arc::new(Semaphore::new(UPLOADS_MAX)), of_users: Mutex::default() }
+    }
+
+    /// Waits for a slot of this user, then for one of all.
+    pub async fn slot(&self, user: &TokenHolder) -> Slot {
+        let of_user = {
+            let mut of_users = self.of_users.lock().expect("no holder panics");
+            of_users.retain(|_, slots| Arc::strong_count(slots) > 1);
+            of_users.entry(user.clone()).or_insert_with(|| Arc::new(Semaphore::new(OF_USER_MAX))).clone()
+        };
+        // An error means that the semaphore is closed, which never happens.
+        Slot {
+            _of_user: of_user.acquire_owned().await.ok(),
+            _of_all: self.all.clone().acquire_owned().await.ok(),
+        }
+    }
+}
+
+/// An archive that was received. Its file is removed on drop, if it is still there.
+pub struct Received(PathBuf);
+
+impl Received {
+    /// The file.
+    pub fn file(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok(); // it was stored under another name, or was never created
+    }
+}
+
+/// Returns when an upload must have more than these bytes.
+fn deadline(received: u64) -> Duration {
+    (LATE_MAX + Duration::from_secs(received / RATE_MIN)).min(UPLOAD_TIMEOUT)
+}
+
+/// Receives the body of a request into a file. The content is durable when this returns.
+pub async fn receive(environment: &impl Environment, request: Request) -> Result<Received, ApiError> {
+    let Some(folder) = environment.receiving_folder() else {
+        return Err(ApiError::new(
+            ErrorCode::Unavailable,
+            "cannot receive an archive: there is no folder for it",
+        ));
+    };
+    let mut body = request.into_body();
+    if body.size_hint().lower() > ARCHIVE_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    let received = Received(folder.join(format!(".upload.{:032x}", environment.random())));
+    let path = received.0.clone();
+    let create = move || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = blocking(create).await?;
+    let (started, mut bytes, mut buffer) = (Instant::now(), 0_u64, Vec::new());
+    loop {
+        let next = tokio::time::timeout_at(started + deadline(bytes), next_data(&mut body)).await;
+        let data = next.map_err(|_| too_slow())??;
+        bytes += data.as_ref().map_or(0, |data| data.len() as u64);
+        if bytes > ARCHIVE_BYTES_MAX as u64 {
+            return Err(too_large());
+        }
+        buffer.extend_from_slice(data.as_deref().unwrap_or_default());
+        if buffer.len() >= WRITE_BYTES || data.is_none() {
+            (file, buffer) = blocking(move || write(file, buffer)).await?;
+        }
+        if data.is_none() {
+            blocking(move || file.sync_all()).await?;
+            return Ok(received);
+        }
+    }
+}
+
+fn write(mut file: File, mut buffer: Vec<u8>) -> io::Result<(File, Vec<u8>)> {
+    file.write_all(&buffer)?;
+    buffer.clear();
+    Ok((file, buffer))
+}
+
+/// Returns the next data of a body; none at its end.
+async fn next_data(body: &mut axum::body::Body) -> Result<Option<Bytes>, ApiError> {
+    loop {
+        match std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(_)) => {
+                return Err(ApiError::new(
+                    ErrorCode::Invalid,
+                    "cannot receive the archive: it is incomplete",
+                ));
+            }
+        }
+    }
+}
+
+fn too_large() -> ApiError {
+    let text = format!("cannot receive the archive: it is larger than {ARCHIVE_BYTES_MAX} bytes");
+    ApiError::new(ErrorCode::Invalid, text)
+}
+
+fn too_slow() -> ApiError {
+    let text = format!("cannot receive the archive: it arrives more slowly than {} KiB/s", RATE_MIN >> 10);
+    ApiError::new(ErrorCode::Unavailable, text).hint("check the network between this host and the controller")
+}
+
+/// Runs disk work on a thread that may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| Err(io::Error::other(e)));
+    done.map_err(|error| {
+        let full = host::file::is_disk_full(&error);
+        let error = ApiError::new(ErrorCode::Unavailable, format!("cannot receive the archive: {error}"));
+        if full { error.hint("free disk space on the controller's host, then deploy again") } else { error }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use state::documents::keys::UserRole;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn a_stalled_upload_has_ten_seconds_and_none_has_more_than_the_client() {
+        assert_eq!(deadline(0), LATE_MAX);
+        assert_eq!(deadline(RATE_MIN * 5), LATE_MAX + Duration::from_secs(5));
+        assert_eq!(deadline(ARCHIVE_BYTES_MAX as u64), UPLOAD_TIMEOUT);
+    }
+
+    #[test]
+    fn the_uploads_of_one_user_wait_for_each_other_and_for_no_one_else() {
+        let uploads = Uploads::new();
+        let user = |name: &str| TokenHolder::User { name: name.to_owned(), role: UserRole::Write };
+        let slot = |user: &TokenHolder| {
+            let mut waiting = pin!(uploads.slot(user));
+            match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                std::task::Poll::Ready(slot) => Some(slot),
+                std::task::Poll::Pending => None,
+            }
+        };
+        let (ann, ben) = (user("ann"), user("ben"));
+        let slots: Vec<Slot> = (0..OF_USER_MAX).filter_map(|_| slot(&ann)).collect();
+        assert_eq!(slots.len(), OF_USER_MAX);
+        assert!(slot(&ann).is_none());
+        assert!(slot(&ben).is_some());
+        drop(slots);
+        assert!(slot(&ann).is_some());
+    }
+}

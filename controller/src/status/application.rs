@@ -1,0 +1,73 @@
+//! The status of an application: its charm, its relations and its units, and the worst status of these.
+
+use super::unit::unit_status;
+use super::{base, info, status_info};
+use crate::presence::PresenceSnapshot;
+use api::{ApplicationStatus, RelatedApplication, StatusInfo, UnitStatus};
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::keys::{ApplicationDoc, Model, RelationDoc, last_id};
+use state::lifecycle::application;
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use state::terms::status::WorkloadStatus;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) fn application_status(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    (id, doc): (Uuid, &ApplicationDoc),
+    all: &[(Uuid, RelationDoc)],
+) -> ApplicationStatus {
+    let (charm, declared) =
+        application::charm_of(&mut { reader }, model, id).expect("an application has a charm (I22)");
+    let mut units = BTreeMap::new();
+    let mut version = (0, String::new());
+    for (key, ()) in read_all(reader, &model.units_of(id)) {
+        let unit = last_id(&key).expect("an index ends with an id");
+        let doc = read(reader, &model.unit(unit)).expect("an index names what exists (I22)");
+        if let Some(stored) =
+            reader.get(model.workload_version(unit).text()).filter(|stored| stored.revision > version.0)
+        {
+            version = (stored.revision, serde_json::from_str(&stored.value).expect("a version is text"));
+        }
+        units.insert(doc.name.clone(), unit_status(reader, model, presence, unit, &doc));
+    }
+    let mut relations = BTreeMap::<String, Vec<RelatedApplication>>::new();
+    let mut subordinate_to = BTreeSet::new();
+    for (_, relation) in all {
+        let Some(own) = relation.end_of(id) else { continue };
+        let other = relation.other_end(id);
+        relations.entry(own.endpoint.clone()).or_default().push(RelatedApplication {
+            application: other.application_name.clone(),
+            interface: own.interface.clone(),
+            scope: relation.scope,
+        });
+        if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.subordinate == id) {
+            subordinate_to.insert(other.application_name.clone());
+        }
+    }
+    let set = read(reader, &model.application_status(id));
+    ApplicationStatus {
+        uuid: id,
+        life: read(reader, &model.application_life(id)).unwrap_or(Life::Dying),
+        charm_name: charm.name,
+        charm_url: charm.url,
+        charm_revision: charm.revision,
+        charm_version: declared.version.clone(),
+        base: declared.base().cloned().unwrap_or_else(base),
+        exposed: false,
+        subordinate: doc.subordinate,
+        subordinate_to: subordinate_to.into_iter().collect(),
+        workload_version: version.1,
+        status: set.map_or_else(|| worst(units.values(), doc.created_ms), status_info),
+        relations,
+        units,
+    }
+}
+
+/// Returns the worst workload status of the units, with the message of its unit; of equal statuses the first.
+fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo<WorkloadStatus> {
+    let worst = units.map(|unit| &unit.workload).min_by_key(|status| status.current);
+    worst.cloned().unwrap_or_else(|| info(WorkloadStatus::Unknown, "", Some(created_ms)))
+}

@@ -1,0 +1,96 @@
+//! The status of a machine: its agent, as the presence of the agents shows it, and its instance.
+
+use super::{LOST_MESSAGE, base, info};
+use crate::presence::PresenceSnapshot;
+use api::MachineStatus;
+use state::documents::draft::{Reader, read};
+use state::documents::keys::{GLOBAL, MachineDoc, Model, TokenHolder};
+use state::terms::life::Life;
+use state::terms::names::Uuid;
+use state::terms::status::{InstanceStatus, MachineAgentStatus};
+
+/// The state of a machine's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineAgent {
+    /// The agent has not been started yet: it has no token.
+    Pending,
+    /// The provider failed, and the agent has not reported since.
+    Failed,
+    /// The agent reports regularly.
+    Present,
+    /// The agent has been silent for longer than [`crate::presence::LATE_AFTER_MS`].
+    Late,
+    /// The agent has been silent for longer than [`crate::presence::LOST_AFTER_MS`].
+    Lost,
+}
+
+/// Returns the state of a machine's agent.
+pub fn machine_agent(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+) -> MachineAgent {
+    let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
+    let error = read(reader, &model.machine_provisioning_error(id));
+    // The token is stored before the instance starts, and that counts as a heartbeat, so it proves nothing.
+    if error.is_some_and(|error| presence.last_heartbeat_ms(id) <= error.last_ms) {
+        MachineAgent::Failed
+    } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {
+        MachineAgent::Pending
+    } else if presence.is_lost(id) {
+        MachineAgent::Lost
+    } else if presence.is_late(id) {
+        MachineAgent::Late
+    } else {
+        MachineAgent::Present
+    }
+}
+
+pub(super) fn machine_status(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: MachineDoc,
+) -> MachineStatus {
+    let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
+    let (created, silent) = (Some(doc.created_ms), Some(presence.last_heartbeat_ms(id)));
+    let made = read(reader, &model.machine_instance(id));
+    let error = read(reader, &model.machine_provisioning_error(id));
+    let failed = error.as_ref().map(|error| error.since_ms);
+    let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
+        (Life::Dead, _) => (info(MachineAgentStatus::Stopped, "", None), InstanceStatus::Stopped),
+        (Life::Alive | Life::Dying, MachineAgent::Pending) => {
+            (info(MachineAgentStatus::Pending, "", created), InstanceStatus::Pending)
+        }
+        (Life::Alive | Life::Dying, MachineAgent::Failed) => {
+            (info(MachineAgentStatus::Down, "", failed), InstanceStatus::Pending)
+        }
+        (Life::Alive | Life::Dying, MachineAgent::Lost) => {
+            (info(MachineAgentStatus::Down, LOST_MESSAGE, silent), InstanceStatus::Running)
+        }
+        (Life::Alive | Life::Dying, MachineAgent::Late) => (
+            info(MachineAgentStatus::Started, "agent is late: it has not reported since", silent),
+            InstanceStatus::Running,
+        ),
+        (Life::Alive | Life::Dying, MachineAgent::Present) => {
+            (info(MachineAgentStatus::Started, "", created), InstanceStatus::Running)
+        }
+    };
+    let text = if instance == InstanceStatus::Running { "Running" } else { "" };
+    let mut instance = info(instance, text, created);
+    if let Some(error) = error {
+        instance = info(InstanceStatus::ProvisioningError, &error.message, Some(error.since_ms));
+    }
+    MachineStatus {
+        uuid: id,
+        life,
+        agent,
+        instance,
+        address: doc.address,
+        instance_id: made.and_then(|made| made.id).unwrap_or_else(|| "pending".to_owned()),
+        base: base(),
+        zone: String::new(),
+    }
+}

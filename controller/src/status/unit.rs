@@ -1,0 +1,184 @@
+//! The status of a unit: what its charm has reported, and what its agent does or will do next.
+
+use super::machine::{MachineAgent, machine_agent};
+use super::{LOST_MESSAGE, info, status_info};
+use crate::presence::PresenceSnapshot;
+use api::{StatusInfo, UnitStatus};
+use state::documents::draft::{Reader, read};
+use state::documents::effective_life;
+use state::documents::keys::{Model, UnitDoc};
+use state::terms::names::Uuid;
+use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::unit::activity::Activity;
+use state::unit::resolve::{Act, Now, next};
+use state::unit::snapshot::Snapshot;
+use state::views::view;
+
+pub(super) fn unit_status(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> UnitStatus {
+    let machine = read(reader, &model.machine(doc.machine));
+    let UnitStatuses { workload, agent, activity } = statuses(reader, model, presence, id, doc);
+    UnitStatus {
+        uuid: id,
+        life: effective_life::unit_life_of(&mut { reader }, model, id, doc),
+        machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
+        principal: doc.principal.and_then(|id| read(reader, &model.unit(id))).map(|doc| doc.name),
+        leader: is_leader(reader, model, id, doc),
+        workload,
+        agent,
+        activity,
+        address: machine.map_or(String::new(), |machine| machine.address),
+        ports: ports(reader, model, id),
+    }
+}
+
+pub(super) fn is_leader(reader: &dyn Reader, model: Model, id: Uuid, doc: &UnitDoc) -> bool {
+    read(reader, &model.leader(doc.application)).is_some_and(|grant| grant.holder == id)
+}
+
+pub(super) fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
+    let open = read(reader, &model.ports(unit)).unwrap_or_default();
+    let mut ports: Vec<String> = open.into_values().flatten().collect();
+    let number = |range: &String| range.split(['-', '/']).next().and_then(|first| first.parse::<u32>().ok());
+    ports.sort_by_key(|range| (number(range), range.clone()));
+    ports.dedup();
+    ports
+}
+
+/// Returns a unit's workload status; until a hook sets one, what the unit waits for (spec C.4, scenario 178).
+fn workload_status(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> StatusInfo<WorkloadStatus> {
+    let status = read(reader, &model.unit_status(id)).unwrap_or_default();
+    let is_initial = status.number == (0, 0);
+    let shown = status_info(status);
+    if is_initial && reader.get(model.session(id).text()).is_some() {
+        StatusInfo { message: "agent initialising".to_owned(), ..shown }
+    } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
+        StatusInfo { message: "installing agent".to_owned(), ..shown }
+    } else {
+        shown
+    }
+}
+
+/// The statuses of a unit.
+pub struct UnitStatuses {
+    pub workload: StatusInfo<WorkloadStatus>,
+    pub agent: StatusInfo<AgentStatus>,
+    /// The run that the agent executes or will start next.
+    pub activity: Option<Activity>,
+}
+
+impl UnitStatuses {
+    fn new(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -> UnitStatuses {
+        UnitStatuses { workload, agent, activity: None }
+    }
+
+    fn executing(
+        workload: StatusInfo<WorkloadStatus>,
+        activity: Activity,
+        since_ms: Option<i64>,
+    ) -> UnitStatuses {
+        let agent = info(AgentStatus::Executing, &activity.to_string(), since_ms);
+        UnitStatuses { workload, agent, activity: Some(activity) }
+    }
+}
+
+/// Returns the workload and agent status of a unit. An error of the agent is shown as the workload status (F.5). If the
+/// agent is lost, both statuses are unknown, except where the last reported one remains true.
+pub fn statuses(
+    reader: &dyn Reader,
+    model: Model,
+    presence: &PresenceSnapshot,
+    id: Uuid,
+    doc: &UnitDoc,
+) -> UnitStatuses {
+    let workload = workload_status(reader, model, presence, id, doc);
+    let agent = read(reader, &model.agent_status(id)).map(status_info).unwrap_or_default();
+    // the message of a unit that is lost together with its machine names the machine (F.4)
+    let lost_with = || {
+        let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
+        let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
+        Some((
+            format!("machine {}: {LOST_MESSAGE}", machine.name),
+            Some(presence.last_heartbeat_ms(doc.machine)),
+        ))
+    };
+    if reader.get(model.session(id).text()).is_none() {
+        let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
+        return match lost_with() {
+            Some((message, since_ms)) => UnitStatuses::new(
+                StatusInfo { message: message.clone(), since_ms, ..workload },
+                StatusInfo { message, since_ms, ..agent },
+            ),
+            None => UnitStatuses::new(workload, agent),
+        };
+    }
+    let failed = agent.current == AgentStatus::Error;
+    if presence.is_lost(id) {
+        let (message, silent, since_ms) = match lost_with() {
+            Some((message, since_ms)) => (message.clone(), message, since_ms),
+            None => {
+                let message = format!("agent lost, see: pintle why {}", doc.name);
+                (message, LOST_MESSAGE.to_owned(), Some(presence.last_heartbeat_ms(id)))
+            }
+        };
+        // An error that an operator must resolve and a terminated workload remain true (scenario 185).
+        let workload = match workload.current {
+            _ if failed => as_workload(agent),
+            WorkloadStatus::Terminated => workload,
+            _ => info(WorkloadStatus::Unknown, &message, since_ms),
+        };
+        return UnitStatuses::new(workload, info(AgentStatus::Lost, &silent, since_ms));
+    }
+    if let Some(running) = presence.executing(id) {
+        return UnitStatuses::executing(workload, running.activity.clone(), Some(running.since_ms));
+    }
+    let since_ms = agent.since_ms;
+    let workload = if failed { as_workload(agent) } else { workload };
+    match next_act(reader, model, id) {
+        Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
+        // attached, but no run has completed yet: the agent downloads the charm
+        None => UnitStatuses::new(workload, info(AgentStatus::Allocating, "", since_ms)),
+        Some(Act::Reboot) => UnitStatuses::new(workload, info(AgentStatus::Rebooting, "", since_ms)),
+        Some(Act::Wait(_) | Act::Finish) => {
+            UnitStatuses::new(workload, info(AgentStatus::Idle, "", since_ms))
+        }
+        Some(
+            Act::Reattach(_)
+            | Act::AcquireHookLock
+            | Act::FetchBag(_)
+            | Act::RecordOutcome(_)
+            | Act::PersistEvent(_),
+        ) => UnitStatuses::new(workload, info(AgentStatus::Executing, "", since_ms)),
+    }
+}
+
+/// The error of an agent as it is shown: as the workload status.
+fn as_workload(agent: StatusInfo<AgentStatus>) -> StatusInfo<WorkloadStatus> {
+    let StatusInfo { current: _, message, since_ms, data } = agent;
+    StatusInfo { current: WorkloadStatus::Error, message, since_ms, data }
+}
+
+/// Returns what the unit's agent would do next if it had received every change of the model. This is the agent's own
+/// decision function, applied to the replica of its state. A unit is idle only if the result is to wait. None if the
+/// controller has no replica yet.
+pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
+    let local = read(reader, &model.replica(id))?.local;
+    let view = view::full_view(reader, model, id)?;
+    let mut delta = view.delta;
+    delta.position.store_generation = local.store_generation.unwrap_or_default();
+    let snapshot = Snapshot::from_full(delta).expect("the controller computes full views");
+    let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
+    let now = Now { leader_generation: leader.map(|grant| grant.generation), ..Now::hypothetical() };
+    Some(next(&local, Some(&snapshot), &now).act)
+}

@@ -1,0 +1,77 @@
+//! One unit with the data of its relations, for `show-unit`.
+
+use super::unit::{is_leader, ports};
+use api::{MemberInfo, UnitInfo, UnitRelation};
+use state::documents::draft::{Reader, read, read_all};
+use state::documents::effective_life;
+use state::documents::keys::{BagDoc, Model, RelationDoc, ScopeDoc, UnitDoc, last_id};
+use state::lifecycle::relation;
+use state::terms::names::{UnitName, Uuid};
+use std::collections::BTreeMap;
+
+/// Returns one unit with the data of its relations. Panics if the unit does not exist.
+pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
+    let doc = read(reader, &model.unit(id)).expect("the caller has found the unit");
+    let machine = read(reader, &model.machine(doc.machine));
+    let mut relations: Vec<UnitRelation> = read_all::<()>(reader, &model.relations_of(doc.application))
+        .into_iter()
+        .filter_map(|(key, ())| {
+            let relation = last_id(&key)?;
+            let held = read(reader, &model.relation(relation))?;
+            let own = relation::includes_unit(&held, &doc);
+            own.then(|| unit_relation(reader, model, (id, &doc), relation, &held))
+        })
+        .collect();
+    relations.sort_by_key(|relation| relation.number);
+    // The charm that the unit runs; until it has deployed one, the charm of its application.
+    let deployed = read(reader, &model.replica(id)).and_then(|replica| Some(replica.local.charm?.url));
+    let wanted = read(reader, &model.application_charm(doc.application)).map(|charm| charm.url);
+    UnitInfo {
+        name: doc.name.clone(),
+        uuid: id,
+        machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
+        life: effective_life::unit_life_of(&mut { reader }, model, id, &doc),
+        leader: is_leader(reader, model, id, &doc),
+        charm_url: deployed.or(wanted).unwrap_or_default(),
+        address: machine.map_or(String::new(), |machine| machine.address),
+        ports: ports(reader, model, id),
+        workload_version: read(reader, &model.workload_version(id)).unwrap_or_default(),
+        relations,
+    }
+}
+
+fn unit_relation(
+    reader: &dyn Reader,
+    model: Model,
+    (unit, doc): (Uuid, &UnitDoc),
+    id: Uuid,
+    held: &RelationDoc,
+) -> UnitRelation {
+    let own = held.end_of(doc.application).expect("a relation's index is of its sides (I22)");
+    let other = held.other_end(doc.application);
+    let bags: BTreeMap<String, BagDoc> = read_all::<BagDoc>(reader, &model.bags(id))
+        .into_iter()
+        .map(|(_, bag)| (bag.owner.clone(), bag))
+        .collect();
+    let data = |owner: &str| bags.get(owner).map(|bag| bag.values.clone()).unwrap_or_default();
+    let container = relation::container(held.scope, unit, doc);
+    let present = read_all::<ScopeDoc>(reader, &model.scopes_in(id, container));
+    let related: BTreeMap<UnitName, MemberInfo> = present
+        .iter()
+        .filter(|(_, entry)| entry.application == other.application && entry.unit != doc.name)
+        .map(|(_, entry)| {
+            (entry.unit.clone(), MemberInfo { in_scope: true, data: data(&entry.unit.to_string()) })
+        })
+        .collect();
+    UnitRelation {
+        number: held.number,
+        endpoint: own.endpoint.clone(),
+        related_endpoint: other.endpoint.clone(),
+        application_data: data(&other.application_name),
+        local_unit: MemberInfo {
+            in_scope: present.iter().any(|(key, _)| last_id(key) == Some(unit)),
+            data: data(&doc.name.to_string()),
+        },
+        related_units: related,
+    }
+}

@@ -1,0 +1,42 @@
+//! What the tests share: the causes of an entity, and the agent of a machine.
+
+use crate::support::*;
+use api::{GetWhy, Handle, SetMachineToken};
+use state::terms::cause::Cause;
+use state::terms::names::{UnitName, Uuid};
+use test_support::memory_store::MemoryStore;
+
+pub type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
+
+pub async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
+    fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists").causes
+}
+
+/// Returns the first cause of `entity`, which is named like `unit web/0`.
+pub fn cause_of<'a>(causes: &'a [Cause], entity: &str) -> &'a Cause {
+    let found = causes.iter().find(|cause| cause.entity.to_string() == entity);
+    found.unwrap_or_else(|| panic!("{entity} in {causes:#?}"))
+}
+
+pub fn unit(name: &str) -> UnitName {
+    name.parse().expect("a unit's name")
+}
+
+pub fn now(fixture: &MemoryFixture) -> Option<i64> {
+    use controller::Environment as _;
+    Some(fixture.controller.environment.wall_ms())
+}
+
+/// Opens the session of a machine's agent.
+pub async fn machine_agent(
+    fixture: &MemoryFixture,
+    machine: Uuid,
+) -> controller::Session<MemoryStore, FakeEnvironment> {
+    let token = "ab".repeat(32);
+    fixture
+        .admin
+        .handle(SetMachineToken { machine, token: token.to_owned() })
+        .await
+        .expect("the token is stored");
+    fixture.controller.session(&token).await.expect("the token is valid")
+}

@@ -1,0 +1,66 @@
+//! Connections: TLS, an unreachable controller, and connections that never send a request.
+
+use crate::fixture::TestServer;
+use api::client::{self, Client};
+use api::error::ErrorCode;
+use api::{GetAbout, Handle, ListModels};
+use controller::installation::Installation;
+use state::documents::keys::UserRole;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+#[tokio::test]
+async fn only_the_pinned_ca_and_tls_1_3_and_the_controllers_name_are_accepted() {
+    let served = TestServer::new().await;
+    let token = served.user_token(1, UserRole::Admin).await;
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let elsewhere = Installation::open(elsewhere.path()).expect("another installation");
+    let wrong_ca = client::Controller { ca: elsewhere.ca.clone(), ..served.controller(&token) };
+    let error = Client::user(&wrong_ca).expect("a CA").handle(GetAbout).await.expect_err("another CA");
+    assert_eq!(error.code, ErrorCode::Unreachable);
+    assert!(error.message.contains("is not the expected controller"), "{error}");
+    let wrong_name =
+        client::Controller { server_name: elsewhere.controller().to_string(), ..served.controller(&token) };
+    let error = Client::user(&wrong_name).expect("a name").handle(GetAbout).await.expect_err("another name");
+    assert!(error.message.contains("is not the expected controller"), "{error}");
+
+    let mut plain = TcpStream::connect(&served.address).await.expect("it listens");
+    plain.write_all(b"GET /v1/about HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("it is sent");
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer).await; // a reset is as good as an end
+    assert!(
+        answer.len() < 32 && !String::from_utf8_lossy(&answer).contains("HTTP"),
+        "an alert at most: {answer:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_error_for_an_unreachable_controller_has_its_address() {
+    let served = TestServer::new().await;
+    let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("bound");
+    let unreachable = client::Controller { address: free.to_string(), ..served.controller(&"0".repeat(64)) };
+    let error = Client::user(&unreachable)
+        .expect("a good file")
+        .handle(GetAbout)
+        .await
+        .expect_err("no server listens");
+    assert_eq!(error.code, ErrorCode::Unreachable);
+    assert_eq!(error.message, format!("cannot reach controller {free}: connection refused"));
+}
+
+#[tokio::test]
+async fn idle_unauthenticated_connections_do_not_block_authenticated_ones() {
+    let served = TestServer::new().await;
+    let user = served.user(1, UserRole::Read).await;
+    user.handle(GetAbout).await.expect("it is known now");
+    let mut unauthenticated = Vec::new();
+    for _ in 0..200 {
+        unauthenticated.push(TcpStream::connect(&served.address).await.expect("the kernel accepts it"));
+    }
+    tokio::time::timeout(Duration::from_secs(2), user.handle(ListModels))
+        .await
+        .expect("at once")
+        .expect("the request succeeds");
+    drop(unauthenticated);
+}

@@ -1,0 +1,9 @@
+//! The HTTPS server on loopback with the SQLite store: authentication, the protocol, and what a restart keeps.
+
+mod authority;
+mod connections;
+mod fixture;
+mod program;
+mod requests;
+#[path = "../support/mod.rs"]
+mod support;

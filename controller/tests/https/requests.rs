@@ -1,0 +1,138 @@
+//! Requests and their bodies: versions, bounds, charm archives, streams and the OpenAPI document.
+
+use crate::fixture::{TestServer, executable};
+use crate::support::{Agent, next_delta};
+use api::error::ErrorCode;
+use api::{
+    AddUnits, Archive, Deploy, FetchArchive, FindArchive, GetOpenApi, Handle, InModel, UploadArchive, Watch,
+    WatchUnit, list,
+};
+use controller::openapi;
+use state::documents::draft::Draft;
+use state::documents::keys::UserRole;
+use state::lifecycle::creation::Creation;
+use state::lifecycle::scope;
+use state::terms::settings::Bag;
+use state::unit::snapshot::Change;
+use std::collections::BTreeMap;
+
+#[tokio::test]
+async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
+    let served = TestServer::new().await;
+    let fixture = &served.fixture;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let ids = fixture.admin.handle(AddUnits { application: "db".into(), units: 99, to: None });
+    ids.await.expect("the units are added");
+    let (number, id) = fixture.integrate().await;
+    let model = fixture.model;
+    for n in 0..100 {
+        let unit = fixture.unit(&format!("db/{n}")).await;
+        let settings = Bag::from([("value".to_owned(), "x".repeat(200))]);
+        let enter = move |draft: &mut Draft<'_>| {
+            let ids = &mut || unreachable!("no subordinate");
+            scope::enter(draft, model, unit, id, &settings, Creation { now_ms: 1, ids })
+        };
+        fixture.controller.run(enter).await.expect("it enters");
+    }
+    let web = Agent::attach(served.unit("web/0").await, 1).await;
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let whole = next_delta(&mut watch).await;
+    let bags = whole.changes.iter().filter(|change| matches!(change, Change::Bag { .. })).count();
+    assert!(whole.full && bags >= 100, "{bags} bags");
+
+    let mut db = Agent::attach(served.unit("db/42").await, 1).await;
+    // The unit has entered the relation with these settings.
+    db.enter((number, id), "server", "web").await;
+    next_delta(&mut watch).await;
+    let record = db.settings_record(number, "value", "y");
+    let committed = db.commit(record).await;
+    let next = next_delta(&mut watch).await;
+    assert_eq!(next.position.revision, committed.revision, "one message, for that revision");
+    assert!(matches!(&next.changes[..], [Change::Bag { .. }]), "{:?}", next.changes);
+    let bytes = serde_json::to_vec(&next).expect("plain data").len();
+    assert!(bytes < 500, "{bytes} bytes: one bag, not a hundred");
+}
+
+#[tokio::test]
+async fn the_refusal_of_another_protocol_version_names_both_versions() {
+    let served = TestServer::new().await;
+    let token = served.user_token(78, UserRole::Read).await;
+    for version in ["v0", "v2"] {
+        let (status, answer) = served.raw("GET", &format!("/{version}/about"), Some(&token), "").await;
+        let text = format!("cannot serve protocol version {version}: this controller uses v1");
+        assert!(status == 404 && answer.contains(&text), "{status} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
+    let served = TestServer::new().await;
+    let token = served.user_token(1, UserRole::Admin).await;
+    let (status, answer) = served.raw("POST", "/v1/models/dev/deploy", Some(&token), "{\"sha256\": 1}").await;
+    assert_eq!(status, 400);
+    assert!(answer.contains("invalid request body"), "{answer}");
+    let large = "x".repeat(5 << 20);
+    let deploy = Deploy {
+        application: Some(large),
+        sha256: String::new(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+    };
+    let error =
+        served.user(2, UserRole::Admin).await.in_model("dev").handle(deploy).await.expect_err("too large");
+    assert!(matches!(error.code, ErrorCode::Invalid | ErrorCode::Unreachable), "{error}");
+}
+
+#[tokio::test]
+async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored() {
+    let served = TestServer::new().await;
+    let user = served.user(1, UserRole::Write).await;
+    let error = user.handle(UploadArchive(b"no archive".to_vec())).await.expect_err("not an archive");
+    assert_eq!(error.code, ErrorCode::Invalid);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("metadata.yaml"), "name: tiny\nsummary: s\ndescription: d\n")
+        .expect("written");
+    std::fs::create_dir(folder.path().join("hooks")).expect("made");
+    let hook = folder.path().join("hooks/install");
+    executable(&hook);
+    let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
+    let source = charms::read(folder.path(), &options).expect("a good charm");
+    assert_eq!(user.handle(FindArchive { sha256: source.sha256.to_owned() }).await, Ok(None));
+    let uploaded = user.handle(UploadArchive(source.archive.clone())).await.expect("the action is kept");
+    assert_eq!((uploaded.sha256.as_str(), uploaded.charm.name.as_str()), (source.sha256.as_str(), "tiny"));
+    assert_eq!(
+        user.handle(FindArchive { sha256: source.sha256.to_owned() }).await,
+        Ok(Some(uploaded.clone()))
+    );
+    let again = user.handle(UploadArchive(source.archive.clone())).await.expect("twice is once");
+    assert_eq!(again, uploaded);
+    let deploy = Deploy {
+        application: None,
+        sha256: source.sha256.clone(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+    };
+    let deployed = user.in_model("dev").handle(deploy).await.expect("the deployment succeeds");
+    assert_eq!(deployed.charm_url, "local:tiny-0");
+    let unit = served.unit("tiny/0").await;
+    assert_eq!(
+        unit.handle(FetchArchive { sha256: source.sha256.to_owned() }).await.expect("the view is full"),
+        Archive(source.archive)
+    );
+}
+
+#[tokio::test]
+async fn the_openapi_document_has_every_route_with_its_callers() {
+    let document = openapi::document();
+    for entry in &list::all() {
+        let operation = &document["paths"][entry.route.path][openapi::method(entry)];
+        assert!(operation["x-callers"].is_string(), "{}", entry.name);
+    }
+    let served = TestServer::new().await;
+    let over_the_wire = served.user(1, UserRole::Read).await.handle(GetOpenApi).await.expect("readers may");
+    assert_eq!(over_the_wire, document);
+}

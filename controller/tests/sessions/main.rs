@@ -1,0 +1,12 @@
+//! The handlers on the in-memory store, called directly, without HTTP.
+
+mod archives;
+mod commits;
+mod janitor;
+mod leadership;
+mod log;
+mod machines;
+mod status;
+#[path = "../support/mod.rs"]
+mod support;
+mod watches;

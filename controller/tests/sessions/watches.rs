@@ -1,0 +1,98 @@
+//! The stream of a unit agent: which changes it gets, and from where it resumes.
+
+use crate::support::*;
+use api::{Stream, UnitWatchEvent, Watch, WatchUnit};
+use controller::store::Store;
+use state::terms::names::Uuid;
+use state::terms::owner::Owner;
+use state::terms::position::Position;
+use state::unit::snapshot::Change;
+
+#[tokio::test]
+async fn a_committed_setting_is_sent_to_the_counterpart_and_nothing_else() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (mut web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
+    web.enter(relation, "db", "db").await;
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let whole = next_delta(&mut watch).await;
+    assert!(whole.full);
+    assert_eq!(whole.position.store_generation, fixture.controller.store.store_generation());
+    db.enter(relation, "server", "web").await;
+    let entered = next_delta(&mut watch).await;
+    assert!(!entered.full);
+    let joined = |change: &Change| matches!(change, Change::Member { unit, incarnation: Some(_), .. } if unit.to_string() == "db/0");
+    assert!(entered.changes.iter().any(joined), "{:?}", entered.changes);
+    let record = db.settings_record(relation.0, "password", "x");
+    let committed = db.commit(record).await;
+    let set = next_delta(&mut watch).await;
+    assert_eq!(set.position.revision, committed.revision);
+    let [Change::Bag { owner: Owner::Unit(owner), bag: Some(bag), .. }] = &set.changes[..] else {
+        panic!("one bag and nothing else: {:?}", set.changes)
+    };
+    let values = bag.values.as_ref().expect("the values are inlined");
+    assert_eq!((owner.to_string().as_str(), values["password"].as_str()), ("db/0", "x"));
+}
+
+#[tokio::test]
+async fn ten_changes_while_disconnected_are_ten_deltas_after_the_reconnect() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let relation = fixture.integrate().await;
+    let (web, mut db) = (fixture.attach_agent("web/0").await, fixture.attach_agent("db/0").await);
+    db.enter(relation, "server", "web").await;
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    let mut position = next_delta(&mut watch).await.position;
+    drop(watch);
+    for n in 0..10 {
+        let record = db.settings_record(relation.0, "n", &n.to_string());
+        db.commit(record).await;
+    }
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(position) }).await.expect("the stream opens");
+    for n in 0..10 {
+        let next = next_delta(&mut watch).await;
+        assert!(!next.full && next.changes.len() == 1, "{:?}", next.changes);
+        assert!(next.position.revision > position.revision);
+        let Change::Bag { bag: Some(bag), .. } = &next.changes[0] else { panic!("{:?}", next.changes) };
+        assert_eq!(bag.values.as_ref().expect("the values are inlined")["n"], n.to_string());
+        position = next.position;
+    }
+    fixture.advance(api::HEARTBEAT_MS);
+    assert!(matches!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(_))), "nothing else is left");
+}
+
+#[tokio::test]
+async fn a_position_of_another_store_generation_gets_a_full_view() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
+    let elsewhere = Position { store_generation: Uuid(5), revision: 1 };
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: Some(elsewhere) }).await.expect("the stream opens");
+    assert!(next_delta(&mut watch).await.full);
+}
+
+#[tokio::test]
+async fn unrelated_changes_are_not_sent_and_a_heartbeat_has_the_position() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let web = fixture.attach_agent("web/0").await;
+    let mut watch =
+        web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
+    next_delta(&mut watch).await;
+    fixture.deploy("db", 3).await;
+    let newest = newest_position(&fixture.controller).await;
+    let next = async { watch.next().await.expect("the stream continues") };
+    let pass = async { fixture.advance(api::HEARTBEAT_MS) };
+    let (shown, ()) = tokio::join!(next, pass);
+    let UnitWatchEvent::Heartbeat(position) = shown else { panic!("{shown:?}") };
+    assert!(position <= newest);
+    fixture.advance(api::HEARTBEAT_MS);
+    assert_eq!(watch.next().await, Ok(UnitWatchEvent::Heartbeat(newest)));
+}

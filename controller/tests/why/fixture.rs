@@ -1,0 +1,59 @@
+//! What the tests of `why` share: agents that run until they are idle, and the causes of an entity.
+
+use crate::support::*;
+use api::{GetWhy, Handle};
+use controller::{Session, status};
+use state::terms::cause::{Cause, Duty};
+use state::unit::operation::{CharmRef, Operation};
+use state::unit::resolve::Act;
+use std::collections::BTreeSet;
+use test_support::memory_store::MemoryStore;
+
+pub type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
+
+pub async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
+    fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists").causes
+}
+
+/// Commits the operations of a unit's agent until it is idle.
+pub async fn run_until_idle(
+    fixture: &MemoryFixture,
+    agent: &mut Agent<Session<MemoryStore, FakeEnvironment>>,
+    unit: &str,
+) {
+    let (id, model) = (fixture.unit(unit).await, fixture.model);
+    loop {
+        match fixture.controller.read(move |reader| status::next_act(reader, model, id)).await {
+            Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
+            Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
+            Some(Act::Wait(_) | Act::Finish) => return,
+            other => panic!("{other:?}"),
+        };
+    }
+}
+
+/// Attaches a unit's agent and runs it until it is idle.
+pub async fn idle_agent(fixture: &MemoryFixture, unit: &str) -> Agent<Session<MemoryStore, FakeEnvironment>> {
+    let application = unit.split('/').next().expect("a unit's name").to_owned();
+    let mut agent = fixture.attach_agent(unit).await;
+    let endpoint = if application == "db" { "server" } else { "db" };
+    let charm = CharmRef {
+        url: format!("local:{application}-0"),
+        sha256: application,
+        revision: 0,
+        endpoints: BTreeSet::from([endpoint.to_owned()]),
+    };
+    agent.commit(agent.record(Operation::InstallCharm(charm))).await;
+    run_until_idle(fixture, &mut agent, unit).await;
+    agent
+}
+
+/// Returns the unit's only pending operation and since when it is pending.
+pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (String, Option<i64>) {
+    let all = causes(fixture, unit).await;
+    let next = all.into_iter().find_map(|cause| match cause.duty {
+        Duty::Start { activity, .. } => Some((activity.to_string(), cause.since_ms)),
+        _ => None,
+    });
+    next.expect("it is about to")
+}

@@ -1,0 +1,162 @@
+//! The causes for silent machine agents, and for machines that are being removed.
+
+use crate::fixture::causes;
+use crate::support::*;
+use api::{
+    Force, GetStatus, Handle, ProvisioningReport, RemoveApplication, RemoveMachine, ReportInstance,
+    ReportPresence, SetMachineToken, Stream, Watch, WatchMachine,
+};
+use controller::Environment;
+use controller::janitor::Janitor;
+use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
+use state::terms::cause::{Actor, Cause, Duty, Entity, Silence};
+use state::terms::names::Uuid;
+
+#[tokio::test]
+async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let silences = |causes: &[Cause]| -> Vec<(Silence, Option<i64>)> {
+        let mine = causes.iter().filter(|cause| cause.entity == Entity::Machine("0".to_owned()));
+        let silence = |cause: &Cause| match cause.duty {
+            Duty::RunMachineAgent { agent, .. } => (agent, cause.since_ms),
+            ref other => panic!("{other:?}"),
+        };
+        mine.map(silence).collect()
+    };
+    let shown = async || {
+        let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
+        let unit = status.applications["web"].units.values().next().expect("one unit").clone();
+        if unit.agent.message.starts_with("machine") {
+            let shown = (unit.workload.message.clone(), unit.workload.since_ms);
+            assert_eq!(
+                shown,
+                (unit.agent.message.clone(), unit.agent.since_ms),
+                "the workload status shows the same"
+            );
+        }
+        let unit = unit.agent;
+        let agent = status.machines["0"].agent.clone();
+        ((agent.current.to_string(), agent.since_ms), (unit.current.to_string(), unit.message, unit.since_ms))
+    };
+    assert_eq!(shown().await.0.0, "pending");
+    let token = "ab".repeat(32);
+    fixture.advance(LOST_AFTER_MS + 1);
+    fixture
+        .admin
+        .handle(SetMachineToken { machine, token: token.to_owned() })
+        .await
+        .expect("the token is stored");
+    assert_eq!(shown().await.0.0, "started", "it has the full time to come");
+
+    let agent = fixture.controller.session(&token).await.expect("the token is valid");
+    let mut watch = agent.watch(WatchMachine).await.expect("the stream opens");
+    for _ in 0..20 {
+        agent.handle(ReportPresence).await.expect("the report is accepted");
+        fixture.advance(api::HEARTBEAT_MS);
+        // the kernel still receives the stream of a stopped agent
+        watch.next().await.expect("the stream continues");
+        assert_eq!(shown().await.0.0, "started");
+        assert_eq!(silences(&causes(&fixture, "web/0").await), []);
+    }
+    agent.handle(ReportPresence).await.expect("the report is accepted");
+    let silent_ms = Some(fixture.controller.environment.wall_ms());
+    let mut silence = async |beats: u64| {
+        for _ in 0..beats {
+            fixture.advance(api::HEARTBEAT_MS);
+            watch.next().await.expect("the stream continues");
+        }
+    };
+    silence(LATE_AFTER_MS / api::HEARTBEAT_MS).await;
+    let (machine_shown, unit_shown) = shown().await;
+    assert_eq!(machine_shown.0, "started");
+    assert_eq!((unit_shown.0.as_str(), unit_shown.1.as_str()), ("allocating", ""));
+    assert_eq!(silences(&causes(&fixture, "web/0").await), []);
+    fixture.advance(1);
+    assert_eq!(shown().await.0, ("started".to_owned(), silent_ms), "late");
+    let late = [(Silence::Late, silent_ms)];
+    assert_eq!(silences(&causes(&fixture, "web/0").await), late);
+    assert_eq!(silences(&causes(&fixture, "0").await), late);
+
+    silence((LOST_AFTER_MS - LATE_AFTER_MS) / api::HEARTBEAT_MS - 1).await;
+    assert_eq!(shown().await.0.0, "started");
+    silence(1).await;
+    let (machine_shown, unit_shown) = shown().await;
+    assert_eq!(machine_shown, ("down".to_owned(), silent_ms));
+    let message = "machine 0: agent is not communicating with the controller".to_owned();
+    assert_eq!(unit_shown, ("allocating".to_owned(), message, silent_ms));
+    let lost = [(Silence::Lost, silent_ms)];
+    assert_eq!(silences(&causes(&fixture, "web/0").await), lost);
+    assert_eq!(silences(&causes(&fixture, "0").await), lost);
+    agent.handle(ReportPresence).await.expect("it is back");
+    assert_eq!(silences(&causes(&fixture, "web/0").await), []);
+}
+
+#[tokio::test]
+async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let report = async |what| {
+        fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted")
+    };
+    report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) }).await;
+    let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
+    report(ProvisioningReport::Started { instance_id, address }).await;
+    fixture
+        .admin
+        .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
+        .await
+        .expect("the removal is accepted");
+    let mut janitor = Janitor::default();
+    while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+    let actors: Vec<Actor> =
+        causes(&fixture, "machine/0").await.into_iter().map(|cause| cause.actor).collect();
+    assert_eq!(actors, [Actor::Provisioner]);
+}
+
+#[tokio::test]
+async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_why_tells() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
+    let stranded = async || {
+        let causes = causes(&fixture, "machine/0").await.into_iter();
+        causes.filter(|cause| cause.duty == Duty::CreateInstance).collect::<Vec<_>>()
+    };
+    fixture
+        .admin
+        .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
+        .await
+        .expect("it is Dying");
+    fixture
+        .admin
+        .handle(RemoveMachine { machine: "0".to_owned(), force: Force::No, keep_instance: false })
+        .await
+        .expect("its unit is Dying");
+    let since_ms = Some(fixture.controller.environment.wall_ms());
+    assert_eq!(stranded().await, [], "its unit never attached: its provider reports it Dead");
+    fixture.attach_agent("web/0").await;
+    fixture.advance(2_000);
+    let creates = Cause::new(Entity::Machine("0".to_owned()), Duty::CreateInstance, Actor::Provisioner);
+    let creates = creates.since(since_ms);
+    assert_eq!(stranded().await, [creates]);
+
+    let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await;
+    report(ProvisioningReport::Absent).await.expect_err("a unit that has lived is on it");
+    report(ProvisioningReport::Failed { message: "web/0 is on it".to_owned() })
+        .await
+        .expect("the report is accepted");
+    let all = causes(&fixture, "machine/0").await;
+    let error = all.iter().find_map(|cause| cause.last_error.as_deref());
+    assert_eq!(error, Some("web/0 is on it"), "{all:?}");
+    assert!(all.iter().any(|cause| matches!(cause.duty, Duty::TendInstance { .. })), "{all:?}");
+
+    report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) })
+        .await
+        .expect("a unit is on it");
+    let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
+    report(ProvisioningReport::Started { instance_id, address }).await.expect("the report is accepted");
+    assert_eq!(stranded().await, [], "its agents can end there");
+}

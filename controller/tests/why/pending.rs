@@ -1,0 +1,263 @@
+//! Since when operations of units are pending, and what `why` says while hooks wait for each other.
+
+use crate::fixture::{causes, idle_agent, pending, run_until_idle};
+use crate::support::*;
+use api::{
+    AddUnits, ConfigChange, Configure, ConfigureModel, Force, GetWhy, Handle, RelationChoice, RemoveRelation,
+    RemoveUnit, Report, ResolvedRequest, ResumeRelation, Run, SuspendRelation,
+};
+use controller::Environment;
+use state::charm::{Charm, ConfigOption, OptionType};
+use state::lifecycle::application::register_archive;
+use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use state::terms::names::UnitName;
+use state::unit::activity::Activity;
+use state::unit::hook_name::HookName;
+use state::unit::operation::{Hook, Operation};
+use state::unit::record::{Outcome, Record};
+use std::collections::BTreeMap;
+
+#[tokio::test]
+async fn an_operation_is_pending_since_the_commit_of_its_cause() {
+    let fixture = Fixture::in_memory().await;
+    let option = ConfigOption { kind: OptionType::String, ..ConfigOption::default() };
+    fixture
+        .controller
+        .run(move |draft| {
+            let config = BTreeMap::from([("color".to_owned(), option.clone())]);
+            let charm = Charm { name: "paint".to_owned(), config, ..Charm::default() };
+            register_archive(draft, "paint", charm, 10);
+            Ok(())
+        })
+        .await
+        .expect("a new archive");
+    for name in ["web", "db", "paint"] {
+        fixture.deploy(name, 1).await;
+    }
+    let mut web = idle_agent(&fixture, "web/0").await;
+    let mut db = idle_agent(&fixture, "db/0").await;
+    let mut paint = idle_agent(&fixture, "paint/0").await;
+    let now = || Some(fixture.controller.environment.wall_ms());
+    let hour = || fixture.advance(3_600_000);
+    hour();
+
+    let set = BTreeMap::from([("color".to_owned(), "red".to_owned())]);
+    fixture
+        .admin
+        .handle(Configure {
+            application: "paint".to_owned(),
+            change: ConfigChange { set, reset: Vec::new() },
+        })
+        .await
+        .expect("it is set");
+    let set_ms = now();
+    hour();
+    assert_eq!(pending(&fixture, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
+    run_until_idle(&fixture, &mut paint, "paint/0").await;
+
+    let asked = Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+    fixture.admin.handle(asked).await.expect("it is queued");
+    let asked_ms = now();
+    hour();
+    assert_eq!(pending(&fixture, "web/0").await, ("running action backup".to_owned(), asked_ms));
+    run_until_idle(&fixture, &mut web, "web/0").await;
+
+    let (number, _) = fixture.integrate().await;
+    run_until_idle(&fixture, &mut web, "web/0").await;
+    hour();
+    run_until_idle(&fixture, &mut db, "db/0").await;
+    let entered_ms = now();
+    hour();
+    assert_eq!(
+        pending(&fixture, "web/0").await,
+        ("running db-relation-joined hook for db/0".to_owned(), entered_ms)
+    );
+    run_until_idle(&fixture, &mut web, "web/0").await;
+    let record = db.settings_record(number, "password", "x");
+    db.commit(record).await;
+    let written_ms = now();
+    hour();
+    assert_eq!(
+        pending(&fixture, "web/0").await,
+        ("running db-relation-changed hook for db/0".to_owned(), written_ms)
+    );
+    run_until_idle(&fixture, &mut web, "web/0").await;
+
+    hour();
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No })
+        .await
+        .expect("it is going");
+    run_until_idle(&fixture, &mut db, "db/0").await;
+    let died_ms = now();
+    hour();
+    let departed = "running db-relation-departed hook for db/0".to_owned();
+    assert_eq!(pending(&fixture, "web/0").await, (departed.clone(), died_ms));
+    run_until_idle(&fixture, &mut web, "web/0").await;
+
+    let record = web.record(Operation::Hook(Hook::UpdateStatus));
+    web.commit(Record {
+        outcome: Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None },
+        ..record
+    })
+    .await;
+    hour();
+    fixture
+        .admin
+        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
+        .await
+        .expect("it is in error");
+    let resolved_ms = now();
+    hour();
+    assert_eq!(pending(&fixture, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
+}
+
+#[tokio::test]
+async fn an_operation_from_before_the_start_is_pending_since_the_start_at_the_latest() {
+    let mut fixture = Fixture::in_memory().await;
+    for name in ["web", "db"] {
+        fixture.deploy(name, 1).await;
+    }
+    let (mut web, mut db) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "db/0").await);
+    fixture.integrate().await;
+    run_until_idle(&fixture, &mut web, "web/0").await;
+    run_until_idle(&fixture, &mut db, "db/0").await;
+    fixture.advance(1_000);
+    fixture.restart();
+    let started_ms = fixture.controller.environment.wall_ms();
+    fixture.advance(10_000);
+    assert_eq!(pending(&fixture, "web/0").await.1, Some(started_ms));
+}
+
+#[tokio::test]
+async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
+    fixture.admin.handle(add).await.expect("there is room");
+    let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
+    let backup = |unit: &str| Run { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
+    let id = fixture.admin.handle(backup("web/0")).await.expect("it is queued").id;
+    let next = fixture.admin.handle(backup("web/1")).await.expect("it is queued").id;
+    let machine = async || {
+        fixture.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it exists").now
+    };
+    assert_eq!(machine().await, "2 units");
+    let running = Activity::Action { id, name: "backup".to_owned() };
+    let (reports, executing) = (Vec::new(), Some(running.clone()));
+    let report = Report { epoch: web.epoch, run: web.sequence + 1, reports, executing, executing_for_ms: 5 };
+    web.api.handle(report).await.expect("it is its session");
+
+    let waits = causes(&fixture, "web/1").await;
+    let is_for_lock = |cause: &Cause| matches!(cause.duty, Duty::ReleaseHookLock { .. });
+    let waits = waits.into_iter().find(is_for_lock).expect("it waits");
+    let holder = UnitName::new("web", 0);
+    let activity = Activity::Action { id: next, name: "backup".to_owned() };
+    let duty = Duty::ReleaseHookLock { activity, running: running.clone(), holder: holder.clone() };
+    assert_eq!((waits.duty, waits.actor), (duty, Actor::UnitAgent(holder)));
+    let holds = causes(&fixture, "web/0").await;
+    let lock_waiters = vec![UnitName::new("web", 1)];
+    let duty =
+        Duty::Finish { activity: running, run: web.sequence + 1, machine: "0".to_owned(), lock_waiters };
+    assert!(holds.iter().any(|cause| cause.duty == duty), "{holds:?}");
+    let now = "2 units, hook lock held by web/0 (running action backup), waited for by web/1";
+    assert_eq!(machine().await, now);
+
+    let set = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
+    fixture
+        .admin
+        .handle(ConfigureModel { change: ConfigChange { set, reset: Vec::new() } })
+        .await
+        .expect("a known setting");
+    let own = causes(&fixture, "web/1").await;
+    assert!(!own.iter().any(is_for_lock), "{own:?}");
+    assert_eq!(machine().await, "2 units");
+}
+
+#[tokio::test]
+async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_request() {
+    let fixture = Fixture::in_memory().await;
+    for name in ["web", "db"] {
+        fixture.deploy(name, 1).await;
+    }
+    let (mut web, mut db) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "db/0").await);
+    let (number, _) = fixture.integrate().await;
+    let relation = format!("relation/{number}");
+    run_until_idle(&fixture, &mut web, "web/0").await;
+    run_until_idle(&fixture, &mut db, "db/0").await;
+    let listed = async || {
+        let mut all: Vec<_> = causes(&fixture, &relation).await;
+        all.sort_by(|a, b| a.entity.cmp(&b.entity));
+        all.into_iter().map(|cause| (cause.entity, cause.actor, cause.since_ms)).collect::<Vec<_>>()
+    };
+    let now = || Some(fixture.controller.environment.wall_ms());
+    assert_eq!(listed().await, []);
+    fixture.advance(1_000);
+    fixture
+        .admin
+        .handle(SuspendRelation { relation: number, message: "moves".to_owned() })
+        .await
+        .expect("it may be");
+    let since_ms = now();
+    fixture.advance(5_000);
+    let name = RelationName { number, ends: "db:server web:db".to_owned() };
+    let suspended = (Entity::Relation(name), Actor::Operator, since_ms);
+    let leaves = |application: &str, since_ms| {
+        let unit = UnitName::new(application, 0);
+        (Entity::Unit(unit.clone()), Actor::UnitAgent(unit), since_ms)
+    };
+    assert_eq!(listed().await, [leaves("db", since_ms), leaves("web", since_ms), suspended]);
+    fixture.admin.handle(ResumeRelation { relation: number }).await.expect("it is suspended");
+    fixture
+        .admin
+        .handle(RemoveRelation { relation: RelationChoice::Number(number), force: Force::No })
+        .await
+        .expect("the removal is accepted");
+    let since_ms = now();
+    fixture.advance(5_000);
+    assert_eq!(listed().await, [leaves("db", since_ms), leaves("web", since_ms)]);
+}
+
+#[tokio::test]
+async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
+    let fixture = Fixture::in_memory().await;
+    for name in ["web", "db"] {
+        fixture.deploy(name, 1).await;
+    }
+    let (mut web, mut db) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "db/0").await);
+    fixture.integrate().await;
+    for _ in 0..2 {
+        run_until_idle(&fixture, &mut web, "web/0").await;
+        run_until_idle(&fixture, &mut db, "db/0").await;
+    }
+    fixture.advance(60_000);
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .await
+        .expect("the removal is accepted");
+    let since_ms = Some(fixture.controller.environment.wall_ms());
+    fixture.advance(5_000);
+    let departs = "running db-relation-departed hook for db/0".to_owned();
+    assert_eq!(pending(&fixture, "web/0").await, (departs, since_ms));
+}
+
+#[tokio::test]
+async fn operations_before_a_unit_enters_a_relation_are_no_error() {
+    let fixture = Fixture::in_memory().await;
+    for name in ["web", "db"] {
+        fixture.deploy(name, 1).await;
+    }
+    let (number, _) = fixture.integrate().await;
+    let web = fixture.attach_agent("web/0").await;
+    let (reports, executing) = (Vec::new(), Some(Activity::hook(HookName::Install)));
+    let report = Report { epoch: web.epoch, run: 1, reports, executing, executing_for_ms: 5 };
+    web.api.handle(report).await.expect("it is its session");
+    let all = causes(&fixture, &format!("relation/{number}")).await;
+    let web = Entity::Unit(UnitName::new("web", 0));
+    let of_web: Vec<&Cause> = all.iter().filter(|cause| cause.entity == web).collect();
+    let [enters, finishes] = of_web[..] else { panic!("{all:?}") };
+    assert!(matches!(enters.duty, Duty::EnterScope { .. }) && enters.last_error.is_none(), "{enters:?}");
+    assert!(matches!(finishes.duty, Duty::Finish { .. }), "{finishes:?}");
+}

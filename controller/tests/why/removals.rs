@@ -1,0 +1,73 @@
+//! Forced removals and dry runs name the causes that `why` names.
+
+use crate::fixture::{causes, idle_agent};
+use crate::support::*;
+use api::{DryRunRemoval, Force, GetWhy, Handle, RemovalTarget, RemoveUnit};
+use controller::janitor::Janitor;
+use controller::presence::{LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
+use state::documents::draft::read;
+use state::terms::cause::{Duty, Entity};
+use state::terms::names::UnitName;
+
+#[tokio::test]
+async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.attach_agent("web/0").await;
+    let unit = fixture.unit("web/0").await;
+    fixture
+        .admin
+        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AfterWait })
+        .await
+        .expect("the removal is accepted");
+    let forced = async |entity: &str| {
+        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
+        why.causes.into_iter().find_map(|cause| match cause.duty {
+            Duty::ForceRemoval { start_budget_timer: false, wait_left_ms } => Some(wait_left_ms),
+            _ => None,
+        })
+    };
+    assert_eq!(forced("web/0").await, Some(Some(60_000)));
+    let model_why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
+    let entities = (model_why.entity.to_string(), model_why.causes[0].entity.to_string());
+    assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
+    let mut janitor = Janitor::default();
+    let mut sweep = async || while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {};
+    // the wait starts at the janitor's first visit
+    sweep().await;
+    fixture.advance(60_000);
+    sweep().await;
+    assert!(forced("web/0").await.is_some(), "its machine agent has a minute more");
+    sweep().await;
+    fixture.advance(60_000);
+    sweep().await;
+    let model = fixture.model;
+    let there = fixture.controller.read(move |reader| read(reader, &model.unit(unit)).is_some()).await;
+    assert!(!there, "no agent did anything");
+}
+
+/// A silent agent blocks a removal: the dry run lists it as `why` does. A forced removal does not wait for it.
+#[tokio::test]
+async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    idle_agent(&fixture, "web/0").await;
+    for removed in [RemovalTarget::Unit("web/0".to_owned()), RemovalTarget::Application("web".to_owned())] {
+        let blocked = async |force| {
+            let response =
+                fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
+            response.expect("the removal is accepted").blocked
+        };
+        for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
+            fixture.advance(silent_ms);
+            let mut why = causes(&fixture, "web/0").await;
+            why.retain(|one| one.entity == Entity::Unit(UnitName::new("web", 0)));
+            assert_eq!((why.len(), blocked(Force::No).await), (1, why));
+        }
+        for force in [Force::AfterWait, Force::AtOnce] {
+            let listed = blocked(force).await;
+            let duties: Vec<&Duty> = listed.iter().map(|one| &one.duty).collect();
+            assert_eq!(duties, [&Duty::Terminate { relations: vec![] }], "{force:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the tests of records share: records, reports, and the state that they change.
+
+use crate::terms::settings::BagChange;
+use crate::terms::status::WorkloadStatus;
+use crate::tests::*;
+use crate::unit::hook::{Level, ReportContent};
+use crate::unit::record::RunReport;
+
+pub fn change(key: &str, value: &str) -> BagChange {
+    BagChange::from([(key.to_owned(), value.to_owned())])
+}
+
+pub fn run_report(call: u32, what: ReportContent) -> RunReport {
+    RunReport { call, at_ms: 2000 + i64::from(call), what }
+}
+
+pub fn status(call: u32, message: &str) -> RunReport {
+    run_report(call, ReportContent::UnitStatus { status: WorkloadStatus::Active, message: message.into() })
+}
+
+pub fn log(call: u32, text: &str) -> RunReport {
+    run_report(call, ReportContent::Log { level: Level::Info, text: text.into() })
+}
+
+pub fn hook(agent: &Agent) -> Record {
+    agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok)
+}
+
+pub fn report(
+    world: &mut World,
+    agent: &Agent,
+    run: u64,
+    reports: &[RunReport],
+) -> Result<Vec<String>, Refusal> {
+    world.run(|draft, _| hook_commit::apply_report(draft, MODEL, agent.unit, agent.epoch, run, reports))
+}

@@ -1,0 +1,8 @@
+//! Tests of records: applied exactly once, in order, according to the table of writes.
+
+mod fixture;
+mod records;
+mod reports;
+mod resyncs;
+mod sessions;
+mod writes;

@@ -1,0 +1,162 @@
+//! A record is applied exactly once, fits one transaction, and changes nothing if it is refused.
+
+use crate::documents::keys::{BagDoc, ReplicaDoc, StatusDoc};
+use crate::lifecycle::{application, unit};
+use crate::tests::commits::fixture::{change, hook, log, status};
+use crate::tests::relations::pair;
+use crate::tests::*;
+use crate::unit::hook::BagWrites;
+use crate::unit::record::REPORTS_MAX;
+
+#[test]
+fn a_record_is_applied_exactly_once() {
+    let mut world = World::new();
+    let (id, mut web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let mut record = hook(&web);
+    record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    let mut other = record.clone();
+    other.at_ms += 1;
+    let hole = Record { sequence: record.sequence + 1, ..record.clone() };
+    let expected = Code::Gap { expected: record.sequence };
+    assert_eq!(refused(web.send(&mut world, &hole)).0, expected);
+    assert_eq!(web.send(&mut world, &record), Ok(CommitOutcome::default()));
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+    let before = world.documents.map.clone();
+    assert_eq!(
+        web.send(&mut world, &record),
+        Ok(CommitOutcome::default()),
+        "same sequence and digest: same answer"
+    );
+    assert_eq!(world.documents.map, before, "and nothing is changed");
+    assert_eq!(refused(web.send(&mut world, &other)).0, Code::Forked, "same sequence, other digest");
+    web.commit(&mut world, record.clone());
+    web.done(&mut world, Operation::Hook(Hook::UpdateStatus));
+    assert_eq!(refused(web.send(&mut world, &record)).0, Code::Forked, "an older sequence");
+    let mut mixed = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    mixed.previous_digest = "of the copy's last record".into();
+    assert_eq!(refused(web.send(&mut world, &mixed)).0, Code::Forked, "it follows another record");
+    assert_eq!(read(world.reader(), &MODEL.bag(id, web.unit)), Some(bag));
+}
+
+#[test]
+fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
+    let mut world = World::new();
+    let (id, web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let mut record = hook(&web);
+    let writes = BagWrites { unit: change("a", "1"), application: change("b", "2") };
+    record.writes.bags.insert(number, writes);
+    record.reports = vec![status(1, "trying")];
+    let committed = web.send(&mut world, &record).expect("a refusal is an answer");
+    let text = "cannot write application settings: web/0 is not the leader (nobody is)";
+    assert_eq!(committed.refusal.as_deref(), Some(text));
+    assert_eq!(web.send(&mut world, &record), Ok(committed));
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+    assert_eq!(bag.values.get("a"), None, "a refusal refuses all writes of its record");
+    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it said so");
+    assert_eq!(words.message, "trying", "what was said stands");
+    let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it is stored");
+    assert_eq!((replica.sequence, replica.digest), (record.sequence, record.digest()));
+    assert_eq!(replica.local.episode().map(|e| (e.id, e.reason.as_str())), Some((record.run, text)));
+    let agent = read(world.reader(), &MODEL.agent_status(web.unit)).expect("it has one");
+    assert_eq!((agent.status.as_str(), agent.message.as_str()), ("error", "hook failed: \"update-status\""));
+}
+
+#[test]
+fn the_replica_is_the_fold_of_the_records() {
+    let mut world = World::new();
+    let (_, web, _) = pair(&mut world);
+    let restored = Agent::attach(&mut world, "web/0");
+    assert_eq!(restored.local, web.local);
+}
+
+#[test]
+fn large_bags_are_not_part_of_the_replica() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    for name in ["one", "two", "three"] {
+        world.deploy(name, "db", 0);
+        let id = world.integrate("web:db", name).expect("they fit");
+        web.enter(&mut world, id);
+        let number = world.number(id);
+        let mut record = hook(&web);
+        let unit = change("large", &"x".repeat(700_000));
+        record.writes.bags.insert(number, BagWrites { unit, ..BagWrites::default() });
+        assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
+    }
+    let restored = Agent::attach(&mut world, "web/0");
+    assert_eq!(restored.local, web.local);
+}
+
+#[test]
+fn a_resolved_request_belongs_to_one_failure_and_is_deleted_with_it() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let unit = agent.unit;
+    let resolved = |world: &mut World| world.run(|draft, _| unit::resolved(draft, MODEL, unit, true));
+    let text = "unit web/0 is not in an error state";
+    assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
+    let fail = |agent: &mut Agent, world: &mut World| {
+        let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+        let record = agent.record(Operation::Hook(Hook::Install), failed);
+        agent.commit(world, record);
+    };
+    fail(&mut agent, &mut world);
+    resolved(&mut world).expect("it is in error");
+    let mark = |world: &World| read(world.reader(), &MODEL.resolved(unit));
+    assert_eq!(mark(&world).map(|mark| (mark.episode, mark.retry)), Some((1, true)));
+    fail(&mut agent, &mut world);
+    assert!(mark(&world).is_some(), "a retry within the episode keeps it");
+    agent.done(&mut world, Operation::Hook(Hook::Install));
+    assert_eq!(mark(&world), None);
+    assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
+}
+
+#[test]
+fn malformed_records_are_refused_and_change_nothing() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
+    let event = RelationEvent::Broken;
+    let stranger = Operation::Hook(Hook::Relation { relation: 99, endpoint: "db".into(), event });
+    let record = agent.record(stranger, Outcome::Ok);
+    assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
+    // records that would overflow a counter or demand work that cannot be done
+    let mut endless = hook(&agent);
+    endless.run = u64::MAX;
+    assert_eq!(refused(agent.send(&mut world, &endless)).0, Code::Invalid);
+    let mut record = hook(&agent);
+    record.reports = (0..=REPORTS_MAX as u32).map(|call| log(call, "x")).collect();
+    assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
+    let alive = agent.record(Operation::SetDead, Outcome::Ok);
+    let committed = agent.send(&mut world, &alive).expect("an answer");
+    assert_eq!(committed.refusal.as_deref(), Some("unit web/0 is alive: it cannot be dead"));
+}
+
+#[test]
+fn the_largest_record_fits_one_transaction() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    let mut numbers = Vec::new();
+    for n in 0..29 {
+        let name = format!("d{n}");
+        world.deploy(&name, "db", 0);
+        let id = world.integrate("web:db", &name).expect("they fit");
+        web.enter(&mut world, id);
+        numbers.push(world.number(id));
+    }
+    let mut record = hook(&web);
+    for number in numbers {
+        record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    }
+    record.reports = (0..REPORTS_MAX as u32).map(|call| log(call, "x")).collect();
+    assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("one document");
+}

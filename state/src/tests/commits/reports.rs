@@ -1,0 +1,215 @@
+//! Statuses and log lines of runs, with and without a record.
+
+use crate::documents::keys::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
+use crate::operations::leadership;
+use crate::terms::status::WorkloadStatus;
+use crate::tests::commits::fixture::{change, hook, log, report, run_report, status};
+use crate::tests::relations::pair;
+use crate::tests::*;
+use crate::unit::activity::Activity;
+use crate::unit::hook::{BagWrites, ReportContent};
+use crate::unit::hook_name::HookName;
+
+#[test]
+fn statuses_and_log_lines_are_stored_once_and_in_order() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    let run = agent.local.run + 1;
+    let message = |world: &World| {
+        let status: StatusDoc = read(world.reader(), &MODEL.unit_status(agent.unit)).expect("it has one");
+        status.message
+    };
+    let lines = |world: &World| {
+        let lines = read_all::<LogDoc>(world.reader(), &MODEL.logs());
+        lines.into_iter().map(|(_, line)| line.text).collect::<Vec<_>>()
+    };
+    report(&mut world, &agent, run, &[log(1, "one"), status(3, "late")]).expect("its session");
+    report(&mut world, &agent, run, &[status(2, "early")]).expect("its session");
+    assert_eq!(message(&world), "late", "the highest number stands");
+    let mut record = hook(&agent);
+    record.reports = vec![log(1, "one"), status(2, "early"), status(3, "late"), log(4, "two")];
+    let mut after = agent.clone();
+    after.commit(&mut world, record);
+    assert_eq!(lines(&world), ["one", "two"]);
+    report(&mut world, &agent, run, &[status(9, "from a run that has ended"), log(9, "late")])
+        .expect("its session");
+    assert_eq!((message(&world).as_str(), lines(&world).len()), ("late", 2));
+    let line = read_all::<LogDoc>(world.reader(), &MODEL.logs()).remove(0).1;
+    assert_eq!(
+        (line.module.as_str(), line.entity.as_str(), line.level.as_str()),
+        ("unit.web/0.juju-log", "unit-web-0", "INFO")
+    );
+}
+
+/// Scenarios 149 and 151.
+#[test]
+fn a_failed_hook_publishes_its_reports_and_no_writes() {
+    let mut world = World::new();
+    let (id, mut web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let mut record = web.record(
+        Operation::Hook(Hook::UpdateStatus),
+        Outcome::Failed { reason: "exit status 1".into(), retry: None },
+    );
+    record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    record.writes.state.insert("k".into(), Some("v".into()));
+    record.writes.ports.open = BTreeMap::from([("*".to_owned(), ["80/tcp".to_owned()].into())]);
+    record.reports = vec![status(1, "half way")];
+    web.commit(&mut world, record);
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+    assert_eq!(bag.values.get("a"), None, "I8");
+    assert_eq!(read(world.reader(), &MODEL.ports(web.unit)), None);
+    let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it has one");
+    assert_eq!(replica.local.charm_state, BTreeMap::new());
+    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it has one");
+    assert_eq!(words.message, "half way");
+}
+
+#[test]
+fn only_the_leader_sets_the_application_status() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
+    let words = ReportContent::ApplicationStatus { status: WorkloadStatus::Active, message: "all".into() };
+    let dropped = report(&mut world, &agent, 1, &[run_report(1, words.clone())]).expect("its session");
+    assert_eq!(dropped, ["application status: web/0 is not the leader"]);
+    world.run(|draft, _| leadership::claim(draft, MODEL, agent.unit, false)).expect("nobody leads");
+    assert_eq!(report(&mut world, &agent, 1, &[run_report(2, words)]), Ok(vec![]));
+    let status: StatusDoc = read(world.reader(), &MODEL.application_status(app)).expect("said");
+    assert_eq!(status.status, WorkloadStatus::Active);
+}
+
+/// 1. The install hook sets the status to blocked and calls `juju-reboot --now`: the status is reported, but in no record.
+/// 2. The hook runs again and sets no status.
+#[test]
+fn a_workload_status_of_a_run_without_a_record_counts_as_set_by_the_charm() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.local.run += 1;
+    report(&mut world, &agent, agent.local.run, &[status(1, "needs a database")]).expect("its session");
+    agent.start(&mut world);
+    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(agent.unit)).expect("it has one");
+    assert_eq!((words.status.as_str(), words.message.as_str()), ("active", "needs a database"));
+}
+
+#[test]
+fn the_agent_sets_the_workload_status_until_the_charm_does() {
+    let mut world = World::new();
+    world.deploy("web", "web", 2);
+    let words = |world: &World, unit| {
+        let workload = read(world.reader(), &MODEL.unit_status(unit)).expect("one");
+        let agent = read(world.reader(), &MODEL.agent_status(unit)).expect("one");
+        format!("{} {}; {} {}", workload.status, workload.message, agent.status, agent.message)
+    };
+    let mut quiet = Agent::attach(&mut world, "web/0");
+    let unit = quiet.unit;
+    assert_eq!(words(&world, unit), "waiting waiting for machine; allocating ");
+    let charm =
+        CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() };
+    quiet.done(&mut world, Operation::InstallCharm(charm));
+    assert_eq!(words(&world, unit), "maintenance installing charm software; executing running install hook");
+    quiet.done(&mut world, Operation::Hook(Hook::Install));
+    quiet.done(
+        &mut world,
+        Operation::Hook(Hook::ConfigChanged(ConfigDigest {
+            settings: String::new(),
+            addresses: String::new(),
+        })),
+    );
+    assert_eq!(words(&world, unit), "maintenance installing charm software; executing running start hook");
+    quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
+    assert_eq!(words(&world, unit), "unknown ; idle ");
+    let begun = |world: &mut World, run: u64, hook: HookName| {
+        let activity = Activity::hook(hook);
+        let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
+            hook_commit::note_started(draft, MODEL, unit, run, &activity, 9);
+            Ok(())
+        };
+        world.run(begin).expect("nothing refuses it");
+    };
+    let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
+    begun(&mut world, next, HookName::UpdateStatus);
+    assert_eq!(words(&world, unit), "unknown ; idle ");
+    begun(&mut world, next, HookName::Stop);
+    assert_eq!(words(&world, unit), "maintenance stopping charm software; idle ");
+    quiet.done(&mut world, Operation::Hook(Hook::Stop));
+    begun(&mut world, next, HookName::Stop);
+    assert_eq!(
+        words(&world, unit),
+        "maintenance cleaning up prior to charm deletion; executing running remove hook"
+    );
+    quiet.done(&mut world, Operation::Hook(Hook::Remove));
+    assert_eq!(words(&world, unit), "terminated ; idle ");
+
+    // the last status that the charm set remains
+    let mut loud = Agent::attach(&mut world, "web/1");
+    let mut install = loud.record(Operation::Hook(Hook::Install), Outcome::Ok);
+    install.reports = vec![status(1, "here")];
+    loud.commit(&mut world, install);
+    loud.start(&mut world);
+    assert_eq!(words(&world, loud.unit), "active here; idle ", "kept through start");
+    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let stop = loud.record(Operation::Hook(Hook::Stop), failed());
+    loud.commit(&mut world, stop);
+    let error = "error hook failed: \"stop\"";
+    assert_eq!(words(&world, loud.unit), format!("maintenance stopping charm software; {error}"));
+    let mut stop = loud.record(Operation::Hook(Hook::Stop), failed());
+    stop.reports = vec![status(1, "leaving")];
+    loud.commit(&mut world, stop);
+    assert_eq!(words(&world, loud.unit), format!("active leaving; {error}"));
+}
+
+#[test]
+fn scenario_50_a_skipped_hook_is_shown_until_it_succeeds() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    let ends = |agent: &mut Agent, world: &mut World, outcome| {
+        let record = agent.record(Operation::Hook(Hook::UpdateStatus), outcome);
+        // the decision of a person ends the error episode
+        agent.commit(world, Record { episode: None, ..record });
+        read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said").message
+    };
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    assert_eq!(ends(&mut agent, &mut world, failed), "hook failed: \"update-status\"");
+    assert_eq!(ends(&mut agent, &mut world, Outcome::Skipped), "update-status skipped");
+    agent.done(&mut world, Operation::Hook(Hook::Start { boot: "c".into() }));
+    let reports = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said");
+    assert_eq!(reports.message, "update-status skipped", "another hook's success says nothing of it");
+    assert_eq!(ends(&mut agent, &mut world, Outcome::Ok), "");
+}
+
+/// (sim 66130146)
+#[test]
+fn a_status_of_a_record_replaces_one_that_a_copy_of_the_folder_reported_with_the_same_number() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    assert_eq!(report(&mut world, &web, record.run, &[status(3, "of the copy")]), Ok(vec![]));
+    record.reports = vec![status(3, "of the unit")];
+    web.commit(&mut world, record);
+    let shown = read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
+    assert_eq!(shown.as_deref(), Some("of the unit"));
+}
+
+/// 1. A run reports a status. 2. The folder is lost before the record is sent. 3. The next agent runs the hook again.
+#[test]
+fn reports_of_a_unit_that_lost_its_folder_are_newer_than_its_earlier_reports() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut lost = Agent::attach(&mut world, "web/0");
+    lost.start(&mut world);
+    let run = lost.local.run + 1;
+    assert_eq!(report(&mut world, &lost, run, &[status(3, "before")]), Ok(vec![]));
+    let next = Agent::attach(&mut world, "web/0");
+    let record = next.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    assert_eq!(report(&mut world, &next, record.run, &[status(1, "after")]), Ok(vec![]));
+    let shown = read(world.reader(), &MODEL.unit_status(lost.unit)).map(|shown| shown.message);
+    assert_eq!(shown.as_deref(), Some("after"));
+}

@@ -1,0 +1,121 @@
+//! Resyncs: their transactions, and the runs that continue across one.
+
+use crate::documents::keys::BagDoc;
+use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::tests::commits::fixture::{change, report, run_report, status};
+use crate::tests::*;
+use crate::unit::hook::{BagWrites, ReportContent};
+use crate::unit::local::Run;
+
+#[test]
+fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    web.start(&mut world);
+    let ids: Vec<Uuid> = (0..40)
+        .map(|n| {
+            let name = format!("db{n}");
+            world.deploy(&name, "db", 0);
+            world.integrate("web:db", &format!("{name}:server")).expect("they fit")
+        })
+        .collect();
+    let (left, entered) = ids.split_at(5);
+    left.iter().for_each(|id| drop(web.enter(&mut world, *id)));
+    let mut older = world.copy();
+    for id in left {
+        let number = world.number(*id);
+        web.broken(&mut world, number);
+    }
+    entered.iter().for_each(|id| drop(web.enter(&mut world, *id)));
+    let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    let written = BagWrites { unit: change("a", "1"), ..BagWrites::default() };
+    record.writes.bags.insert(world.number(entered[30]), written);
+    record.reports = vec![status(1, "ready"), run_report(2, ReportContent::WorkloadVersion("1.2".into()))];
+    web.commit(&mut world, record);
+
+    let again = Agent::attach(&mut older, "web/0");
+    // and resumed before the unit observes it
+    older.run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1)).expect("it may be");
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
+    for id in &ids {
+        let (scope, bag) = (MODEL.scope(*id, Uuid(0), web.unit), MODEL.bag(*id, web.unit));
+        let values = |world: &World| read(world.reader(), &bag).map(|bag: BagDoc| bag.values);
+        assert_eq!(read(older.reader(), &scope).is_some(), entered.contains(id));
+        assert_eq!(values(&older), values(&world), "what it has published");
+    }
+    let shown = read(older.reader(), &MODEL.unit_status(web.unit)).map(|shown| (shown.status, shown.message));
+    assert_eq!(shown, Some((WorkloadStatus::Active, "ready".into())), "its last word");
+    assert_eq!(read(older.reader(), &MODEL.workload_version(web.unit)).as_deref(), Some("1.2"));
+    let before = older.documents.clone();
+    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()), "the answer was lost");
+    assert_eq!(older.documents.map, before.map);
+}
+
+/// The hook is interrupted after its report, so that no record contains it (sim 61500700).
+#[test]
+fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    let mut older = world.copy();
+    web.start(&mut world);
+    let run = web.local.run + 1;
+    let operation = Operation::Hook(Hook::UpdateStatus);
+    let (attempt, cause, position, leader_generation, episode) = (1, String::new(), None, None, None);
+    let begun = Run { number: run, operation, attempt, cause, position, leader_generation, episode };
+    web.local.apply(&Event::Started(begun));
+    let again = Agent::attach(&mut older, "web/0");
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
+    assert_eq!(report(&mut older, &again, run, &[status(1, "restarting")]), Ok(vec![]));
+    let shown = |world: &World| read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
+    assert_eq!(shown(&older).as_deref(), Some("restarting"));
+    assert_eq!(report(&mut older, &again, run - 1, &[status(9, "late")]), Ok(vec![]));
+    assert_eq!(shown(&older).as_deref(), Some("restarting"));
+}
+
+/// 1. A failed hook is run again, and during that run the unit resyncs. 2. The run is abandoned because its relation was
+///    removed. 3. The next hook succeeds. (sim 66111392)
+#[test]
+fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    let mut older = world.copy();
+    web.start(&mut world);
+    let operation = Operation::Hook(Hook::UpdateStatus);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = web.record(operation.clone(), failed);
+    web.commit(&mut world, record);
+    let begins = |web: &mut Agent, operation, episode| {
+        let (number, attempt, cause, position, leader_generation) =
+            (web.local.run + 1, 1, String::new(), None, None);
+        web.local.apply(&Event::Started(Run {
+            number,
+            operation,
+            attempt,
+            cause,
+            position,
+            leader_generation,
+            episode,
+        }));
+    };
+    let episode = web.local.episode().cloned();
+    begins(&mut web, operation, episode);
+    web.epoch = Agent::attach(&mut older, "web/0").epoch;
+    let mut restated = web.record(Operation::Resync, Outcome::Ok);
+    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    web.commit(&mut older, restated);
+    let unit = web.unit;
+    let shown = |world: &World| read(world.reader(), &MODEL.agent_status(unit)).map(|shown| shown.status);
+    assert_eq!(shown(&older), Some(AgentStatus::Error), "it is not over");
+    let other = Operation::Hook(Hook::Start { boot: "another".into() });
+    begins(&mut web, other.clone(), None);
+    let record = web.record(other, Outcome::Ok);
+    web.commit(&mut older, record);
+    assert_eq!(shown(&older), Some(AgentStatus::Idle));
+}

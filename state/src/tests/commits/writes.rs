@@ -1,0 +1,170 @@
+//! The writes of a record: bags, ports, and what is dropped or refused.
+
+use crate::documents::keys::BagDoc;
+use crate::lifecycle::unit;
+use crate::operations::leadership;
+use crate::tests::commits::fixture::{change, hook};
+use crate::tests::relations::pair;
+use crate::tests::*;
+use crate::unit::hook::{BagWrites, PortWrites};
+
+#[test]
+fn only_the_leader_writes_the_applications_bag() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
+    let mut record = hook(&web);
+    record.writes.bags.insert(number, BagWrites { application: change("b", "2"), ..BagWrites::default() });
+    assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, app)).expect("its bag");
+    assert_eq!((bag.counter, bag.values["b"].as_str(), bag.owner.as_str()), (1, "2", "web"));
+    assert_eq!(world.sent[&db.unit].len(), 1, "one bag is one change: {:?}", world.sent[&db.unit]);
+}
+
+#[test]
+fn a_write_without_effect_increments_no_counter_and_sends_no_change() {
+    let mut world = World::new();
+    let (id, mut web, db) = pair(&mut world);
+    let number = world.number(id);
+    let counter = |world: &World| {
+        let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
+        bag.counter
+    };
+    let before = counter(&world);
+    let mut agent = web.clone();
+    for expected in [before + 1, before + 1] {
+        let mut record = hook(&agent);
+        record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+        agent.commit(&mut world, record);
+        assert_eq!(counter(&world), expected);
+    }
+    assert_eq!(world.sent[&db.unit], vec![], "I7");
+    web = agent;
+    let _ = web;
+}
+
+#[test]
+fn writes_to_a_removed_relation_are_dropped_with_a_reason() {
+    let mut world = World::new();
+    let (id, web, db) = pair(&mut world);
+    let number = world.number(id);
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
+    for unit in [web.unit, db.unit] {
+        world
+            .run(|draft, _| {
+                relation::leave_scope(draft, MODEL, unit, id);
+                Ok(())
+            })
+            .expect("no refusal");
+    }
+    let mut record = hook(&web);
+    let writes = BagWrites { unit: change("a", "1"), application: change("b", "2") };
+    record.writes.bags.insert(number, writes);
+    let committed = web.send(&mut world, &record).expect("in order");
+    assert_eq!(committed.refusal, None, "what belongs to nothing is never refused");
+    assert_eq!(committed.dropped, [format!("settings of relation {number}: the relation is gone")]);
+    assert_eq!(web.send(&mut world, &record), Ok(committed), "the same answer");
+}
+
+#[test]
+fn a_unit_that_is_not_in_the_scope_writes_no_settings_there() {
+    let mut world = World::new();
+    let (id, web, _) = pair(&mut world);
+    let number = world.number(id);
+    world
+        .run(|draft, _| {
+            relation::leave_scope(draft, MODEL, web.unit, id);
+            Ok(())
+        })
+        .expect("no refusal");
+    let mut record = hook(&web);
+    record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
+    let committed = web.send(&mut world, &record).expect("in order");
+    assert_eq!(committed.refusal, None);
+    assert_eq!(committed.dropped, [format!("settings of relation {number}: the unit is not in its scope")]);
+}
+
+#[test]
+fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut web = Agent::attach(&mut world, "web/0");
+    let endpoints = ["db".to_owned()].into();
+    let charm = CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints };
+    web.done(&mut world, Operation::InstallCharm(charm));
+    for (endpoint, refusal) in [
+        ("db", None),
+        ("juju-info", None),
+        ("*", None),
+        ("nowhere", Some("cannot open ports (unit \"web/0\"): endpoint \"nowhere\" not found")),
+    ] {
+        let mut record = hook(&web);
+        let open = BTreeMap::from([(endpoint.to_owned(), ["80/tcp".to_owned()].into())]);
+        record.writes.ports = PortWrites { open, ..PortWrites::default() };
+        assert_eq!(web.commit(&mut world, record).refusal.as_deref(), refusal, "{endpoint}");
+    }
+    let open = read(world.reader(), &MODEL.ports(web.unit)).expect("some are open");
+    assert_eq!(open.keys().collect::<Vec<_>>(), ["*", "db", "juju-info"]);
+}
+
+#[test]
+fn ports_conflict_between_units_of_one_machine_only() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    for to in [Some("0"), None] {
+        world.run(|draft, ids| unit::add(draft, MODEL, app, to, 1, ids)).expect("it is alive");
+    }
+    let mut agents = ["web/0", "web/1", "web/2"].map(|name| Agent::attach(&mut world, name));
+    let mut open = |world: &mut World, at: usize, range: &str, open: bool| {
+        let mut record = hook(&agents[at]);
+        let ports = BTreeMap::from([("*".to_owned(), [range.to_owned()].into())]);
+        record.writes.ports = match open {
+            true => PortWrites { open: ports, ..PortWrites::default() },
+            false => PortWrites { close: ports, ..PortWrites::default() },
+        };
+        let refusal = agents[at].commit(world, record).refusal;
+        if refusal.is_some() {
+            agents[at].done(world, Operation::Hook(Hook::UpdateStatus));
+        }
+        refusal
+    };
+    assert_eq!(open(&mut world, 0, "80-90/tcp", true), None);
+    assert_eq!(open(&mut world, 0, "80-90/tcp", true), None, "a unit does not conflict with itself");
+    let text = "cannot open 85/tcp (unit \"web/1\"): port range conflicts with 80-90/tcp (unit \"web/0\")";
+    assert_eq!(open(&mut world, 1, "85/tcp", true).as_deref(), Some(text));
+    assert_eq!(open(&mut world, 1, "85/udp", true), None, "another protocol");
+    assert_eq!(open(&mut world, 2, "85/tcp", true), None, "another machine");
+    assert_eq!(open(&mut world, 0, "80-90/tcp", false), None);
+    assert_eq!(open(&mut world, 1, "85/tcp", true), None, "it was closed");
+    let first = world.unit("web/0");
+    assert_eq!(read(world.reader(), &MODEL.ports(first)), None);
+}
+
+/// A unit that lost and regained the leadership overwrites nothing that the leader in between wrote (design 13).
+#[test]
+fn a_leaders_write_is_applied_in_its_own_generation_only() {
+    let mut world = World::new();
+    let (id, web, _db) = pair(&mut world);
+    let number = world.number(id);
+    let claim = |world: &mut World| {
+        world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("it is free")
+    };
+    let leadership::ClaimOutcome::Granted(first) = claim(&mut world) else { panic!("nobody else leads") };
+    world
+        .run(|draft, _| {
+            leadership::release(draft, MODEL, web.unit);
+            Ok(())
+        })
+        .expect("no refusal");
+    let leadership::ClaimOutcome::Granted(second) = claim(&mut world) else { panic!("nobody else leads") };
+    let mut record = hook(&web);
+    let writes = BagWrites { application: change("k", "old"), ..BagWrites::default() };
+    record.writes.bags.insert(number, writes);
+    record.leader_generation = Some(first.generation);
+    let refusal = web.clone().commit(&mut world.copy(), record.clone()).refusal.expect("it is refused");
+    assert!(refusal.contains("it was not all the time"), "{refusal}");
+    record.leader_generation = Some(second.generation);
+    assert_eq!(web.clone().commit(&mut world, record).refusal, None);
+}

@@ -1,0 +1,113 @@
+//! The teardown budget: what it forces, and how a person's request differs.
+
+use crate::lifecycle::{model, unit};
+use crate::operations::force::{self, ForceTimer, GRACE_MS};
+use crate::tests::force::fixture::{NOW, force_unit, forced, qr, sweep, wait};
+use crate::tests::*;
+
+#[test]
+fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
+    let mut world = World::new();
+    let (_, web, db) = qr(&mut world);
+    let set = |world: &mut World, value: &str| {
+        let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
+        world.run(|draft, _| model::configure(draft, MODEL, &set, &[]))
+    };
+    assert_eq!(set(&mut world, "soon").expect_err("no duration").code, Code::Invalid);
+    assert_eq!(set(&mut world, "10m"), Ok(vec![]));
+    let budget = 600_000;
+    let look = |world: &mut World, now_ms| {
+        for id in [web.unit, db.unit] {
+            let look = |draft: &mut Draft| {
+                force::start_budget_timer(draft, MODEL, id, budget, now_ms);
+                Ok(())
+            };
+            world.run(|draft, _| look(draft)).expect("no refusal");
+        }
+    };
+    look(&mut world, NOW);
+    assert_eq!(forced(&world), 0, "who is alive has no budget");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    look(&mut world, NOW);
+    look(&mut world, NOW + 1_000);
+    sweep(&mut world, NOW + budget - 1);
+    assert_eq!(world.life(web.unit), Some(Life::Dying));
+    // reset: nothing is forced; set again: it counts from then
+    assert_eq!(set(&mut world, "off"), Ok(vec![]));
+    sweep(&mut world, NOW + budget);
+    assert_eq!((forced(&world), world.life(web.unit)), (0, Some(Life::Dying)));
+    set(&mut world, "10m").expect("a duration");
+    look(&mut world, NOW);
+    sweep(&mut world, NOW + budget);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+    sweep(&mut world, NOW + budget + GRACE_MS);
+    assert!(world.gone(web.unit));
+}
+
+/// 1. A unit is Dying on a budget of ten minutes, and they pass.
+/// 2. Before the next sweep the budget is raised to an hour, and the wall clock is set forward by ten years.
+/// 3. For the janitor the ten minutes have passed, so it passes the wall clock to the batch (sim 452). The hour counts
+///    from the raise: it has not passed.
+#[test]
+fn a_raised_budget_counts_its_whole_length() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    let mark = |draft: &mut Draft| {
+        force::start_budget_timer(draft, MODEL, web.unit, 600_000, NOW);
+        Ok(())
+    };
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world.run(|draft, _| mark(draft)).expect("no refusal");
+    let hour = BTreeMap::from([("teardown-budget".to_owned(), "1h".to_owned())]);
+    world.run(|draft, _| model::configure(draft, MODEL, &hour, &[])).expect("a duration");
+    let ten_years_on = NOW + 10 * 365 * 24 * 3_600_000;
+    let more = world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, ten_years_on));
+    assert_eq!((more, world.life(web.unit)), (Ok(true), Some(Life::Dying)));
+    sweep(&mut world, NOW + 3_599_999);
+    assert_eq!(world.life(web.unit), Some(Life::Dying));
+    sweep(&mut world, NOW + 3_600_000);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+}
+
+#[test]
+fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world
+        .run(|draft, _| {
+            force::start_budget_timer(draft, MODEL, web.unit, 10, NOW);
+            Ok(())
+        })
+        .expect("no refusal");
+    force_unit(&mut world, web.unit, wait(NOW));
+    sweep(&mut world, NOW + GRACE_MS);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+}
+
+/// The budget is an hour, and ten seconds of it are left. The wall clock does not matter, although it was set meanwhile.
+#[test]
+fn force_requested_by_a_person_does_not_delay_the_budget() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    let waited = |draft: &mut Draft| {
+        force::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
+        force::store_timers(
+            draft,
+            MODEL,
+            &[ForceTimer { id: web.unit, timer_started_ms: NOW, waited_ms: 3_590_000 }],
+        );
+        Ok(())
+    };
+    world.run(|draft, _| waited(draft)).expect("no refusal");
+    for now_ms in [NOW + 3_590_000, NOW + 7_000_000, NOW - 7_000_000] {
+        let mut world = world.copy();
+        force_unit(&mut world, web.unit, wait(now_ms));
+        let forced = read(world.reader(), &MODEL.forced(web.unit)).expect("it is waited for");
+        assert_eq!(forced.due_ms, now_ms + 10_000);
+        assert_eq!(forced.due_ms - force::timer_started_ms(&forced) - forced.waited_ms, 10_000);
+        force_unit(&mut world, web.unit, wait(now_ms - 10_000));
+        assert_eq!(read(world.reader(), &MODEL.forced(web.unit)), Some(forced), "asked again");
+    }
+}

@@ -1,0 +1,68 @@
+//! What the tests of force share: the janitor, and units that are forced.
+
+use crate::documents::keys::{ForcedDoc, Kind, ScopeDoc};
+use crate::lifecycle::unit::Destroyed;
+use crate::operations::force::{self, Force};
+use crate::tests::*;
+
+pub const NOW: i64 = 1_000_000;
+
+pub fn wait(now_ms: i64) -> Force {
+    Force { no_wait: false, now_ms }
+}
+
+pub const AT_ONCE: Force = Force { no_wait: true, now_ms: NOW };
+
+/// Runs the janitor at one time, batch after batch, until nothing is left to do; returns the number of batches.
+pub fn sweep(world: &mut World, now_ms: i64) -> usize {
+    let mut batches = 0;
+    loop {
+        let due: Vec<Uuid> = read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced))
+            .iter()
+            .filter_map(|(key, _)| last_id(key))
+            .collect();
+        let mut more = false;
+        for id in due {
+            more |= world
+                .run(|draft, _| force::force_batch(draft, MODEL, id, now_ms))
+                .expect("force is never refused");
+            batches += 1;
+        }
+        if !more {
+            return batches;
+        }
+        assert!(batches < 10_000, "force ends");
+    }
+}
+
+pub fn forced(world: &World) -> usize {
+    read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced)).len()
+}
+
+pub fn started(world: &mut World, name: &str) -> Agent {
+    let mut agent = Agent::attach(world, name);
+    agent.start(world);
+    agent
+}
+
+/// web/0 and db/0, related and both in scope; web/0 is also in its peer relation.
+pub fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("web", "db").expect("they fit");
+    let (mut web, mut db) = (started(world, "web/0"), started(world, "db/0"));
+    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    web.enter(world, ring);
+    web.enter(world, id);
+    db.enter(world, id);
+    (id, web, db)
+}
+
+pub fn members(world: &World, relation: Uuid) -> Vec<String> {
+    let all = read_all::<ScopeDoc>(world.reader(), &MODEL.scopes(relation));
+    all.into_iter().map(|(_, entry)| entry.unit.to_string()).collect()
+}
+
+pub fn force_unit(world: &mut World, id: Uuid, force: Force) -> Destroyed {
+    world.run(|draft, _| force::unit(draft, MODEL, id, force)).expect("it may be forced")
+}

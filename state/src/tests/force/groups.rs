@@ -1,0 +1,142 @@
+//! Forced applications, relations and machines: what they force below them.
+
+use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::{machine, unit};
+use crate::operations::force::{self, Force, GRACE_MS};
+use crate::operations::instance;
+use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, qr, started, sweep, wait};
+use crate::tests::*;
+
+#[test]
+fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 0);
+    // more units than one batch forces; the agents of some have attached
+    for _ in 0..23 {
+        world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
+    }
+    world.deploy("db", "db", 1);
+    let id = world.integrate("web", "db").expect("they fit");
+    let mut db = started(&mut world, "db/0");
+    db.enter(&mut world, id);
+    for number in 0..3 {
+        let mut agent = started(&mut world, &format!("web/{number}"));
+        agent.enter(&mut world, id);
+    }
+    let destroyed = world.run(|draft, _| force::application(draft, MODEL, app, wait(NOW)));
+    assert_eq!(destroyed.expect("it may be forced"), Destroyed::Dying);
+    sweep(&mut world, NOW + GRACE_MS);
+    sweep(&mut world, NOW + 2 * GRACE_MS);
+    sweep(&mut world, NOW + 2 * GRACE_MS);
+    assert!(world.gone(app) && world.gone(id));
+    assert_eq!((world.life(db.unit), forced(&world)), (Some(Life::Alive), 0));
+}
+
+#[test]
+fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
+    let mut world = World::new();
+    let (id, web, db) = qr(&mut world);
+    world.run(|draft, _| force::relation(draft, MODEL, id, wait(NOW))).expect("it may be forced");
+    sweep(&mut world, NOW + GRACE_MS - 1);
+    assert_eq!(members(&world, id).len(), 2);
+    sweep(&mut world, NOW + GRACE_MS);
+    assert!(world.gone(id));
+    assert_eq!((world.life(web.unit), world.life(db.unit)), (Some(Life::Alive), Some(Life::Alive)));
+    assert_eq!(forced(&world), 0);
+    // its agents were present: what they report about it changes nothing
+    let mut web = web;
+    let number = *web.local.relations.iter().find(|(_, known)| known.uuid == id).expect("it knows it").0;
+    assert_eq!(web.broken(&mut world, number), CommitOutcome::default());
+}
+
+#[test]
+fn the_units_of_a_forced_machine_are_forced_too() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let first = started(&mut world, "web/0");
+    let on = read(world.reader(), &MODEL.unit(first.unit)).expect("it is there").machine;
+    world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids)).expect("there is room");
+    let second = world.unit("web/1");
+    world.run(|draft, _| force::machine(draft, MODEL, on, AT_ONCE)).expect("it may be forced");
+    assert_eq!(world.life(second), Some(Life::Dying), "derived at once");
+    sweep(&mut world, NOW);
+    assert!(world.gone(first.unit) && world.gone(second));
+    sweep(&mut world, NOW);
+    assert_eq!(world.life(on), Some(Life::Dead), "its provider releases it");
+    world.run(|draft, _| machine::remove(draft, MODEL, on)).expect("it is dead");
+    sweep(&mut world, NOW);
+    assert_eq!((forced(&world), world.life(app)), (0, Some(Life::Alive)));
+}
+
+#[test]
+fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
+    let mut world = World::new();
+    let mut bring = |wait: Force| {
+        let id = world.run(|draft, ids| {
+            let id = ids();
+            machine::add_manual(draft, MODEL, id, 1).map(|_| id)
+        });
+        let id = id.expect("it is a person's");
+        world.run(|draft, _| force::machine(draft, MODEL, id, wait)).expect("it may be forced");
+        let mut gone = Vec::new();
+        for at in [NOW, NOW + GRACE_MS, NOW + 2 * GRACE_MS] {
+            sweep(&mut world, at);
+            gone.push(world.gone(id));
+        }
+        gone
+    };
+    assert_eq!(
+        bring(AT_ONCE),
+        [false, true, true],
+        "its agent, if it lives, has a minute to take itself away"
+    );
+    assert_eq!(bring(wait(NOW)), [false, false, true]);
+}
+
+#[test]
+fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
+    let mut world = World::new();
+    let id = world
+        .run(|draft, ids| {
+            let id = ids();
+            machine::add(draft, MODEL, id, 1).map(|_| id)
+        })
+        .expect("the model is alive");
+    world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is alive");
+    world
+        .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
+        .expect("it was meant");
+    world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
+    world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+    let left = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.left);
+    sweep(&mut world, NOW);
+    assert_eq!((world.life(id), left(&world)), (Some(Life::Dead), Some(false)), "its agent has its time");
+    sweep(&mut world, NOW + GRACE_MS);
+    assert_eq!((left(&world), forced(&world)), (Some(true), 0));
+}
+
+#[test]
+fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_wait() {
+    let mut world = World::new();
+    let add = |draft: &mut Draft, ids: &mut dyn FnMut() -> Uuid| {
+        let id = ids();
+        machine::add_manual(draft, MODEL, id, 1).map(|_| id)
+    };
+    let (lost, at_work) = (world.run(add).expect("it is alive"), world.run(add).expect("it is alive"));
+    for id in [lost, at_work] {
+        world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+    }
+    // one agent is fast: it has finished before force begins, and uninstalls itself
+    world.run(|draft, _| machine::set_dead(draft, MODEL, at_work)).expect("no unit is on it");
+    sweep(&mut world, NOW);
+    sweep(&mut world, NOW + GRACE_MS - 1);
+    assert_eq!([lost, at_work].map(|id| world.life(id)), [Some(Life::Dead); 2], "both have their time");
+    // a repeated request does not delay it
+    let again = Force { no_wait: true, now_ms: NOW + GRACE_MS - 1 };
+    world.run(|draft, _| force::machine(draft, MODEL, lost, again)).expect("it may be forced");
+    sweep(&mut world, NOW + GRACE_MS - 1);
+    world.run(|draft, _| machine::remove(draft, MODEL, at_work)).expect("its agent says that it is gone");
+    sweep(&mut world, NOW + GRACE_MS);
+    assert!(world.gone(lost) && world.gone(at_work));
+    assert_eq!(forced(&world), 0);
+}

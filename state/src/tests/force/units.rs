@@ -1,0 +1,222 @@
+//! Forced units: fenced, out of their scopes, and removed in bounded batches.
+
+use crate::documents::keys::{BagDoc, ForcedDoc};
+use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::{application, cleanup, machine, unit};
+use crate::operations::force::{self, Force, GRACE_MS};
+use crate::restore::reconciliation::{Reconciliation, Session, agree};
+use crate::tests::force::fixture::{AT_ONCE, NOW, force_unit, forced, members, qr, started, sweep, wait};
+use crate::tests::*;
+use crate::unit::snapshot::Change;
+use crate::unit::writes::BagWrites;
+
+#[test]
+fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() {
+    let mut world = World::new();
+    let (id, web, db) = qr(&mut world);
+    assert_eq!(force_unit(&mut world, web.unit, wait(NOW)), Destroyed::Dying);
+    sweep(&mut world, NOW + GRACE_MS - 1);
+    assert_eq!(world.life(web.unit), Some(Life::Dying), "its agent has its time");
+    assert_eq!(members(&world, id).len(), 2);
+    sweep(&mut world, NOW + GRACE_MS);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+    assert_eq!(members(&world, id), ["db/0"], "the relation goes on");
+    assert_eq!(world.life(id), Some(Life::Alive));
+    // its machine agent may still recall it during the grace period
+    sweep(&mut world, NOW + 2 * GRACE_MS - 1);
+    assert_eq!(world.life(web.unit), Some(Life::Dead));
+    sweep(&mut world, NOW + 2 * GRACE_MS);
+    assert!(world.gone(web.unit));
+    assert_eq!((forced(&world), world.life(db.unit)), (0, Some(Life::Alive)));
+}
+
+#[test]
+fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
+    let mut world = World::new();
+    let (_, mut web, _) = qr(&mut world);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
+    web.commit(&mut world, record);
+    force_unit(&mut world, web.unit, wait(NOW));
+    let on = read(world.reader(), &MODEL.unit(web.unit)).expect("it is there").machine;
+    assert!(machine::has_attached_unit(world.reader(), MODEL, on), "an agent is to end it");
+    // the agent is fenced first: the first batch that is due does only that
+    world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
+    assert!(!machine::has_attached_unit(world.reader(), MODEL, on), "no agent is waited for");
+    assert_eq!(world.life(web.unit), Some(Life::Dying));
+    let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+    assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code, Code::Fenced);
+    for epoch in [0, web.epoch, web.epoch + 9] {
+        let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(epoch)));
+        assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {epoch}");
+    }
+    sweep(&mut world, NOW + GRACE_MS);
+    let shown = view::full_view(world.reader(), MODEL, web.unit).expect("its record is there").shown();
+    assert_eq!(shown.unit.life, Life::Dead, "an agent that sees this runs no hooks and ends");
+    sweep(&mut world, NOW + 2 * GRACE_MS);
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(web.epoch)));
+    assert_eq!(answer.expect_err("a tombstone").code, Code::Removed);
+}
+
+/// What the agent of a remaining unit could run hooks for: members, relations, bags.
+fn news(world: &World, unit: Uuid) -> Vec<Change> {
+    let of_relations = |change: &&Change| {
+        matches!(change, Change::Member { .. } | Change::Relation { .. } | Change::Bag { .. })
+    };
+    world.sent[&unit].iter().filter(of_relations).cloned().collect()
+}
+
+#[test]
+fn i24_survivors_see_what_a_graceful_removal_shows() {
+    let mut graceful = World::new();
+    let (_, mut web, db) = qr(&mut graceful);
+    let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("it is there");
+    graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    assert!(!news(&graceful, db.unit).is_empty(), "who is going has departed");
+    let mut by_force = graceful.copy();
+    let mut shown = Vec::new();
+    let numbers: Vec<_> =
+        web.local.relations.iter().filter(|(_, r)| !r.local_endpoint.peer).map(|(n, _)| *n).collect();
+    for number in numbers {
+        web.broken(&mut graceful, number);
+        shown.extend(news(&graceful, db.unit));
+    }
+    web.done(&mut graceful, Operation::Hook(Hook::Stop));
+    web.done(&mut graceful, Operation::Hook(Hook::Remove));
+    web.done(&mut graceful, Operation::SetDead);
+    shown.extend(news(&graceful, db.unit));
+    graceful.run(|draft, _| unit::remove(draft, MODEL, web.unit)).expect("it is dead");
+    shown.extend(news(&graceful, db.unit));
+
+    let mut seen = Vec::new();
+    force_unit(&mut by_force, web.unit, AT_ONCE);
+    seen.extend(news(&by_force, db.unit));
+    while !by_force.gone(web.unit) {
+        by_force.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW)).expect("it is due");
+        seen.extend(news(&by_force, db.unit));
+    }
+    assert_eq!(seen, shown);
+}
+
+#[test]
+fn a_unit_whose_many_relations_are_removed_with_it_leaves_them_in_bounded_batches() {
+    let mut world = World::new();
+    let web = world.deploy("web", "web", 1);
+    let mut others = Vec::new();
+    let mut agent = started(&mut world, "web/0");
+    for number in 0..12 {
+        let name = format!("db{}", ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"][number]);
+        let other = world.deploy(&name, "db", 0);
+        let id = world.integrate("web", &name).expect("they fit");
+        agent.enter(&mut world, id);
+        others.push(other);
+    }
+    for id in others.iter().copied().chain([web]) {
+        world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("it may go");
+    }
+    force_unit(&mut world, agent.unit, AT_ONCE);
+    // the bounds of every transaction are asserted when it is committed
+    let batches = sweep(&mut world, NOW);
+    assert!(batches > 12 / 3, "not in one: {batches}");
+    assert!(world.gone(agent.unit) && world.gone(web));
+    assert!(others.iter().all(|id| world.gone(*id)), "each went with its last relation");
+}
+
+#[test]
+fn a_forced_principal_is_removed_after_its_subordinates() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    world.deploy("logging", "logging", 0);
+    let id = world.integrate("web", "logging").expect("they fit");
+    let mut web = started(&mut world, "web/0");
+    web.enter(&mut world, id);
+    let mut logging = started(&mut world, "logging/0");
+    logging.enter(&mut world, id);
+    let answer = world.run(|draft, _| force::unit(draft, MODEL, logging.unit, AT_ONCE));
+    assert_eq!(refused(answer).0, Code::Forbidden, "scenario 123 holds by force too");
+    force_unit(&mut world, web.unit, wait(NOW));
+    sweep(&mut world, NOW + GRACE_MS);
+    assert_eq!((world.life(logging.unit), world.life(web.unit)), (Some(Life::Dead), Some(Life::Dying)));
+    sweep(&mut world, NOW + 2 * GRACE_MS);
+    assert!(world.gone(logging.unit));
+    sweep(&mut world, NOW + 3 * GRACE_MS);
+    assert!(world.gone(web.unit));
+    assert_eq!(forced(&world), 0);
+}
+
+#[test]
+fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
+    let mut world = World::new();
+    let (_, web, _) = qr(&mut world);
+    let due = |world: &World| {
+        read(world.reader(), &MODEL.forced(web.unit)).map(|doc: ForcedDoc| (doc.due_ms, doc.no_wait))
+    };
+    force_unit(&mut world, web.unit, wait(NOW));
+    assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
+    force_unit(&mut world, web.unit, wait(NOW + 30_000));
+    assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
+    force_unit(&mut world, web.unit, Force { no_wait: true, now_ms: NOW + 31_000 });
+    assert_eq!(due(&world), Some((NOW + 31_000, true)));
+    sweep(&mut world, NOW + 31_000);
+    assert!(world.gone(web.unit));
+}
+
+// 1. A relation is removed by force, and its bags with it. 2. A unit that has not observed that yet loses its folder and
+// fetches its replica, which has no bag for that relation. 3. The store is restored from an earlier backup: the relation
+// exists again, with the only copy of the bag. (sim 54023740)
+#[test]
+fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_restored_store() {
+    for unsent in [false, true] {
+        let mut world = World::new();
+        let (id, mut web, _) = qr(&mut world);
+        let number = world.number(id);
+        let write = |web: &Agent, key: &str, value: &str| {
+            let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
+            let written = BagWrites { unit: Bag::from([(key.into(), value.into())]), ..BagWrites::default() };
+            record.writes.bags.insert(number, written);
+            record
+        };
+        for key in ["before", "gone"] {
+            let record = write(&web, key, "1");
+            web.commit(&mut world, record);
+        }
+        let mut older = world.copy();
+        world.run(|draft, _| force::relation(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
+        sweep(&mut world, NOW);
+        assert!(world.gone(id));
+        while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {}
+
+        let mut web = Agent::attach(&mut world, "web/0");
+        assert_eq!(web.local.relations[&number].bag, Bag::new(), "gone with its relation");
+        for (key, value) in [("since", "1"), ("gone", "")] {
+            let record = write(&web, key, value);
+            match unsent {
+                true => web.local.apply(&Event::Finished(record)),
+                false => drop(web.commit(&mut world, record)),
+            }
+        }
+        let attached = older
+            .run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(web.epoch)))
+            .expect("it holds the newest session");
+        let stored = attached.replica.expect("it has run hooks");
+        let session = Session {
+            store_generation: Uuid(2),
+            epoch: attached.epoch,
+            sequence: stored.sequence,
+            digest: &stored.digest,
+            replica: Some(&stored.local),
+        };
+        let Reconciliation::Consistent(events) = agree(&web.local, &session, NOW) else {
+            panic!("its own folder")
+        };
+        events.iter().for_each(|event| web.local.apply(event));
+        web.epoch = attached.epoch;
+        for record in web.local.outbox.clone() {
+            web.send(&mut older, &record).expect("in order");
+        }
+        let mine = &web.local.relations[&number].bag;
+        assert_eq!(mine.keys().collect::<Vec<_>>(), ["before", "private-address", "since"]);
+        let published: BagDoc = read(older.reader(), &MODEL.bag(id, web.unit)).expect("it is in scope");
+        assert_eq!(published.values, *mine);
+    }
+}

@@ -1,0 +1,204 @@
+//! Applications: deployment, refresh, configuration and destruction.
+
+use crate::documents::keys::UnitDoc;
+use crate::lifecycle::application::{self, Deploy, Refresh};
+use crate::lifecycle::unit::Destroyed;
+use crate::lifecycle::{model, unit};
+use crate::operations::destruction;
+use crate::terms::cause::{Actor, Entity};
+use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
+use crate::tests::*;
+
+#[test]
+fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
+    let mut world = World::new();
+    let before = world.documents.revision;
+    world.deploy("web", "web", 2);
+    assert_eq!(world.documents.revision, before + 1);
+    let (first, second) = (world.unit("web/0"), world.unit("web/1"));
+    let view = view::machine(world.reader(), MODEL, machine_of(&world, second)).expect("it is there");
+    assert_eq!((view.name.as_str(), view.address.as_str(), view.life), ("1", "127.0.1.1", Life::Alive));
+    assert_ne!(machine_of(&world, first), machine_of(&world, second));
+    let peer: Option<Uuid> = read(world.reader(), &MODEL.relation_key("web:ring"));
+    assert!(peer.is_some());
+}
+
+#[test]
+fn units_beyond_one_transaction_are_left_to_the_caller() {
+    let mut world = World::new();
+    let wish = Deploy { name: "web".into(), sha256: "web".into(), units: 50, now_ms: 1, ..Deploy::default() };
+    let deployed = world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("it deploys");
+    assert!(deployed.units.len() > 1);
+    assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 50);
+}
+
+#[test]
+fn unit_and_charm_numbers_are_never_reused() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let first = world.unit("web/0");
+    assert_eq!(destroy_unit(&mut world, first), Destroyed::Removed);
+    let (_, name) = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 9, ids)).expect("it is added");
+    assert_eq!(name.to_string(), "web/1");
+    let wish = Refresh { sha256: "web".into(), forced: true, ..Refresh::default() };
+    let charm =
+        world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish, ids)).expect("same charm");
+    assert_eq!((charm.url.as_str(), charm.forced), ("local:web-0", true));
+}
+
+#[test]
+fn scenario_164_the_units_of_a_destroyed_application_are_dying() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 3);
+    let mut agents: Vec<Agent> =
+        ["web/0", "web/1", "web/2"].iter().map(|name| Agent::attach(&mut world, name)).collect();
+    let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
+    for agent in &mut agents {
+        agent.start(&mut world);
+        agent.enter(&mut world, ring);
+    }
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    for agent in &agents {
+        assert_eq!(world.life(agent.unit), Some(Life::Dying), "without its agent's help");
+        assert_eq!(
+            read(world.reader(), &MODEL.unit_life(agent.unit)),
+            Some(Life::Alive),
+            "one document was written"
+        );
+    }
+    for agent in &mut agents {
+        assert!(!world.gone(app));
+        agent.finish(&mut world);
+    }
+    assert!(world.gone(app) && world.gone(ring), "gone after the third");
+}
+
+#[test]
+fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_name() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
+    assert_eq!(refused(answer).0, Code::NotAlive);
+    assert_eq!(refused(world.integrate("web", "db")).0, Code::NotAlive);
+    let wish = Deploy { name: "web".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
+    let refusal = world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect_err("void");
+    assert_eq!(refusal.code, Code::AlreadyExists);
+    assert_eq!(refusal.blockers[0].entity, Entity::Unit(agent.local.name.clone()));
+    assert_eq!(refusal.blockers[0].actor, Actor::UnitAgent(agent.local.name.clone()));
+    agent.finish(&mut world);
+    world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("the name is free");
+    assert_eq!(
+        read::<UnitDoc>(world.reader(), &MODEL.unit(world.unit("web/1"))).expect("a new one").name.number,
+        1
+    );
+}
+
+#[test]
+fn config_is_parsed_by_type_and_all_or_nothing() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let mut set = |pairs: &[(&str, &str)], reset: &[&str]| {
+        let pairs = pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let reset: Vec<String> = reset.iter().map(|name| name.to_string()).collect();
+        let answer = world.run(|draft, _| application::configure(draft, MODEL, app, &pairs, &reset));
+        (answer, read(world.reader(), &MODEL.application_config(app)).expect("it has one"))
+    };
+    let (answer, config) = set(&[("port", "8080"), ("title", "x")], &[]);
+    answer.expect("both fit");
+    assert_eq!(config, BTreeMap::from([("port".to_owned(), 8080.into()), ("title".to_owned(), "x".into())]));
+    let (answer, same) = set(&[("port", "many"), ("title", "y"), ("colour", "red")], &["size"]);
+    let (code, text) = refused(answer);
+    assert_eq!((code, same), (Code::Invalid, config));
+    for part in
+        ["option \"port\" expected int, got \"many\"", "unknown option \"colour\"", "unknown option \"size\""]
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let (answer, config) = set(&[], &["port"]);
+    answer.expect("it is an option");
+    assert_eq!(config, BTreeMap::from([("title".to_owned(), "x".into())]));
+}
+
+#[test]
+fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    world.deploy("db", "db", 1);
+    let config = BTreeMap::from([("port".to_owned(), "81".to_owned()), ("title".to_owned(), "x".to_owned())]);
+    world.run(|draft, _| application::configure(draft, MODEL, app, &config, &[])).expect("it fits");
+    world.integrate("web", "db").expect("they fit");
+    let mut next = web();
+    next.config.remove("title");
+    next.endpoints.extend([endpoint("second-ring", Role::Peer, "ring")]);
+    let mut broken = next.clone();
+    broken.endpoints.remove("db");
+    for (sha256, charm) in [("next", next), ("broken", broken)] {
+        world.upload(sha256, charm);
+    }
+    let wish = |sha256: &str| Refresh { sha256: sha256.into(), ..Refresh::default() };
+    let answer = world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish("broken"), ids));
+    assert_eq!(
+        refused(answer),
+        (Code::Busy, "cannot refresh web: it would break relation \"db:server web:db\"".into())
+    );
+    let charm =
+        world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish("next"), ids)).expect("it fits");
+    assert_eq!(charm.url, "local:web-1");
+    let kept: BTreeMap<String, serde_json::Value> =
+        read(world.reader(), &MODEL.application_config(app)).expect("some");
+    assert_eq!(kept, BTreeMap::from([("port".to_owned(), 81.into())]));
+    assert!(read(world.reader(), &MODEL.relation_key("web:second-ring")).is_some());
+}
+
+#[test]
+fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let with_peers = |count: usize| {
+        let mut charm = web();
+        charm.endpoints.extend((1..count).map(|n| endpoint(&format!("ring-{n}"), Role::Peer, "ring")));
+        charm
+    };
+    for (sha256, charm) in [("eight", with_peers(8)), ("nine", with_peers(9))] {
+        world.upload(sha256, charm);
+    }
+    let too_many = (Code::Invalid, "charm web has 9 peer relations, at most 8".to_owned());
+    let wish = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };
+    assert_eq!(refused(world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids))), too_many);
+    let mut refresh = |sha256: &str| {
+        let wish = Refresh { sha256: sha256.into(), ..Refresh::default() };
+        world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish, ids))
+    };
+    assert_eq!(refused(refresh("nine")), too_many);
+    refresh("eight").expect("a unit can leave them");
+    assert_eq!(refused(refresh("nine")), too_many);
+}
+
+#[test]
+fn invalid_names_and_unknown_archives_are_refused() {
+    let mut world = World::new();
+    world.deploy("web", "web", 0);
+    let mut deploy = |name: &str, sha256: &str, to: Option<&str>| {
+        let to = to.map(str::to_owned);
+        let wish = Deploy { name: name.into(), sha256: sha256.into(), units: 1, to, ..Deploy::default() };
+        refused(world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)))
+    };
+    assert_eq!(
+        deploy("web", "web", None),
+        (Code::AlreadyExists, "application \"web\" already exists".into())
+    );
+    assert_eq!(deploy("Web", "web", None), (Code::Invalid, "invalid application name \"Web\"".into()));
+    assert_eq!(deploy("other", "none", None), (Code::NotFound, "charm archive none not found".into()));
+    assert_eq!(deploy("other", "web", Some("4")), (Code::NotFound, "machine 4 not found".into()));
+    let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
+    assert_eq!(refused(answer), (Code::AlreadyExists, "model \"dev\" already exists".into()));
+    world.run(|draft, _| destruction::destroy(draft, MODEL, None, 2)).expect("it is there");
+    let refusal =
+        world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1)).expect_err("it is there still");
+    assert_eq!(refusal.message, "model \"dev\" already exists and is being removed");
+    assert_eq!(refusal.hint.as_deref(), Some("what holds it: pintle why model -m dev"));
+}

@@ -1,0 +1,13 @@
+//! What the tests of the lifecycles share.
+
+use crate::lifecycle::unit;
+use crate::lifecycle::unit::Destroyed;
+use crate::tests::*;
+
+pub fn machine_of(world: &World, unit: Uuid) -> Uuid {
+    read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine
+}
+
+pub fn destroy_unit(world: &mut World, id: Uuid) -> Destroyed {
+    world.run(|draft, _| unit::destroy(draft, MODEL, id)).expect("it may go")
+}

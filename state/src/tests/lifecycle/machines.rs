@@ -1,0 +1,120 @@
+//! Machines: how they end, and instances that are kept.
+
+use crate::lifecycle::{machine, unit};
+use crate::operations::instance;
+use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
+use crate::tests::*;
+
+/// A machine that was destroyed by force and is Dying with its only unit, which has started.
+fn dying_machine() -> (World, Agent, Uuid) {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let id = machine_of(&world, unit);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    agent.start(&mut world);
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| machine::destroy(draft, MODEL, id)).expect("its only unit is Dying");
+    (world, agent, id)
+}
+
+#[test]
+fn scenario_169_a_machine_with_an_alive_unit_is_not_removed() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let id = machine_of(&world, world.unit("web/0"));
+    let answer = world.run(|draft, _| machine::destroy(draft, MODEL, id));
+    let text = "cannot remove machine 0: unit web/0 is assigned to it";
+    assert_eq!(refused(answer), (Code::Busy, text.into()));
+}
+
+#[test]
+fn scenarios_170_and_171_a_dying_machine_is_dead_after_its_last_unit() {
+    let (mut world, mut agent, id) = dying_machine();
+    assert_eq!(world.life(id), Some(Life::Dying));
+    let answer = world.run(|draft, _| machine::set_dead(draft, MODEL, id));
+    assert_eq!(refused(answer).0, Code::Busy);
+    agent.finish(&mut world);
+    world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
+    world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is dead");
+    assert!(world.gone(id));
+    world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("a second time changes nothing");
+
+    // 171: no user requests it
+    world.deploy("db", "db", 1);
+    let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
+    destroy_unit(&mut world, unit);
+    assert_eq!(world.life(id), Some(Life::Dying));
+}
+
+#[test]
+fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let unit = world.unit("web/0");
+    let id = machine_of(&world, unit);
+    let keep = move |draft: &mut Draft<'_>| {
+        machine::keep_instance(draft, MODEL, id)?;
+        machine::destroy(draft, MODEL, id)
+    };
+    let text = "cannot keep the instance of machine 0: it has none yet";
+    assert_eq!(refused(world.run(|draft, _| keep(draft))), (Code::Invalid, text.into()));
+    world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is Alive");
+    world
+        .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
+        .expect("it was meant");
+    let kept = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.kept);
+    assert_eq!(refused(world.run(|draft, _| keep(draft))).0, Code::Busy, "a unit on it is alive");
+    assert_eq!(kept(&world), Some(false), "nothing of a removal that is refused");
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| keep(draft)).expect("its only unit is gone");
+    world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
+    world
+        .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
+        .expect("its agent has taken itself away");
+    assert!(read(world.reader(), &MODEL.machine(id)).expect("it is to be handed over").left);
+    world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
+    world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
+    assert!(world.gone(id));
+
+    // an instance that is not kept is removed by its provider
+    world.deploy("db", "db", 1);
+    let (unit, id) = (world.unit("db/0"), machine_of(&world, world.unit("db/0")));
+    destroy_unit(&mut world, unit);
+    world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
+    world
+        .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
+        .expect("its agent has taken itself away");
+    assert_eq!(world.life(id), Some(Life::Dead));
+    let late = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
+    let text = "cannot keep the instance of machine 1: it is being taken away";
+    assert_eq!(refused(late), (Code::Invalid, text.into()));
+}
+
+#[test]
+fn a_dying_machine_whose_start_is_not_recorded_is_served_until_its_units_are_removed() {
+    let (mut world, mut agent, id) = dying_machine();
+    let intend =
+        |nonce| move |draft: &mut Draft<'_>| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(nonce));
+    let mut elsewhere = world.copy();
+    assert_eq!(elsewhere.run(|draft, _| intend(5)(draft)), Ok(Uuid(5)));
+    agent.finish(&mut world);
+    assert_eq!(refused(world.run(|draft, _| intend(6)(draft))).0, Code::NotAlive, "nothing ends on it");
+}
+
+#[test]
+fn scenario_172_no_unit_is_assigned_to_a_dying_machine() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids));
+    assert_eq!(answer.expect("the machine is alive").1.to_string(), "web/1");
+    for name in ["web/0", "web/1"] {
+        let id = world.unit(name);
+        destroy_unit(&mut world, id);
+    }
+    let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids));
+    let text = "cannot assign a unit to machine 0: the machine is not alive";
+    assert_eq!(refused(answer), (Code::NotAlive, text.into()));
+    let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, Some("9"), 1, ids));
+    assert_eq!(refused(answer), (Code::NotFound, "machine 9 not found".into()));
+}

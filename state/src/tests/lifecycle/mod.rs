@@ -1,0 +1,8 @@
+//! Tests of the lifecycles: the scenarios of spec H.13, by number. Every commit is checked against the invariants.
+
+mod applications;
+mod blockers;
+mod fixture;
+mod machines;
+mod models;
+mod units;

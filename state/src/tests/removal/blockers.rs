@@ -1,0 +1,160 @@
+//! What a dry run names as blocking, and what force does about it.
+
+use crate::documents::blockers::EntityId;
+use crate::lifecycle::application;
+use crate::operations::dry_run::{self, AgentReports, DryRun};
+use crate::operations::force::{self, Force};
+use crate::terms::cause::{Cause, Duty, RelationName};
+use crate::tests::removal::fixture::{HERE, dry_run_alone, dry_run_together, dry_run_within, hooks, qr};
+use crate::tests::*;
+
+#[test]
+fn a_dry_run_names_what_would_block_the_removal() {
+    let mut world = World::new();
+    let (_, mut shop, _) = qr(&mut world);
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
+    shop.commit(&mut world, record);
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let told = dry_run_alone(&world, EntityId::Application(app));
+    assert!(hooks(&told).iter().all(|hook| !hook.starts_with("shop/0")), "it is in error: {:?}", told.hooks);
+    assert_eq!(told.blockers[0].entity.to_string(), "unit shop/0");
+    assert_eq!(told.blockers[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
+    let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
+    assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    assert!(!dry_run_alone(&world, EntityId::Application(app)).blockers.is_empty(), "asked again, the same");
+}
+
+#[test]
+fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
+    let mut world = World::new();
+    let (_, mut shop, mut db) = qr(&mut world);
+    let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
+    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed());
+    shop.commit(&mut world, record);
+    let before = world.documents.map.clone();
+    let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
+    let refused = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
+    assert!(refused.expect_err("shop/0 is on it").message.contains("unit shop/0 is assigned to it"));
+    for no_wait in [false, true] {
+        let force = Some(Force { no_wait, now_ms: 1 });
+        for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
+            let told = dry_run_together(world.reader(), MODEL, &[entity], force).expect("by force it may go");
+            assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"], "{entity:?}");
+            assert!(
+                told.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
+                "{:?}",
+                told.blockers
+            );
+            assert!(hooks(&told).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
+            assert_eq!(told.skipped_hooks, [], "shop/0 is in error");
+        }
+    }
+    assert_eq!(world.life(db.unit), Some(Life::Alive));
+    assert_eq!(world.documents.map, before);
+
+    // what another request has forced is not part of this prediction
+    let asked = Force { no_wait: false, now_ms: 1 };
+    let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
+    db.commit(&mut world, record);
+    world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
+    let told = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked))
+        .expect("it may go");
+    assert_eq!(
+        (told.removed_eventually, told.truncated),
+        (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
+    );
+    let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
+    assert!(
+        dry_run_within(world.reader(), MODEL, of, 0).expect("it may go").truncated,
+        "it is ended early, and says so"
+    );
+}
+
+/// Design 6: the remaining units of a removal by force observe an ordinary departure. Only the removed units run no more
+/// hooks.
+#[test]
+fn no_wait_skips_the_hooks_of_the_removed_units_only() {
+    let mut world = World::new();
+    let (id, shop, _) = qr(&mut world);
+    let number = world.number(id);
+    let force = Some(Force { no_wait: true, now_ms: 1 });
+    let told =
+        dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
+    let related = |told: &DryRun| -> Vec<String> {
+        hooks(told)
+            .into_iter()
+            .filter(|hook| hook.contains("-departed ") || hook.contains("-broken "))
+            .collect()
+    };
+    let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
+    assert_eq!(related(&told).join(", "), departed);
+    assert!(!hooks(&told).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", told.hooks);
+    assert!(
+        told.skipped_hooks.iter().all(|(unit, _)| unit.to_string() == "shop/0"),
+        "{:?}",
+        told.skipped_hooks
+    );
+    assert_eq!(told.skipped_hooks.last().expect("it would run some").1, "remove");
+    assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
+
+    let told = dry_run_together(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
+    let mut all = related(&told);
+    all.sort();
+    assert_eq!(
+        all,
+        [
+            format!("db/0 server-relation-broken server:{number}"),
+            departed,
+            format!("shop/0 db-relation-broken db:{number}"),
+            format!("shop/0 db-relation-departed db:{number} db/0 departing=db/0"),
+        ]
+    );
+    assert_eq!(told.skipped_hooks, [], "units of both sides stay");
+}
+
+/// Spec F.4: a silent agent blocks what waits for it. By force the controller acts in its place, and none of its hooks is
+/// predicted.
+#[test]
+fn a_dry_run_names_silent_agents_as_blockers() {
+    let mut world = World::new();
+    let (id, shop, db) = qr(&mut world);
+    let [shop_on, db_on] = [shop.unit, db.unit]
+        .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
+    let told = |entity, force, silent: &[EntityId]| {
+        let heard = AgentReports { is_lost: &|one| silent.contains(&one), ..HERE };
+        dry_run::dry_run(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
+    };
+    let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
+    let all = [shop_on, of_shop, db_on, of_db];
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    for entity in [of_shop, EntityId::Application(app)] {
+        let quiet = told(entity, None, &[]);
+        let told = told(entity, None, &all);
+        assert!(
+            quiet.lost_agents.is_empty()
+                && told.hooks == quiet.hooks
+                && told.removed_eventually == quiet.removed_eventually,
+            "{told:?}"
+        );
+        let expected = match entity {
+            EntityId::Application(_) => vec![shop_on, of_shop, of_db],
+            _ => vec![shop_on, of_shop],
+        };
+        assert_eq!(told.lost_agents, expected, "db/0 leaves only a relation that ends");
+    }
+    let ends = told(EntityId::Relation(id), None, &all).lost_agents;
+    assert_eq!(ends.len(), 2);
+    assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
+    for no_wait in [false, true] {
+        let forced = told(of_shop, Some(Force { no_wait, now_ms: 1 }), &[of_shop]);
+        assert_eq!((forced.lost_agents, forced.blockers.len()), (vec![], 1));
+        let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
+        let duty = Duty::Terminate { relations };
+        assert_eq!(forced.blockers[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));
+        let runs = |unit: &str| forced.hooks.iter().any(|(name, _)| name.to_string() == unit);
+        assert!(!runs("shop/0") && runs("db/0"), "{:?}", forced.hooks);
+        assert_eq!(forced.removed_eventually, ["machine 0", "unit shop/0"]);
+    }
+}

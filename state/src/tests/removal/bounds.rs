@@ -1,0 +1,56 @@
+//! A dry run is bounded, and reports that it is truncated.
+
+use crate::documents::blockers::EntityId;
+use crate::tests::removal::fixture::{dry_run_alone, dry_run_together, dry_run_within, qr};
+use crate::tests::*;
+use std::cell::Cell;
+
+/// Documents that count how many of them were read.
+struct Counted<'d> {
+    under: &'d Documents,
+    read: Cell<usize>,
+}
+
+impl Reader for Counted<'_> {
+    fn revision(&self) -> Revision {
+        self.under.revision()
+    }
+    fn get(&self, key: &str) -> Option<StoredDocument> {
+        self.read.set(self.read.get() + 1);
+        self.under.get(key)
+    }
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
+        let found = self.under.scan(prefix, after, limit);
+        self.read.set(self.read.get() + found.len());
+        found
+    }
+}
+
+#[test]
+fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
+    let (many, web, relation) = bounds::with_units(5_000);
+    for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
+        let counted = Counted { under: &many, read: Cell::new(0) };
+        // a simulation that ends before its first step
+        dry_run_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
+        // 5,000 entries to find 500 units, each examined three times with about 10 reads
+        let most = 5_000 + 3 * 500 * 10;
+        assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
+        assert!(dry_run_together(&many, MODEL, &[entity], None).expect("it may go").truncated, "{entity:?}");
+    }
+    let (few, web, _) = bounds::with_units(3);
+    assert!(
+        !dry_run_together(&few, MODEL, &[EntityId::Application(web)], None).expect("it may go").truncated
+    );
+}
+
+#[test]
+fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
+    let mut world = World::new();
+    let (_, shop, _) = qr(&mut world);
+    let whole = dry_run_alone(&world, EntityId::Unit(shop.unit));
+    let part =
+        dry_run_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
+    assert_eq!((whole.truncated, part.truncated), (false, true));
+    assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
+}

@@ -1,0 +1,63 @@
+//! What the tests of dry runs share: dry runs of present agents, and two related applications.
+
+use crate::documents::blockers::EntityId;
+use crate::operations::dry_run::{self, AgentReports, DryRun};
+use crate::operations::force::Force;
+use crate::terms::version::Version;
+use crate::tests::*;
+
+/// All agents are present.
+pub const HERE: AgentReports<'_> = AgentReports { is_lost: &|_| false, running_hook: &|_| None };
+
+pub fn dry_run_together(
+    reader: &dyn Reader,
+    model: Model,
+    entities: &[EntityId],
+    force: Option<Force>,
+) -> Result<DryRun, Refusal> {
+    dry_run::dry_run(reader, model, (entities, force), &HERE)
+}
+
+pub fn dry_run_within(
+    reader: &dyn Reader,
+    model: Model,
+    asked: (&[EntityId], Option<Force>),
+    bound: usize,
+) -> Result<DryRun, Refusal> {
+    dry_run::dry_run_within(reader, model, asked, (&HERE, bound))
+}
+
+pub fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {
+    dry_run_together(world.reader(), MODEL, &[entity], None).expect("it may go")
+}
+
+pub fn hooks(result: &DryRun) -> Vec<String> {
+    result.hooks.iter().map(|(unit, hook)| format!("{unit} {hook}")).collect()
+}
+
+/// web/0 and db/0 in a relation, each having observed the other.
+pub fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
+    world.deploy("shop", "web", 1);
+    world.deploy("db", "db", 1);
+    let id = world.integrate("shop", "db").expect("they fit");
+    let number = world.number(id);
+    let (mut shop, mut db) = (Agent::attach(world, "shop/0"), Agent::attach(world, "db/0"));
+    for agent in [&mut shop, &mut db] {
+        agent.start(world);
+        agent.enter(world, id);
+        let created = agent.relation_hook(number, RelationEvent::Created);
+        agent.done(world, created);
+    }
+    let version = Version { incarnation: 1, counter: 1 };
+    for (agent, other) in [(&mut shop, "db/0"), (&mut db, "shop/0")] {
+        let unit: UnitName = other.parse().expect("a name");
+        for event in [
+            RelationEvent::Joined { unit: unit.clone(), version },
+            RelationEvent::Changed { unit: unit.clone(), version },
+        ] {
+            let hook = agent.relation_hook(number, event);
+            agent.done(world, hook);
+        }
+    }
+    (id, shop, db)
+}

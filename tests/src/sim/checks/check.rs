@@ -1,0 +1,58 @@
+//! The interface of a check: what it observes during a run, and what it sees at the end.
+
+use super::running_agent::RunningAgent;
+use super::stuck_system::StuckSystem;
+use crate::sim::fact::Fact;
+use controller::store::CommitChanges;
+use state::documents::draft::{Reader, Revision, Txn};
+use state::documents::keys::Model;
+use state::terms::names::Uuid;
+use state::unit::local::Local;
+use state::unit::record::Record;
+
+/// One commit and the documents after it.
+pub struct Commit<'a> {
+    pub model: Model,
+    pub changes: &'a CommitChanges,
+    pub reader: &'a dyn Reader,
+    /// Whether checks examine all documents after this commit.
+    pub is_full_check: bool,
+    /// Virtual time; jumps of the wall clock do not affect it.
+    pub now_ms: u64,
+}
+
+/// The system at the end: at rest, or still changing when the time is over.
+pub struct FinalState<'a> {
+    pub model: Model,
+    pub reader: &'a dyn Reader,
+    /// Running agents of units that the store contains.
+    pub agents: Vec<RunningAgent>,
+    pub is_at_rest: bool,
+    /// The committed transactions, if the profile keeps them.
+    pub recorded: &'a [(Revision, Txn)],
+}
+
+/// One promise, with the state that is needed to check it. Violations are appended to `found`.
+pub trait Check {
+    fn name(&self) -> &'static str;
+    /// Virtual time; called before the events of that time.
+    fn advance_time(&mut self, _now_ms: u64) {}
+    fn observe(&mut self, _fact: &Fact, _found: &mut Vec<String>) {}
+    /// This record counts as done; called in the order of the journal.
+    fn record_done(&mut self, _folder: Uuid, _record: &Record, _found: &mut Vec<String>) {}
+    /// The journal of a folder starts, or starts again, with this state.
+    fn journal_started(&mut self, _folder: Uuid, _memory: &Local) {}
+    fn folder_copied(&mut self, _folder: Uuid, _copy: Uuid) {}
+    /// The store was restored from a backup.
+    fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {}
+    fn commit(&mut self, _commit: &Commit<'_>, _found: &mut Vec<String>) {}
+    /// The system rests, and `why` was requested for every entity.
+    fn check_explanations(&mut self, _stuck: &StuckSystem<'_>, _found: &mut Vec<String>) {}
+    fn at_rest(&mut self, _end: &FinalState<'_>, _found: &mut Vec<String>) {}
+}
+
+/// The kind in a document's key, and the rest of the key.
+pub fn key_parts(key: &str) -> (&str, &str) {
+    let (_, rest) = key.split_once('/').unwrap_or_default();
+    rest.split_once('/').unwrap_or((rest, ""))
+}

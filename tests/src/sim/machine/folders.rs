@@ -1,0 +1,130 @@
+//! The production machine agent over the simulated unit folders of a machine.
+
+use super::{DeployedUnit, Machine};
+use crate::sim::clock::SimClock;
+use crate::sim::network::SimNetwork;
+use crate::sim::network::machines::MachineLink;
+use crate::sim::world::{Command, World};
+use agent::machine_agent::{MachineAgent, MachineAgentEnd};
+use agent::ports::{Deployments, UnitToken};
+use state::documents::keys::Model;
+use state::terms::names::{UnitName, Uuid};
+use std::collections::BTreeMap;
+
+/// Runs the machine agent: it supervises unit agents until the machine is Dead and then uninstalls them.
+pub async fn run_machine_agent(world: World, network: SimNetwork, model: Model, machine: Machine) {
+    let link = MachineLink::new(network, model, machine.id);
+    let clock = SimClock { world: world.clone(), machine: machine.clone() };
+    let deployments = Folders { world: world.clone(), machine: machine.clone() };
+    let agent = MachineAgent::new(link, deployments, clock);
+    if !machine.state().dead {
+        let MachineAgentEnd::Dead = agent.run().await;
+        world.pause().await;
+        machine.state().dead = true;
+    }
+    world.pause().await;
+    agent.uninstall_units().await.expect("nothing fails here but the network");
+}
+
+/// The folders of a machine's units. The fleet starts and stops the agents after the poll.
+struct Folders {
+    world: World,
+    machine: Machine,
+}
+
+impl Folders {
+    fn unit(&self, name: &UnitName) -> Option<Uuid> {
+        self.machine.state().deployed.get(name).map(|deployed| deployed.unit)
+    }
+}
+
+impl Deployments for Folders {
+    type Folder = UnitName;
+
+    fn folder(&self, name: &UnitName) -> UnitName {
+        name.clone()
+    }
+
+    fn deployed(&self) -> BTreeMap<Uuid, UnitName> {
+        let state = self.machine.state();
+        state.deployed.iter().map(|(name, deployed)| (deployed.unit, name.clone())).collect()
+    }
+
+    fn is_finished(&self, name: &UnitName) -> bool {
+        let is_active = |entry: &DeployedUnit| entry.token_set && !entry.finished && !entry.recalling;
+        self.machine.state().deployed.get(name).is_some_and(|entry| !is_active(entry))
+    }
+
+    async fn prepare(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
+        self.world.pause().await;
+        let token = {
+            let mut state = self.machine.state();
+            let quarantined = state.quarantined.remove(&unit);
+            let made = || DeployedUnit {
+                unit,
+                token: format!("{:032x}{:032x}", self.world.random_u128(), self.world.random_u128()),
+                token_set: false,
+                finished: false,
+                recalling: false,
+            };
+            let deployed =
+                state.deployed.entry(name.clone()).or_insert_with(|| quarantined.unwrap_or_else(made));
+            assert_eq!(deployed.unit, unit, "{name}: the folder belongs to another unit");
+            deployed.token.clone()
+        };
+        self.world.pause().await;
+        Ok(token)
+    }
+
+    fn token(&self, name: &UnitName) -> anyhow::Result<UnitToken> {
+        let state = self.machine.state();
+        let deployed =
+            state.deployed.get(name).ok_or_else(|| anyhow::anyhow!("{name}: the folder does not exist"))?;
+        Ok(UnitToken { text: deployed.token.clone(), is_acknowledged: deployed.token_set })
+    }
+
+    async fn note_token_set(&self, name: &UnitName) -> anyhow::Result<()> {
+        self.world.pause().await;
+        self.machine.state().deployed.get_mut(name).into_iter().for_each(|entry| entry.token_set = true);
+        Ok(())
+    }
+
+    fn ensure_running(&self, unit: Uuid, name: &UnitName, assigned: bool) -> anyhow::Result<()> {
+        if assigned {
+            self.machine.state().deployed.get_mut(name).into_iter().for_each(|entry| entry.recalling = false);
+        }
+        if !self.is_finished(name) {
+            self.world.command(Command::EnsureRunning { machine: self.machine.id, unit, name: name.clone() });
+        }
+        Ok(())
+    }
+
+    async fn stop(&self, name: &UnitName) -> anyhow::Result<()> {
+        let Some(unit) = self.unit(name) else { return Ok(()) };
+        self.machine.state().deployed.get_mut(name).into_iter().for_each(|entry| entry.recalling = true);
+        self.world.pause().await;
+        self.world.command(Command::Recall(unit));
+        self.world.pause().await;
+        Ok(())
+    }
+
+    async fn delete(&self, unit: Uuid, _: &UnitName) -> anyhow::Result<()> {
+        self.world.pause().await;
+        self.machine.forget(unit);
+        Ok(())
+    }
+
+    async fn quarantine(&self, unit: Uuid, name: &UnitName) -> anyhow::Result<String> {
+        self.world.command(Command::Quarantine(unit));
+        self.world.pause().await;
+        let mut state = self.machine.state();
+        let deployed = state.deployed.remove(name).filter(|deployed| deployed.unit == unit);
+        deployed.into_iter().for_each(|deployed| drop(state.quarantined.insert(unit, deployed)));
+        Ok(format!("unknown/{name}"))
+    }
+
+    /// Never returns: the fleet restarts agents that end.
+    async fn changed(&self) {
+        std::future::pending().await
+    }
+}

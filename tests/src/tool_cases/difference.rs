@@ -1,0 +1,6 @@
+//! Text about a value of a case that is not as expected.
+
+/// Describes the difference between the expected and the actual `what`.
+pub fn difference(what: &str, expected: impl std::fmt::Debug, actual: impl std::fmt::Debug) -> String {
+    format!("  {what}: expected {expected:?}\n  {:1$}  actual   {actual:?}", "", what.len())
+}
