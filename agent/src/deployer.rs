@@ -7,8 +7,9 @@
 
 use crate::config::{AgentConfig, AgentKind, FILE};
 use crate::folder::{self, UnitFolder};
-use crate::hook_process::{end_leftovers, socket_dir};
+use crate::hook_process::end_leftovers;
 use crate::service::{self, AgentExit, Supervision};
+use crate::socket_dir::socket_dir;
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::names::{UnitName, Uuid};

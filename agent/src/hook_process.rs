@@ -39,7 +39,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -170,7 +170,7 @@ impl HostCharms {
                 () = &mut process_end => break,
                 Some(call) = calls.recv() => {
                     let answer = loop {
-                        let request = match session.answer(&call.frame) {
+                        let request = match session.answer(&call.frame, call.pid) {
                             Ok(answer) => break answer,
                             Err(request) => request,
                         };
@@ -396,25 +396,4 @@ impl Charms for HostCharms {
             tracing::error!("cannot request a reboot of the machine: {error}");
         }
     }
-}
-
-/// The folder of this unit's tool socket, which the link `run` in the unit's folder refers to. Its path is
-/// short because a socket's path must be below 108 bytes.
-///
-/// # Errors
-/// If the folder belongs to another user.
-pub fn socket_dir(folder: &UnitFolder) -> io::Result<PathBuf> {
-    let base = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|base| base.is_dir());
-    let base =
-        base.unwrap_or_else(|| PathBuf::from("/tmp")).join(format!("pintle-{}", nix::unistd::geteuid()));
-    folder::private_dir(&base)?;
-    let short = host::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
-    let dir = base.join(&short[..12]);
-    folder::private_dir(&dir)?;
-    let link = folder.file("run");
-    if fs::read_link(&link).ok().as_ref() != Some(&dir) {
-        fs::remove_file(&link).ok();
-        std::os::unix::fs::symlink(&dir, &link)?;
-    }
-    Ok(dir)
 }

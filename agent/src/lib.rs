@@ -9,7 +9,7 @@
 //! * the interface to the outside: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `folder_files`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
-//! * hooks: `hook_process`, `shim`, `tool_socket`, `tool_calls`;
+//! * hooks: `hook_process`, `shim`, `socket_dir`, `tool_socket`, `tool_calls`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
 //! * output for the operator: `inspect`, `outage`.
@@ -33,6 +33,7 @@ pub mod reboot;
 pub mod sd_notify;
 pub mod service;
 pub mod shim;
+pub mod socket_dir;
 pub mod tool_calls;
 pub mod tool_socket;
 pub mod uninstall;

@@ -7,8 +7,8 @@ use agent::program::{self, hook_client};
 use agent::service::{Supervision, systemd};
 use agent::{inspect, machine_program, shim, unit_program};
 use anyhow::Result;
+use host::inherited;
 use host::logging::{self, Level};
-use nix::sys::stat::{Mode, umask};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
         ["shim", run, program] => {
-            umask(Mode::from_bits_truncate(0o022));
+            inherited::reset_for_hook();
             shim::run(Path::new(run), Path::new(program)).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         ["unit", "--dir", dir] => run_async(|level| unit_program::run(PathBuf::from(dir), level)),
@@ -67,6 +67,7 @@ fn main() -> ExitCode {
 }
 
 fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(Level) -> F) -> Result<ExitCode> {
+    inherited::protect();
     let main = main(logging::start());
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(main)
 }

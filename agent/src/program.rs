@@ -1,5 +1,5 @@
 //! The paths of the installed programs: `pintle-agent`, which starts itself as a shim or as a unit agent, and
-//! `pintle-hook`; and the exit codes of the agents.
+//! `pintle-hook`; the PATH of hooks; and the exit codes of the agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -9,6 +9,10 @@ pub const EXIT_SIGNALLED: u8 = 15;
 /// The exit code of an agent that may not serve the unit or machine: another agent locks the folder, or the
 /// folder is a copy or has diverged.
 pub const EXIT_NOT_OWNER: u8 = 5;
+
+/// The PATH of a hook after the folder of the tools: that of jujud as a service of Ubuntu. It does not depend on the
+/// shell that started Pintle, so that a charm finds the same programs everywhere.
+pub const HOOK_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin";
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 

@@ -3,18 +3,25 @@
 //!
 //! The hook is the shim's only child. The run is over when the hook's process has ended, not when its pipes are
 //! closed. The shim's stdin is the hook lock: the kernel releases it when the shim ends. The shim passes its
-//! own environment and working directory to the hook unchanged.
+//! own environment, working directory, limits and file mode mask to the hook unchanged ([`host::inherited`]), and
+//! resets its signals.
 //!
 //! Started by `hook_process` as `pintle-agent shim`.
 
 use host::file::{is_disk_full, write_atomic_unsynced};
 use host::process::Process;
+use nix::errno::Errno;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::SigSet;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, PipeReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -59,42 +66,83 @@ pub fn run(run: &Path, program: &Path) -> io::Result<()> {
     }
 }
 
+/// A started hook and its output.
+struct Hook {
+    pid: Pid,
+    stdout: PipeReader,
+    stderr: PipeReader,
+}
+
+/// Starts the hook as the leader of a process group. All signals have their default effect in it and none is blocked,
+/// whatever this process inherited: a hook under `nohup` must still end at a hang-up that its charm sends.
+fn start(program: &Path) -> io::Result<Hook> {
+    let text = |text: &OsStr| CString::new(text.as_bytes()).map_err(io::Error::other);
+    let path = text(program.as_os_str())?;
+    let variable = |(mut name, value): (OsString, OsString)| {
+        name.push("=");
+        name.push(value);
+        text(&name)
+    };
+    let variables = std::env::vars_os().map(variable).collect::<io::Result<Vec<CString>>>()?;
+    let (stdin, (stdout, stdout_end), (stderr, stderr_end)) =
+        (File::open("/dev/null")?, io::pipe()?, io::pipe()?);
+    let mut descriptors = PosixSpawnFileActions::init()?;
+    for (descriptor, number) in
+        [(stdin.as_raw_fd(), 0), (stdout_end.as_raw_fd(), 1), (stderr_end.as_raw_fd(), 2)]
+    {
+        descriptors.add_dup2(descriptor, number)?;
+    }
+    let mut attributes = PosixSpawnAttr::init()?;
+    attributes.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETPGROUP
+            | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF
+            | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK,
+    )?;
+    attributes.set_pgroup(Pid::from_raw(0))?;
+    attributes.set_sigdefault(&SigSet::all())?;
+    attributes.set_sigmask(&SigSet::empty())?;
+    let pid = posix_spawnp(&path, &descriptors, &attributes, &[&path], &variables)?;
+    Ok(Hook { pid, stdout, stderr })
+}
+
+/// Waits until the hook has ended, and returns the text of its outcome.
+fn wait(pid: Pid) -> io::Result<String> {
+    loop {
+        return match waitpid(pid, None) {
+            Ok(WaitStatus::Exited(_, code)) => Ok(format!("exit {code}")),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Ok(format!("signal {}", signal as i32)),
+            Ok(_) | Err(Errno::EINTR) => continue,
+            Err(Errno::EINVAL) => Ok("refused the process was ended by a real-time signal".to_owned()),
+            Err(error) => Err(error.into()),
+        };
+    }
+}
+
 fn supervise(run: &Path, program: &Path) -> io::Result<String> {
-    let mut child = Command::new(program)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()?;
-    let pid = child.id().try_into().expect("pids are positive i32s");
-    let recorded = Process::find(pid).map_or(Ok(()), |process| process.write(&run.join(HOOK_PID)));
+    let Hook { pid, stdout, stderr } = start(program)?;
+    let recorded = Process::find(pid.as_raw()).map_or(Ok(()), |process| process.write(&run.join(HOOK_PID)));
     let log = match recorded.and_then(|()| Log::open(run)) {
         Ok(log) => Arc::new(Mutex::new(log)),
         Err(error) => {
             // a hook without a pid file is killed, because it would run beside its own repetition
-            Process { pid, start: 0 }.signal_group(nix::sys::signal::Signal::SIGKILL).ok();
-            child.wait()?;
+            Process { pid: pid.as_raw(), start: 0 }.signal_group(nix::sys::signal::Signal::SIGKILL).ok();
+            wait(pid)?;
             return Err(error);
         }
     };
     let (done, readers) = mpsc::channel();
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let unmodified =
         |stream| std::env::var_os(ACTION_VARIABLE).and_then(|_| File::create(run.join(stream)).ok());
-    read_lines("stdout", stdout.expect("stdout is piped"), unmodified("stdout"), &log, done.clone());
-    read_lines("stderr", stderr.expect("stderr is piped"), unmodified("stderr"), &log, done);
-    let status = child.wait()?;
+    read_lines("stdout", stdout, unmodified("stdout"), &log, done.clone());
+    read_lines("stderr", stderr, unmodified("stderr"), &log, done);
+    let outcome = wait(pid)?;
     // waits for both readers, for a limited time
     if readers.recv_timeout(DRAIN_TIMEOUT).is_ok() {
         readers.recv_timeout(DRAIN_TIMEOUT).ok();
     }
     // a full disk loses the last line of the log, but does not fail the hook
     log.lock().expect("readers do not panic").finish().ok();
-    Ok(match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exit {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
-        (None, None) => "refused the process ended with an unknown status".to_owned(),
-    })
+    Ok(outcome)
 }
 
 fn read_lines(

@@ -3,18 +3,24 @@
 //! A call is appended to `calls.yaml` before it is answered, so that an agent that re-attaches to the hook
 //! continues from the same context (design 12). A repeated call with the same id receives the same answer.
 //!
+//! A hook can call tools without end, so the file is bounded: long inputs of refused calls and long answers are
+//! stored by their digest, and once the file is full, further calls that change nothing are refused.
+//!
 //! Called by `hook_process` with the calls that `tool_socket` accepts.
 
+mod calls_file;
+
 use crate::tool_socket::ToolAnswer;
+use calls_file::{AnsweredCall, AppendError, CALLS, FetchedBagLine, TextOrBytes};
+pub use calls_file::{CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::RequestFrame;
-use serde::{Deserialize, Serialize};
 use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,121 +33,11 @@ const REPORTS_REMEMBERED_MAX: usize = 2_000;
 /// The default level of a model: lines below it are not stored (spec/clients.md 3.6).
 const LEVEL_STORED: Level = Level::Info;
 
+/// The size up to which the inputs and the answer of a call that has changed nothing are stored literally.
+const LITERAL_BYTES_MAX: usize = 4 << 10;
+
 /// The exit code of a tool that failed.
 const EXIT_FAILED: u8 = 1;
-
-/// The file of the calls, in the folder of the run.
-const CALLS: &str = "calls.yaml";
-
-/// Bytes that are stored as text if they are valid UTF-8, so that they are readable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-enum TextOrBytes {
-    Text(String),
-    Raw { bytes: Vec<u8> },
-}
-
-impl TextOrBytes {
-    fn new(bytes: &[u8]) -> TextOrBytes {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => TextOrBytes::Text(text.to_owned()),
-            Err(_) => TextOrBytes::Raw { bytes: bytes.to_vec() },
-        }
-    }
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            TextOrBytes::Text(text) => text.as_bytes(),
-            TextOrBytes::Raw { bytes } => bytes,
-        }
-    }
-}
-
-/// One answered call in `calls.yaml`: the inputs, so that the context can be rebuilt, and the answer.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AnsweredCall {
-    call: u32,
-    id: String,
-    at_ms: i64,
-    tool: String,
-    args: Vec<TextOrBytes>,
-    cwd: TextOrBytes,
-    /// Whether the unit led when the call was answered.
-    leads: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stdin: Option<TextOrBytes>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    files: BTreeMap<String, Result<TextOrBytes, String>>,
-    code: u8,
-    stdout: TextOrBytes,
-    stderr: TextOrBytes,
-}
-
-/// A bag that was omitted from the view and that a tool has read, as `calls.yaml` stores it: every later read
-/// in this hook returns the same values, whichever agent answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct FetchedBagLine {
-    at_ms: i64,
-    fetched: BagRequest,
-    /// None if the bag no longer existed.
-    values: Option<Bag>,
-}
-
-/// One line of `calls.yaml`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum CallsLine {
-    /// An answered call.
-    Call(AnsweredCall),
-    /// A fetched bag.
-    Bag(FetchedBagLine),
-}
-
-/// `calls.yaml` of one run. It is appended to and never synced, because it must outlive the agent but not the
-/// boot.
-#[derive(Debug)]
-pub struct CallsFile(Option<File>);
-
-impl CallsFile {
-    /// Opens the file in the folder of a run. If that fails, every call is refused.
-    pub fn open(run: &Path) -> CallsFile {
-        let open = || {
-            let path = run.join(CALLS);
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-            // an incomplete last line was never answered, and would corrupt the next line
-            let bytes = fs::read(path)?;
-            file.set_len(whole_lines(&bytes) as u64)?;
-            Ok(file)
-        };
-        CallsFile(
-            open().inspect_err(|error: &io::Error| tracing::error!("cannot open {CALLS}: {error}")).ok(),
-        )
-    }
-
-    /// The calls that an earlier agent answered, without an incomplete last line. None if a line cannot be
-    /// read, so that the answers which the hook has received are unknown.
-    pub fn read(run: &Path) -> Option<Vec<CallsLine>> {
-        let bytes = fs::read(run.join(CALLS)).unwrap_or_default();
-        let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
-    }
-
-    fn append(&mut self, line: &impl Serialize) -> io::Result<()> {
-        let line = serde_json::to_string(line).expect("calls are plain data");
-        let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file is not open"))?;
-        let length = file.metadata()?.len();
-        let written = file.write_all(format!("- {line}\n").as_bytes());
-        // an incomplete line would corrupt the next one; if it cannot be removed, all later calls are refused
-        if written.is_err() && file.set_len(length).is_err() {
-            self.0 = None;
-        }
-        written
-    }
-}
-
-/// The length of the complete lines.
-fn whole_lines(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
-}
 
 /// The session of one running hook with its tools.
 pub struct HookSession<'a> {
@@ -157,6 +53,8 @@ pub struct HookSession<'a> {
     is_leader: &'a dyn Fn() -> bool,
     /// Why the bag that the next call needs cannot be fetched.
     fetch_error: Option<String>,
+    /// The file of the calls is full, which is logged once.
+    is_full: bool,
 }
 
 impl<'a> HookSession<'a> {
@@ -180,6 +78,7 @@ impl<'a> HookSession<'a> {
             on_report,
             is_leader,
             fetch_error: None,
+            is_full: false,
         }
     }
 
@@ -205,6 +104,10 @@ impl<'a> HookSession<'a> {
                     return true;
                 }
             };
+            self.last_call = answered.call;
+            if answered.refused.is_some() {
+                return true;
+            }
             self.context.restrict_leadership(answered.leads);
             let args: Vec<Vec<u8>> = answered.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
             let bytes = |stored: &TextOrBytes| stored.as_slice().to_vec();
@@ -221,16 +124,17 @@ impl<'a> HookSession<'a> {
                 CallOutcome::Need(Need::Bag(_)) => ToolReply { code: EXIT_FAILED, ..ToolReply::default() },
                 CallOutcome::Need(Need::Stdin | Need::File(_)) => return false,
             };
-            self.last_call = answered.call;
-            self.answered.insert(
-                answered.id.clone(),
-                (answered.code, answered.stdout.clone(), answered.stderr.clone()),
-            );
+            if !matches!(answered.stdout, TextOrBytes::Digest { .. }) {
+                self.answered.insert(
+                    answered.id.clone(),
+                    (answered.code, answered.stdout.clone(), answered.stderr.clone()),
+                );
+            }
             self.add_reports(answered.at_ms, reply.reports);
             // An output file that could not be written made the answer a failure, which is independent of the
             // context.
             let is_same_code = reply.code == answered.code || reply.output_file.is_some();
-            is_same_code && reply.stdout == answered.stdout.as_slice()
+            is_same_code && answered.stdout.is(&reply.stdout)
         })
     }
 
@@ -239,7 +143,7 @@ impl<'a> HookSession<'a> {
     pub fn insert_bag(&mut self, request: &BagRequest, fetched: Result<Option<Bag>, String>) {
         let stored = fetched.and_then(|values| {
             let line = FetchedBagLine { at_ms: crate::clock::wall_ms(), fetched: request.clone(), values };
-            match self.calls.append(&line) {
+            match self.calls.append(&line, CALLS_WITH_EFFECT_BYTES_MAX) {
                 Ok(()) => Ok(line.values),
                 Err(error) => Err(format!("cannot store the settings of {}: {error}", request.owner)),
             }
@@ -250,12 +154,13 @@ impl<'a> HookSession<'a> {
         }
     }
 
-    /// Answers one call. A repeated id receives the same answer. The call is stored before it is answered.
+    /// Answers one call of the process `pid`. A repeated id receives the same answer; only a call that has changed
+    /// nothing and has a long answer is answered anew. The call is stored before it is answered.
     ///
     /// # Errors
     /// The bag that the call needs: the caller fetches it, passes it to [`HookSession::insert_bag`], and calls
     /// again.
-    pub fn answer(&mut self, frame: &[u8]) -> Result<ToolAnswer, BagRequest> {
+    pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<ToolAnswer, BagRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(ToolAnswer::bad_request("malformed request"));
         };
@@ -301,33 +206,53 @@ impl<'a> HookSession<'a> {
         {
             (code, stderr) = (1, format!("ERROR open {path}: {}\n", go_error_text(&error)).into_bytes());
         }
-        let call = AnsweredCall {
+        let changes = self.context.writes != before;
+        let answer_bytes = reply.stdout.len() + stderr.len();
+        let is_literal = changes || !reply.reports.is_empty();
+        let mut call = AnsweredCall {
             call: self.last_call + 1,
             id: id.clone(),
             at_ms: crate::clock::wall_ms(),
+            pid,
             tool,
-            args: args.iter().map(|arg| TextOrBytes::new(arg)).collect(),
+            args: args.into_iter().map(TextOrBytes::from_vec).collect(),
             cwd: TextOrBytes::new(request.call.cwd),
             leads,
-            stdin: inputs.stdin.as_deref().map(TextOrBytes::new),
+            stdin: inputs.stdin.map(TextOrBytes::from_vec),
             files: inputs
                 .files
-                .iter()
-                .map(|(p, f)| (p.clone(), f.clone().map(|b| TextOrBytes::new(&b))))
+                .into_iter()
+                .map(|(path, found)| (path, found.map(TextOrBytes::from_vec)))
                 .collect(),
+            refused: None,
             code,
             stdout: TextOrBytes::new(&reply.stdout),
             stderr: TextOrBytes::new(&stderr),
         };
-        if let Err(error) = self.calls.append(&call) {
+        let file_bytes: usize = call.files.values().flatten().map(|file| file.as_slice().len()).sum();
+        let is_long = frame.len() + file_bytes + answer_bytes > LITERAL_BYTES_MAX;
+        if !is_literal && is_long && code != 0 {
+            call.forget_inputs(frame);
+        } else if !is_literal && answer_bytes > LITERAL_BYTES_MAX {
+            call.stdout = TextOrBytes::digest(&reply.stdout);
+        }
+        let only_logs = reply.reports.iter().all(ReportContent::is_log_line);
+        let bytes_max = if changes || !only_logs { CALLS_WITH_EFFECT_BYTES_MAX } else { CALLS_BYTES_MAX };
+        if let Err(error) = self.calls.append(&call, bytes_max) {
             // a call that is not stored must have no effect, because a later agent could not repeat it
             self.context.writes = before;
-            tracing::error!("cannot append to {CALLS}: {error}");
+            let is_full = matches!(error, AppendError::Full);
+            if !(is_full && self.is_full) {
+                tracing::error!("cannot append to {CALLS}: {error}");
+            }
+            self.is_full |= is_full;
             let stderr = format!("ERROR cannot store the call: {error}\n").into_bytes();
             return Ok(ToolAnswer::Done { code: EXIT_FAILED, stdout: Vec::new(), stderr });
         }
         self.last_call = call.call;
-        self.answered.insert(id, (code, call.stdout, call.stderr));
+        if call.refused.is_none() && !matches!(call.stdout, TextOrBytes::Digest { .. }) {
+            self.answered.insert(id, (code, call.stdout, call.stderr));
+        }
         self.add_reports(call.at_ms, reply.reports);
         Ok(ToolAnswer::Done { code, stdout: reply.stdout, stderr })
     }

@@ -1,29 +1,56 @@
 //! The Unix socket of the hook tools: it accepts connections, checks the peer, reads frames, and passes each
 //! call to the running hook's session.
 //!
-//! A slow or broken client delays only itself. Calls reach the session one at a time, in order of arrival. Only
+//! A slow, silent or broken client delays only itself: there are limits for connections, for the time of each step,
+//! and one for the memory of all frames in flight. Calls reach the session one at a time, in order of arrival. Only
 //! root and the agent's own user are served (invariant I32).
+//!
+//! A connection that is closed before its answer costs a tool nothing: it calls again, under the same call id.
 
-use hook_client::{HEADER_BYTES, ReplyFrame, RequestFrame, frame_length};
+mod silent;
+
+use hook_client::{HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, RequestFrame, STDIN_BYTES_MAX, frame_length};
 use host::file::ignore_not_found;
+use silent::Silent;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::time::timeout;
 
-/// The number of connections that are served at the same time; more wait to be accepted (security S6).
+/// The number of connections that are served at the same time (security S6). If there are more, the oldest one
+/// without a complete frame is closed; if all have one, more wait to be accepted.
 const CONNECTIONS_MAX: usize = 128;
+/// How long a connection may be without a complete frame before it can be closed for another one. A tool sends
+/// its frame as soon as it is connected.
+const SILENT_MIN: Duration = Duration::from_millis(100);
+/// The time limit for the first byte of a connection.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit for receiving a frame after its first byte.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time limit between an answer and the next frame. A tool that was asked for its stdin reads all of it first;
+/// if that takes longer, it connects again.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// The time limit for sending an answer: the largest takes milliseconds if the client reads it.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The size up to which a frame is received at once, as almost every frame is: 128 of them take 8 MiB.
+const SMALL_FRAME_BYTES: usize = 64 << 10;
+/// The memory for all larger requests in flight: one of the largest (17 MiB), or 17 without stdin. With the small
+/// ones, 25 MiB. Of the larger answers one exists at a time (`REPLY_BYTES_MAX`).
+const LARGE_FRAMES_BYTES_MAX: usize = REQUEST_BYTES_MAX + STDIN_BYTES_MAX;
 
 /// A call that waits for its answer.
 #[derive(Debug)]
 pub struct ToolCall {
     /// The whole request frame; it can be decoded.
     pub frame: Vec<u8>,
+    /// The process that connected, if the kernel knows it. It need not be a descendant of the hook: charms call
+    /// tools through `sudo`, `su` and daemons (security S3).
+    pub pid: Option<i32>,
     /// Receives the answer.
     pub answer: oneshot::Sender<ToolAnswer>,
 }
@@ -72,15 +99,27 @@ pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<mpsc::Rece
     Ok(receiver)
 }
 
+/// What the connections of one socket share.
+struct Shared {
+    calls: mpsc::Sender<ToolCall>,
+    /// One permit per byte of the larger requests in flight.
+    large_frames: Arc<Semaphore>,
+    /// The one call that the session answers, or whose large answer is being sent.
+    turn: Semaphore,
+    silent: Silent,
+}
+
 async fn accept(listener: UnixListener, calls: mpsc::Sender<ToolCall>, gate: watch::Receiver<Gate>) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let large_frames = Arc::new(Semaphore::new(LARGE_FRAMES_BYTES_MAX));
+    let shared = Arc::new(Shared { calls, large_frames, turn: Semaphore::new(1), silent: Silent::default() });
     loop {
-        let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (calls, gate) = (calls.clone(), gate.clone());
+                let permit = connection_permit(&permits, &shared.silent).await;
+                let (shared, gate) = (Arc::clone(&shared), gate.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = serve(stream, calls, gate).await {
+                    if let Err(error) = serve(stream, &shared, gate).await {
                         tracing::debug!("the connection of a hook tool failed: {error}");
                     }
                     drop(permit);
@@ -95,79 +134,130 @@ async fn accept(listener: UnixListener, calls: mpsc::Sender<ToolCall>, gate: wat
     }
 }
 
-/// Whether the peer is root or the user that runs the hooks (invariant I32).
-fn is_trusted(stream: &UnixStream) -> io::Result<bool> {
-    let uid = stream.peer_cred()?.uid();
-    Ok(uid == 0 || uid == nix::unistd::geteuid().as_raw())
+/// Waits for one of the connections to end, and ends a silent one.
+async fn connection_permit(permits: &Arc<Semaphore>, silent: &Silent) -> OwnedSemaphorePermit {
+    loop {
+        let next = Arc::clone(permits).acquire_owned();
+        if permits.available_permits() == 0 {
+            silent.close_oldest(SILENT_MIN);
+        }
+        if let Ok(permit) = timeout(SILENT_MIN, next).await {
+            return permit.expect("the semaphore is never closed");
+        }
+    }
 }
 
-async fn serve(
-    mut stream: UnixStream,
-    calls: mpsc::Sender<ToolCall>,
-    mut gate: watch::Receiver<Gate>,
-) -> io::Result<()> {
-    if !is_trusted(&stream)? {
+/// Whether a user is root or the user that runs the hooks (invariant I32).
+fn is_trusted(uid: u32) -> bool {
+    uid == 0 || uid == nix::unistd::geteuid().as_raw()
+}
+
+async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receiver<Gate>) -> io::Result<()> {
+    let peer = stream.peer_cred()?;
+    if !is_trusted(peer.uid()) {
         return Ok(());
     }
+    let mut first_byte_timeout = FIRST_BYTE_TIMEOUT;
     loop {
-        let frame = match read_frame(&mut stream).await {
-            Ok(Some(frame)) => frame,
+        let mut silence = shared.silent.begin();
+        let read = tokio::select! {
+            biased;
+            read = read_frame(&mut stream, first_byte_timeout, &shared.large_frames) => read,
+            () = silence.closed() => return Ok(()),
+        };
+        if !silence.end() {
+            // it was closed for another connection at this moment
+            return Ok(());
+        }
+        first_byte_timeout = IDLE_TIMEOUT;
+        let (frame, memory) = match read {
+            Ok(Some(read)) => read,
             Ok(None) => return Ok(()),
             Err(error) => {
                 // a client whose connection is closed without an answer would call again, so it is refused
                 let refusal = encode(&ToolAnswer::bad_request("malformed request"));
-                stream.write_all(&refusal).await?;
+                send(&mut stream, &refusal).await?;
                 return Err(error);
             }
         };
         let decided = gate.wait_for(|gate| *gate != Gate::Undecided).await.map(|gate| *gate);
-        let reply = if RequestFrame::decode(&frame).is_err() {
-            ToolAnswer::bad_request("malformed request")
+        let (reply, turn) = if RequestFrame::decode(&frame).is_err() {
+            (ToolAnswer::bad_request("malformed request"), None)
         } else if matches!(decided, Ok(Gate::Open)) {
             let (answer, answered) = oneshot::channel();
             // A call that is still queued when the hook ends is refused, and does not reach the next hook:
-            // 1. The session closes the gate, then answers the calls in the channel.
-            // 2. This makes room in the channel for a waiting client. The gate is checked first and refuses
-            //    that call.
+            // 1. The session closes the gate, then answers the call in the channel.
+            // 2. This passes the turn to a waiting client. The gate is checked first and refuses that call.
             let sent = tokio::select! {
                 biased;
                 _ = gate.wait_for(|gate| *gate == Gate::Closed) => None,
-                sent = calls.send(ToolCall { frame, answer }) => Some(sent),
+                sent = async {
+                    let turn = shared.turn.acquire().await.expect("the semaphore is never closed");
+                    let sent = shared.calls.send(ToolCall { frame, pid: peer.pid(), answer }).await;
+                    sent.map(|()| turn)
+                } => Some(sent),
             };
             match sent {
-                None => ToolAnswer::closed(),
+                None => (ToolAnswer::closed(), None),
                 Some(Err(_)) => return Ok(()),
                 // dropped without an answer: the agent is ending, and the tool calls the next agent
-                Some(Ok(())) => match answered.await {
-                    Ok(reply) => reply,
+                Some(Ok(turn)) => match answered.await {
+                    Ok(reply) => (reply, Some(turn)),
                     Err(_) => return Ok(()),
                 },
             }
         } else {
-            ToolAnswer::closed()
+            (ToolAnswer::closed(), None)
         };
-        stream.write_all(&encode(&reply)).await?;
+        // the session has dropped the frame
+        drop(memory);
+        let reply = encode(&reply);
+        let _turn = turn.filter(|_| reply.len() > SMALL_FRAME_BYTES);
+        send(&mut stream, &reply).await?;
     }
 }
 
-/// Reads one frame. None if the client has closed the connection. The first byte may arrive at any time,
-/// because after `NeedStdin` the client reads its stdin first; the rest must follow within the time limit.
-async fn read_frame(stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
+async fn send(stream: &mut UnixStream, reply: &[u8]) -> io::Result<()> {
+    let sent = timeout(REPLY_TIMEOUT, stream.write_all(reply)).await;
+    sent.map_err(|_| io::Error::other("the client does not read its answer"))?
+}
+
+/// Reads one frame, with the memory that a large one has taken from the budget. None if the client has closed the
+/// connection, or has sent nothing within the time limit.
+async fn read_frame(
+    stream: &mut UnixStream,
+    first_byte_timeout: Duration,
+    large_frames: &Arc<Semaphore>,
+) -> io::Result<Option<(Vec<u8>, Option<OwnedSemaphorePermit>)>> {
     let mut header = [0; HEADER_BYTES];
-    if stream.read(&mut header[..1]).await? == 0 {
-        return Ok(None);
+    match timeout(first_byte_timeout, stream.read(&mut header[..1])).await {
+        Err(_) | Ok(Ok(0)) => return Ok(None),
+        Ok(Err(error)) => return Err(error),
+        Ok(Ok(_)) => {}
     }
+    let late = |_| io::Error::other("the frame did not arrive in time");
+    timeout(FRAME_TIMEOUT, stream.read_exact(&mut header[1..])).await.map_err(late)??;
+    let length = frame_length(&header).map_err(|refused| io::Error::other(refused.to_string()))?;
+    if length > LARGE_FRAMES_BYTES_MAX {
+        return Err(io::Error::other("the frame is no request"));
+    }
+    let memory = if length > SMALL_FRAME_BYTES {
+        // the time limit begins anew, because the wait is not the client's
+        let bytes = u32::try_from(length).expect("a frame has at most 17 MiB");
+        let memory = Arc::clone(large_frames).acquire_many_owned(bytes).await;
+        Some(memory.expect("the semaphore is never closed"))
+    } else {
+        None
+    };
     let rest = async {
-        stream.read_exact(&mut header[1..]).await?;
-        let length = frame_length(&header).map_err(|refused| io::Error::other(refused.to_string()))?;
-        let mut frame = header.to_vec();
-        // the buffer grows as bytes arrive: a header alone reserves nothing
+        let mut frame = Vec::with_capacity(length);
+        frame.extend(header);
         let body = length - HEADER_BYTES;
         stream.take(body as u64).read_to_end(&mut frame).await?;
         if frame.len() == length { Ok(frame) } else { Err(io::Error::other("the frame is incomplete")) }
     };
-    let timed = tokio::time::timeout(FRAME_TIMEOUT, rest).await;
-    timed.map_err(|_| io::Error::other("the frame did not arrive in time"))?.map(Some)
+    let frame = timeout(FRAME_TIMEOUT, rest).await.map_err(late)??;
+    Ok(Some((frame, memory)))
 }
 
 fn encode(answer: &ToolAnswer) -> Vec<u8> {

@@ -10,12 +10,13 @@ use crate::config::{self, AgentConfig};
 use crate::deployer::{AGENT_LOCK, FINISHED};
 use crate::file_watch;
 use crate::folder::{EXIT_DISK, UnitFolder};
-use crate::hook_process::{HostCharms, socket_dir};
+use crate::hook_process::HostCharms;
 use crate::journal::{self, Journal, Loaded};
-use crate::program::{EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
+use crate::program::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, hook_client};
 use crate::reboot;
 use crate::sd_notify::{self, NotifyState};
 use crate::service::AGENT_PID;
+use crate::socket_dir::{SOCKET, socket_dir};
 use crate::tool_socket::{self, Gate};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
@@ -128,7 +129,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let local =
         journal::read_only_load(&folder).await?.context("the memory that was just written cannot be read")?;
     link_tools(&folder)?;
-    let socket = socket_dir(&folder)?.join("agent.socket");
+    let socket = socket_dir(&folder)?.join(SOCKET);
     let has_started_run = matches!(local.step, Step::Started(_));
     let (gate, gate_seen) = watch::channel(if has_started_run { Gate::Undecided } else { Gate::Closed });
     let calls = tool_socket::listen(&socket, gate_seen)?;
@@ -139,7 +140,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         machine: config.machine.clone(),
         api_addresses: config.controllers.clone(),
         version: api::JUJU_VERSION.to_owned(),
-        path: std::env::var("PATH").unwrap_or_default(),
+        path: HOOK_PATH.to_owned(),
         kubernetes: KUBERNETES_VARIABLES
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))

@@ -87,43 +87,43 @@ fn ok(text: &str) -> (u8, String, String) {
 fn a_bag_is_requested_once_in_a_hook_even_if_the_agent_restarts() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
-    let request = first.answer(&frame(1)).expect_err("the bag is omitted");
+    let request = first.answer(&frame(1), None).expect_err("the bag is omitted");
     assert_eq!((request.relation, request.position.revision), (Uuid(9), 7));
     first.insert_bag(&request, Ok(bag("a")));
-    assert_eq!(printed(first.answer(&frame(1))), ok("a\n"));
-    assert_eq!(printed(first.answer(&frame(2))), ok("a\n"));
+    assert_eq!(printed(first.answer(&frame(1), None)), ok("a\n"));
+    assert_eq!(printed(first.answer(&frame(2), None)), ok("a\n"));
 
     let mut second = session(run.path());
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
-    assert_eq!(printed(second.answer(&frame(2))), ok("a\n"), "the same call");
-    assert_eq!(printed(second.answer(&frame(3))), ok("a\n"), "a new one");
+    assert_eq!(printed(second.answer(&frame(2), None)), ok("a\n"), "the same call");
+    assert_eq!(printed(second.answer(&frame(3), None)), ok("a\n"), "a new one");
 }
 
 #[test]
 fn a_fetched_bag_that_was_not_read_yet_is_not_requested_again() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
-    let request = first.answer(&frame(1)).expect_err("the bag is omitted");
+    let request = first.answer(&frame(1), None).expect_err("the bag is omitted");
     first.insert_bag(&request, Ok(bag("a")));
 
     let mut second = session(run.path());
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")));
-    assert_eq!(printed(second.answer(&frame(1))), ok("a\n"));
+    assert_eq!(printed(second.answer(&frame(1), None)), ok("a\n"));
 }
 
 #[test]
 fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
-    let request = first.answer(&frame(1)).expect_err("the bag is omitted");
+    let request = first.answer(&frame(1), None).expect_err("the bag is omitted");
     first.insert_bag(&request, Err("cannot read settings for unit \"db/0\": no answer".to_owned()));
     let refused = (1, String::new(), "ERROR cannot read settings for unit \"db/0\": no answer\n".to_owned());
-    assert_eq!(printed(first.answer(&frame(1))), refused);
+    assert_eq!(printed(first.answer(&frame(1), None)), refused);
 
     let mut second = session(run.path());
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
-    assert_eq!(printed(second.answer(&frame(1))), refused, "the same call");
-    let request = second.answer(&frame(2)).expect_err("a later call requests it again");
+    assert_eq!(printed(second.answer(&frame(1), None)), refused, "the same call");
+    let request = second.answer(&frame(2), None).expect_err("a later call requests it again");
     second.insert_bag(&request, Ok(bag("a")));
-    assert_eq!(printed(second.answer(&frame(2))), ok("a\n"));
+    assert_eq!(printed(second.answer(&frame(2), None)), ok("a\n"));
 }

@@ -292,7 +292,7 @@ fn a_call_whose_output_file_failed_is_replayed_with_the_same_answer() {
         let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
         HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false)
     };
-    let Ok(ToolAnswer::Done { code, .. }) = session().answer(&frame[..length]) else {
+    let Ok(ToolAnswer::Done { code, .. }) = session().answer(&frame[..length], None) else {
         panic!("it reads no stdin")
     };
     assert_eq!(code, 1, "the folder does not exist");
@@ -355,7 +355,7 @@ fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
         let mut frame = vec![0; 1000];
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-        match session.answer(&frame[..length]) {
+        match session.answer(&frame[..length], None) {
             Ok(ToolAnswer::Done { code, stderr, .. }) => (code, String::from_utf8(stderr).unwrap()),
             _ => panic!("it reads no stdin and no bag of others"),
         }
@@ -422,7 +422,7 @@ fn two_reports_of_one_call_have_different_numbers() {
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     let mut session = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    let Ok(ToolAnswer::Done { code: 0, .. }) = session.answer(&frame[..length]) else {
+    let Ok(ToolAnswer::Done { code: 0, .. }) = session.answer(&frame[..length], None) else {
         panic!("it is answered")
     };
     let (_, reports) = session.close();

@@ -1,12 +1,12 @@
 //! Requests about applications: deploying, refreshing, configuring and removing them.
 
 use crate::changes::WriteResponse;
-use crate::force::Force;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::OptionType;
+use state::terms::force::Force;
 use state::terms::names::UnitName;
 use std::collections::BTreeMap;
 

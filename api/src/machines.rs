@@ -1,10 +1,10 @@
 //! Requests about machines, of users and of the provisioner.
 
 use crate::changes::WriteResponse;
-use crate::force::Force;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 

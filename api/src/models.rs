@@ -2,11 +2,11 @@
 
 use crate::applications::ConfigChange;
 use crate::changes::WriteResponse;
-use crate::force::Force;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::SettingSource;

@@ -1,10 +1,10 @@
 //! Requests about relations between applications.
 
 use crate::changes::WriteResponse;
-use crate::force::Force;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::terms::force::Force;
 use state::terms::names::RelationNumber;
 
 requests! { RelationRequests {

@@ -27,7 +27,8 @@ pub struct GetStatus;
 
 /// A status as it is shown. Derived statuses are computed already: an agent's error is shown as the workload
 /// status, and an application shows its worst unit (spec/uniter.md F.5).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "{S}Info")]
 pub struct StatusInfo<S> {
     /// The status.
     pub current: S,

@@ -3,3 +3,5 @@
 
 /// Causes and remedies in English.
 pub mod cause;
+/// The states of entities in English.
+pub mod entity_state;

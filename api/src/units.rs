@@ -1,10 +1,10 @@
 //! Requests about units and the relation data that they see.
 
 use crate::changes::WriteResponse;
-use crate::force::Force;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::settings::Bag;

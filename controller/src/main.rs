@@ -38,14 +38,18 @@ struct Arguments {
     restored: bool,
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    if let Err(error) = run(Arguments::parse(), host::logging::start()).await {
+fn main() {
+    // Before the runtime opens its descriptors.
+    host::inherited::protect();
+    let arguments = Arguments::parse();
+    let started = server::descriptors::raise_limit();
+    if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
         std::process::exit(1);
     }
 }
 
+#[tokio::main(flavor = "current_thread")]
 async fn run(arguments: Arguments, level: Level) -> Result<()> {
     let mut installation = Installation::open(&arguments.data)?;
     let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };

@@ -44,7 +44,7 @@ fn generator() -> SchemaGenerator {
 
 /// Replaces links to Rust items, which lead nowhere in the document, by the names of the items.
 fn without_links(text: &str) -> String {
-    text.replace("[`", "`").replace("`]", "`")
+    text.replace("[`crate::", "`").replace("[`", "`").replace("`]", "`")
 }
 
 /// Splits a text into its first sentence and the rest.

@@ -22,11 +22,12 @@ use api::Why;
 use state::documents::blockers::{EntityId, blockers};
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::effective_life;
-use state::documents::keys::{ForcedBy, ForcedDoc, Model};
+use state::documents::keys::{ForcedDoc, Model};
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application as applications, model as models, relation as relations};
 use state::operations::force;
 use state::terms::cause::{Actor, Cause, Duty, Entity, retain_first};
+use state::terms::force::ForcePhase;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
@@ -121,12 +122,11 @@ impl Explainer<'_> {
         let remaining_ms =
             self.force_timers.remaining_ms((self.model, id), &forced, self.presence.monotonic_ms());
         let has_started = forced.no_wait || remaining_ms <= 0;
-        let start_budget_timer = match forced.by {
-            ForcedBy::Operator => false,
-            ForcedBy::Budget => true,
+        let phase = match has_started {
+            true => ForcePhase::Acting,
+            false => ForcePhase::Waiting { left_ms: remaining_ms },
         };
-        let duty =
-            Duty::ForceRemoval { start_budget_timer, wait_left_ms: (!has_started).then_some(remaining_ms) };
+        let duty = Duty::ForceRemoval { by: forced.by, phase };
         Some(Cause::new(entity, duty, Actor::Janitor).since(forced.since_ms))
     }
 

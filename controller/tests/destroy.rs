@@ -10,7 +10,7 @@ use api::{
 use controller::janitor::Janitor;
 use state::documents::draft::read;
 use state::documents::keys::{GLOBAL, TokenHolder};
-use state::terms::cause::{Actor, Count, Duty, Forced};
+use state::terms::cause::{Actor, Count, Duty};
 use state::terms::life::Life;
 use std::collections::BTreeMap;
 use support::*;
@@ -64,7 +64,7 @@ async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_bl
     let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
     assert_eq!((why.entity.to_string(), why.life), ("model dev".to_owned(), Life::Dying));
     let two = Count { number: 2, more: false };
-    let left = Duty::EmptyModel { applications: two, machines: two, force: Forced::No };
+    let left = Duty::EmptyModel { applications: two, machines: two, force: Force::No };
     assert_eq!(why.causes[0].duty, left);
     for unit in ["web/0", "db/0"] {
         let agent = Actor::UnitAgent(unit.parse().expect("a name"));

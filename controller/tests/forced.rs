@@ -8,6 +8,7 @@ use controller::janitor::{Janitor, SWEEP_INTERVAL_MS};
 use controller::store::Store;
 use state::documents::draft::{Draft, Key, read};
 use state::terms::cause::Duty;
+use state::terms::force::{ForcePhase, ForcedBy};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -39,13 +40,14 @@ async fn life(fixture: &Fixture<MemoryStore, FakeEnvironment>, unit: Uuid) -> Op
 /// Returns the remaining wait before the forced removal of web/0. The inner none means that it has started.
 async fn wait_left_ms(
     fixture: &Fixture<MemoryStore, FakeEnvironment>,
-    budget_timer: bool,
+    started_by: ForcedBy,
 ) -> Option<Option<i64>> {
     let causes = fixture.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it exists").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
-        Duty::ForceRemoval { start_budget_timer, wait_left_ms } if start_budget_timer == budget_timer => {
-            Some(wait_left_ms)
-        }
+        Duty::ForceRemoval { by, phase } if by == started_by => Some(match phase {
+            ForcePhase::Waiting { left_ms } => Some(left_ms),
+            ForcePhase::Acting => None,
+        }),
         _ => None,
     })
 }
@@ -153,7 +155,7 @@ async fn a_forced_wait_completes_across_restarts_and_why_shows_the_remaining_tim
         .await
         .expect("the removal is accepted");
     let left = async |fixture: &Fixture<MemoryStore, FakeEnvironment>| {
-        wait_left_ms(fixture, false).await.expect("it is forced")
+        wait_left_ms(fixture, ForcedBy::Operator).await.expect("it is forced")
     };
     // each process runs for 11 s, of which 10 s are stored
     for at in 0..6 {
@@ -207,7 +209,7 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
         .await
         .expect("the removal is accepted");
-    let left = async || wait_left_ms(&fixture, true).await;
+    let left = async || wait_left_ms(&fixture, ForcedBy::Budget).await;
     assert_eq!(left().await, Some(Some(20_000)), "the janitor has not visited it yet");
     // the removal wakes the janitor: the budget counts from here on
     fixture.controller.wait_for_sweep(u64::MAX).await;

@@ -44,7 +44,7 @@ fn reply<'a>(document: &'a Value, entry: &Entry) -> &'a Value {
 /// Resolves a reference to one of the document's schemas.
 fn resolve<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|place| place.strip_prefix('#')) {
-        Some(place) => document.pointer(place).expect("references lead to schemas"),
+        Some(place) => resolve(document, document.pointer(place).expect("references lead to schemas")),
         None => schema,
     }
 }

@@ -1,5 +1,5 @@
-//! What the programs of Pintle share about the host they run on: processes, files, locks, digests, randomness,
-//! back-off and logs.
+//! What the programs of Pintle share about the host they run on: processes and what they inherit, files, locks,
+//! digests, randomness, back-off and logs.
 //!
 //! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
 //! units, the protocol). It has no async code, and it returns errors without interpreting them: callers decide
@@ -11,6 +11,7 @@
 pub mod backoff;
 pub mod digest;
 pub mod file;
+pub mod inherited;
 pub mod lock;
 pub mod logging;
 pub mod process;

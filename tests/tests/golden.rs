@@ -2,11 +2,19 @@
 //! The expected texts are written by hand from words.md, "Messages".
 
 use api::text::cause::{Times, hint, sentence};
-use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host, RelationName, Retry, Silence};
+use api::text::entity_state;
+use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
+use cli::times::Zone;
+use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
+use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
+use state::terms::status::{
+    AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
+};
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
+use state::unit::operation::{Hook, RelationEvent};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -132,10 +140,13 @@ fn examples() -> Vec<Cause> {
         of_relation(Duty::DeleteRelation, Actor::Janitor),
         Cause::new(
             Entity::Model("dev".to_owned()),
-            Duty::EmptyModel { applications: two, machines: two, force: Forced::No },
+            Duty::EmptyModel { applications: two, machines: two, force: Force::No },
             Actor::Janitor,
         ),
-        of_unit(Duty::ForceRemoval { start_budget_timer: true, wait_left_ms: Some(20_000) }, Actor::Janitor),
+        of_unit(
+            Duty::ForceRemoval { by: ForcedBy::Budget, phase: ForcePhase::Waiting { left_ms: 20_000 } },
+            Actor::Janitor,
+        ),
         of_machine(Duty::ReportDead, Actor::MachineAgent(machine())),
         of_machine(Duty::ReportUnstartedDead, Actor::Provisioner),
         of_machine(Duty::Uninstall { forced: false }, Actor::MachineAgent(machine())),
@@ -162,10 +173,88 @@ fn each_duty_renders_as_in_the_golden_file() {
         format!("# {}\n{}\nhint: {}\n", name(&one.duty), sentence(one, &times), hint(one, &times))
     };
     let text = examples.iter().map(text).collect::<Vec<_>>().join("\n");
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/causes.txt");
+    compare("causes.txt", &text);
+}
+
+/// Compares a text with a golden file.
+fn compare(name: &str, text: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&file, &text).expect("the golden file is writable");
+        std::fs::write(&file, text).expect("the golden file is writable");
     }
     let expected = std::fs::read_to_string(&file).expect("the golden file is there");
     assert_eq!(text, expected, "see {}; UPDATE=1 rewrites it", file.display());
+}
+
+#[test]
+fn each_state_renders_as_in_the_golden_file() {
+    let web = |number| UnitName::new("web", number);
+    let unit = |workload, agent, message: &str| EntityState::Unit {
+        workload: StatusInfo {
+            current: workload,
+            message: "hook failed: \"install\"".to_owned(),
+            ..StatusInfo::default()
+        },
+        agent: StatusInfo { current: agent, message: message.to_owned(), ..StatusInfo::default() },
+    };
+    let running = || Activity::Action { id: 1, name: "backup".to_owned() };
+    let lock = |waiters| Some(HookLock { holder: web(0), running: running(), waiters });
+    let of_model = |more| EntityState::Model {
+        applications: Count { number: 1000, more },
+        machines: Count { number: 2, more: false },
+    };
+    let states = [
+        unit(WorkloadStatus::Active, AgentStatus::Idle, ""),
+        unit(WorkloadStatus::Active, AgentStatus::Executing, "running install hook"),
+        unit(WorkloadStatus::Error, AgentStatus::Idle, ""),
+        EntityState::Application { units: 1 },
+        EntityState::Application { units: 2 },
+        EntityState::Relation { units_in_scope: 2 },
+        EntityState::Machine { units: 2, hook_lock: None },
+        EntityState::Machine { units: 2, hook_lock: lock(Vec::new()) },
+        EntityState::Machine { units: 3, hook_lock: lock(vec![web(1), web(2)]) },
+        of_model(false),
+        of_model(true),
+    ];
+    compare(
+        "states.txt",
+        &states.iter().map(|state| format!("{}\n", entity_state::words(state))).collect::<String>(),
+    );
+}
+
+#[test]
+fn a_dry_run_renders_as_in_the_golden_file() {
+    let web = UnitName::new("web", 0);
+    let relation = RelationName { number: 3, ends: "db:server web:db".to_owned() };
+    let departed = RelationEvent::Departed { unit: UnitName::new("db", 0), departing: web.clone() };
+    let hook = Hook::Relation { relation: 3, endpoint: "db".to_owned(), event: departed };
+    let result = DryRun {
+        removed_immediately: vec![Entity::Relation(relation.clone())],
+        dying: vec![Entity::Application("web".to_owned()), Entity::Unit(web.clone())],
+        hooks: vec![ExpectedHook { unit: web.clone(), hook }],
+        skipped_hooks: vec![ExpectedHook { unit: web.clone(), hook: Hook::Stop }],
+        removed_eventually: vec![Entity::Machine("0".to_owned()), Entity::Unit(web.clone())],
+        blockers: vec![Cause::of_unit_agent(&web, Duty::LeaveScopes { relations: vec![relation] })],
+        truncated: true,
+        ..DryRun::default()
+    };
+    let text = |force| {
+        let at = (NOW_MS, &Zone::new(true));
+        format!("# {force:?}\n{}", cli::render::dry_run::text(&result, force, at))
+    };
+    compare("dry_run.txt", &[Force::No, Force::AfterWait, Force::AtOnce].map(text).join("\n"));
+}
+
+#[test]
+fn each_status_has_the_word_of_the_golden_file() {
+    let line = |kind: &str, words: &[&str]| format!("{kind}: {}\n", words.join(", "));
+    let text = [
+        line("model", ModelState::WORDS),
+        line("machine agent", MachineAgentStatus::WORDS),
+        line("instance", InstanceStatus::WORDS),
+        line("workload", WorkloadStatus::WORDS),
+        line("unit agent", AgentStatus::WORDS),
+        line("relation", RelationState::WORDS),
+    ];
+    compare("statuses.txt", &text.concat());
 }

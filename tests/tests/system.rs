@@ -37,9 +37,9 @@ fn the_demo_passes_for_an_unprivileged_user() {
         .env_remove("PINTLE_DATA")
         .output()
         .expect("setpriv is there: tests/prerequisites.sh");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.ends_with("Every step was checked.\n"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.ends_with("Every step was checked.\n"), "{stdout}");
 }
 
 #[test]
@@ -69,8 +69,8 @@ fn a_failing_hook_is_reported_and_waits_for_resolved() {
     });
     assert_eq!(hooks(&host, "broken/0")[..2], ["install", "install"], "skipped, not run a third time");
     let healthy = host.until("it is healthy", |host| {
-        let said = host.pintle(&["resolved", "broken/0"]);
-        (said.code != 0).then_some(said.stderr)
+        let output = host.pintle(&["resolved", "broken/0"]);
+        (output.code != 0).then_some(output.stderr)
     });
     assert!(healthy.contains("is not in an error state"), "{healthy}");
 }
@@ -169,8 +169,8 @@ fn corrupt_files_are_reported_and_kept_and_the_agent_recovers() {
             Path::new(&format!("/proc/{pid}")).exists().then_some(())
         });
         host.ok(&["run", "db/0", "get-units"]);
-        let said = fs::read_to_string(folder.join("agent.log")).expect("the agent has a log");
-        assert!(said.contains(file) && (said.contains("corrupt") || said.contains("torn")), "{said}");
+        let log = fs::read_to_string(folder.join("agent.log")).expect("the agent has a log");
+        assert!(log.contains(file) && (log.contains("corrupt") || log.contains("torn")), "{log}");
         let after: Vec<String> =
             hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
         assert_eq!(after, before, "after a flipped byte in {file}");
@@ -251,19 +251,19 @@ fn a_folder_has_one_agent_and_the_agent_of_a_copy_stops() {
         let output = output.expect("it was built");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, said) = agent(&folder);
-    assert_eq!(code, Some(5), "{said}");
+    let (code, stderr) = agent(&folder);
+    assert_eq!(code, Some(5), "{stderr}");
     let pid = host.agent_pid("hello/0").expect("it runs").to_string();
-    assert!(said.contains("another agent holds") && said.contains(&pid), "{said}");
+    assert!(stderr.contains("another agent holds") && stderr.contains(&pid), "{stderr}");
     let before = hooks(&host, "hello/0");
     let elsewhere = host.dir.join("elsewhere/agents/unit-hello-0");
     fs::create_dir_all(elsewhere.parent().expect("it has one")).expect("it is ours");
     let copied = Command::new("cp").arg("-a").arg(&folder).arg(&elsewhere).status();
     assert!(copied.is_ok_and(|status| status.success()));
     fs::remove_file(elsewhere.join("run")).expect("the link to the live agent's sockets");
-    let (code, said) = agent(&elsewhere);
-    assert_eq!(code, Some(5), "{said}");
-    assert!(said.contains("this folder is a copy"), "{said}");
+    let (code, stderr) = agent(&elsewhere);
+    assert_eq!(code, Some(5), "{stderr}");
+    assert!(stderr.contains("this folder is a copy"), "{stderr}");
     let greeting = host.ok(&["run", "hello/0", "greet", "name=you"]);
     assert!(greeting.contains("Hello, you!"), "{greeting}");
     let after: Vec<String> = hooks(&host, "hello/0").into_iter().filter(|hook| hook != "greet").collect();
@@ -286,10 +286,10 @@ fn invalid_input_prints_one_line_and_changes_nothing() {
     let revision = || host.status()["applications"].clone();
     let nothing = revision();
     let refused = |args: &[&str], words: &[&str]| {
-        let said = host.refused(args);
-        assert!(said.starts_with("ERROR "), "{args:?}: {said}");
+        let error = host.refused(args);
+        assert!(error.starts_with("ERROR "), "{args:?}: {error}");
         for word in words {
-            assert!(said.contains(word), "{args:?} does not say {word:?}: {said}");
+            assert!(error.contains(word), "{args:?} does not say {word:?}: {error}");
         }
     };
     refused(&["deploy", &charm("bare", &[])], &["metadata.yaml"]);
@@ -380,19 +380,19 @@ fn up_fails_at_once_if_its_port_is_in_use_and_leaves_nothing() {
     host.ok(&["down"]);
     let file = fs::read_to_string(host.dir.join("client.yaml")).expect("it stays");
     let address = file.lines().find_map(|line| line.strip_prefix("controller: ")).expect("an address");
-    let stranger = std::net::TcpListener::bind(address).expect("it is free while all is down");
-    let begun = std::time::Instant::now();
-    let said = host.refused(&["up"]);
+    let listener = std::net::TcpListener::bind(address).expect("it is free while all is down");
+    let started = std::time::Instant::now();
+    let error = host.refused(&["up"]);
     // less than the minute that up waits for an unreachable controller
-    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
-    assert!(said.contains(&format!("{address} is in use by another program")), "{said}");
+    assert!(started.elapsed() < std::time::Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(error.contains(&format!("{address} is in use by another program")), "{error}");
     assert!(host.processes().is_empty(), "{:#?}", host.processes());
-    drop(stranger);
+    drop(listener);
     host.ok(&["up"]);
 }
 
 #[test]
-fn a_tool_outside_its_hook_is_refused() {
+fn a_tool_without_a_running_hook_is_refused() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);
     // the agent must be idle, because a busy agent renames files while `cp` reads them
@@ -401,7 +401,8 @@ fn a_tool_outside_its_hook_is_refused() {
         (idle && hooks(host, "hello/0").contains(&"start".to_owned())).then_some(())
     });
     let folder = host.unit_folder("hello/0").expect("it is deployed");
-    let socket = fs::read_link(folder.join("run")).expect("run leads to the sockets").join("agent.socket");
+    let socket =
+        folder.join("run").canonicalize().expect("run is the folder of the socket").join("agent.socket");
     let tool = |context: Option<&str>| {
         let mut command = Command::new(programs().join("pintle-hook"));
         command.arg("config-get").env_clear().env("JUJU_AGENT_SOCKET_NETWORK", "unix");
@@ -436,8 +437,8 @@ fn a_third_party_ops_charm_reads_its_relations() {
     host.until_status("test-relation/0", "active", "ok");
     host.until_status("test-relation/1", "active", "ok");
     let units = host.until("both relations and the peer are seen", |host| {
-        let said = host.pintle(&["run", "test-relation/0", "get-units", "--format", "json"]);
-        let task: Value = serde_json::from_str(&said.stdout).ok()?;
+        let output = host.pintle(&["run", "test-relation/0", "get-units", "--format", "json"]);
+        let task: Value = serde_json::from_str(&output.stdout).ok()?;
         let units = task["test-relation/0"]["results"]["units"].as_str()?;
         let units: Value = serde_json::from_str(units).ok()?;
         (units.as_object()?.len() == 3).then_some(units)
@@ -466,8 +467,8 @@ fn tokens_are_readable_by_their_user_only() {
     }
     let loose = Command::new("chmod").arg("644").arg(host.dir.join("client.yaml")).status();
     assert!(loose.is_ok_and(|status| status.success()));
-    let said = host.refused(&["status"]);
-    assert!(said.contains("client.yaml") && said.contains("600"), "{said}");
+    let error = host.refused(&["status"]);
+    assert!(error.contains("client.yaml") && error.contains("600"), "{error}");
     let tight = Command::new("chmod").arg("600").arg(host.dir.join("client.yaml")).status();
     assert!(tight.is_ok_and(|status| status.success()));
 }

@@ -6,8 +6,8 @@
 //! Called by the unit agent through `Charms::reattach`.
 
 use crate::clock::kernel_boot;
-use crate::hook_process::leftovers::{end_leftovers, stop_for_reboot};
 use crate::hook_process::HostCharms;
+use crate::hook_process::leftovers::{end_leftovers, stop_for_reboot};
 use crate::hook_process::run_folder::{REATTACHED_POLL_INTERVAL, read_outcome, read_run_file};
 use crate::ports::{Charms, HookHost, HookResult};
 use crate::shim;

@@ -5,7 +5,8 @@
 //! `pintle-agent why`.
 
 use crate::ago;
-use state::terms::cause::{Actor, Cause, Duty, Entity, Forced, Host, RelationName, Remedy, Retry, Silence};
+use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
+use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
 use state::unit::activity::Activity;
@@ -163,10 +164,8 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::EmptyModel { applications, machines, .. } => {
             format!("remove what is left in it: {applications} applications, {machines} machines")
         }
-        Duty::ForceRemoval { start_budget_timer: false, .. } => "remove it by force".to_owned(),
-        Duty::ForceRemoval { start_budget_timer: true, .. } => {
-            "remove it by force (teardown-budget)".to_owned()
-        }
+        Duty::ForceRemoval { by: ForcedBy::Operator, .. } => "remove it by force".to_owned(),
+        Duty::ForceRemoval { by: ForcedBy::Budget, .. } => "remove it by force (teardown-budget)".to_owned(),
 
         Duty::ReportDead => "report that it is dead".to_owned(),
         Duty::ReportUnstartedDead => "report that it is dead: it was never started".to_owned(),
@@ -306,14 +305,14 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             format!("nothing to do; if its host no longer exists: pintle remove-machine --force {machine}")
         }
         Remedy::DestroyByForce { model, forced } => match forced {
-            Forced::No => format!("to remove it by force: pintle destroy-model --force {model}"),
-            Forced::AfterWait => format!(
+            Force::No => format!("to remove it by force: pintle destroy-model --force {model}"),
+            Force::AfterWait => format!(
                 "it is removed by force after a minute; at once: pintle destroy-model --force --no-wait {model}"
             ),
-            Forced::AtOnce => "nothing to do: it is being removed by force".to_owned(),
+            Force::AtOnce => "nothing to do: it is being removed by force".to_owned(),
         },
-        Remedy::ForceAtOnce { wait_left_ms: None } => "nothing to do: it has begun".to_owned(),
-        Remedy::ForceAtOnce { wait_left_ms: Some(left_ms) } => {
+        Remedy::ForceAtOnce { phase: ForcePhase::Acting } => "nothing to do: it has begun".to_owned(),
+        Remedy::ForceAtOnce { phase: ForcePhase::Waiting { left_ms } } => {
             format!("it begins in {} s; at once: remove it with --force --no-wait", seconds(*left_ms))
         }
         Remedy::RetryProvisioning { machine, retry_ms: None } => {

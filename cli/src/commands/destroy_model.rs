@@ -9,10 +9,9 @@ use crate::data_dir::DataDir;
 use crate::session::{CommandSession, model_name};
 use crate::times::{self, Zone, now_ms};
 use api::error::ErrorCode;
-use api::{
-    DRY_RUN_TARGETS_MAX, DryRunRemoval, DryRunResponse, Force, GetStatus, RemovalTarget, Status, UserPort,
-};
+use api::{DRY_RUN_TARGETS_MAX, DryRun, DryRunRemoval, Force, GetStatus, RemovalTarget, Status, UserPort};
 use clap::Args;
+use state::terms::cause::Entity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -51,7 +50,7 @@ pub async fn run<A: UserPort>(
             .in_model(name)
             .handle(DryRunRemoval { removed: removed.take(DRY_RUN_TARGETS_MAX).collect(), force })
             .await?;
-        dry_run.more |= is_part;
+        dry_run.truncated |= is_part;
         add_removed_last(&mut dry_run, &removed_last, force);
         let now = (now_ms(), &Zone::new(false));
         return session.output.print(&crate::render::dry_run::text(&dry_run, force, now));
@@ -71,33 +70,34 @@ pub async fn run<A: UserPort>(
 
 /// What is removed last: the model, and its machines, each with the units on it.
 struct RemovedLast {
-    model: String,
-    machines: BTreeMap<String, Vec<String>>,
+    model: Entity,
+    machines: BTreeMap<String, Vec<Entity>>,
 }
 
 impl RemovedLast {
     fn of(status: &Status) -> RemovedLast {
         let machines = status.machines.keys().map(|name| (name.clone(), Vec::new()));
-        let mut machines: BTreeMap<String, Vec<String>> = machines.collect();
+        let mut machines: BTreeMap<String, Vec<Entity>> = machines.collect();
         for (name, unit) in status.applications.values().flat_map(|application| &application.units) {
-            machines.entry(unit.machine.clone()).or_default().push(format!("unit {name}"));
+            machines.entry(unit.machine.clone()).or_default().push(Entity::Unit(name.clone()));
         }
-        RemovedLast { model: format!("model {}", status.model.name), machines }
+        RemovedLast { model: Entity::Model(status.model.name.clone()), machines }
     }
 }
 
 /// Adds the machines whose units are all removed, and the model if nothing remains in it. Machines that the dry run
 /// already lists are not added again.
-fn add_removed_last(dry_run: &mut DryRunResponse, removed_last: &RemovedLast, force: Force) {
-    let all: BTreeSet<&String> = dry_run.gone.iter().chain(&dry_run.at_once).collect();
-    let are_removed = |units: &Vec<String>| units.iter().all(|unit| all.contains(unit));
+fn add_removed_last(dry_run: &mut DryRun, removed_last: &RemovedLast, force: Force) {
+    let all: BTreeSet<&Entity> =
+        dry_run.removed_eventually.iter().chain(&dry_run.removed_immediately).collect();
+    let are_removed = |units: &Vec<Entity>| units.iter().all(|unit| all.contains(unit));
     let machines = removed_last.machines.iter().filter(|(_, units)| are_removed(units));
-    let machines: Vec<String> = machines.map(|(name, _)| format!("machine {name}")).collect();
-    let machines: Vec<String> = machines.into_iter().filter(|machine| !all.contains(machine)).collect();
+    let machines: Vec<Entity> = machines.map(|(name, _)| Entity::Machine(name.clone())).collect();
+    let machines: Vec<Entity> = machines.into_iter().filter(|machine| !all.contains(machine)).collect();
     let whole =
-        force != Force::No || dry_run.blocked.is_empty() && removed_last.machines.values().all(are_removed);
-    dry_run.gone.extend(machines);
-    dry_run.gone.extend(whole.then(|| removed_last.model.clone()));
+        force != Force::No || dry_run.blockers.is_empty() && removed_last.machines.values().all(are_removed);
+    dry_run.removed_eventually.extend(machines);
+    dry_run.removed_eventually.extend(whole.then(|| removed_last.model.clone()));
 }
 
 /// The applications and machines that are removed with the model.

@@ -245,6 +245,10 @@ pub const NOT_OFFERED: [&str; 72] = [
 
 /// Runs the command of the command line.
 pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
+    if matches!(arguments.verb, Verb::Supervise(_)) {
+        // Before the runtime opens its descriptors: the shell that ran `up` may have files open.
+        host::inherited::protect();
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandError::new(format!("cannot start the runtime: {error}")))?;
     let Arguments { global, verb } = arguments;

@@ -53,12 +53,13 @@ async fn also_removed<A: UserPort>(
         Err(_) => return Ok(vec!["everything that is removed with them".to_owned()]),
     };
     let mut more = Vec::new();
-    for name in [dry_run.at_once, dry_run.dying, dry_run.gone].concat() {
+    let all = [dry_run.removed_immediately, dry_run.dying, dry_run.removed_eventually].concat();
+    for name in render::dry_run::entities(&all) {
         if !entities.contains(&name) && !more.contains(&name) {
             more.push(name);
         }
     }
-    if is_part || dry_run.more {
+    if is_part || dry_run.truncated {
         more.push("everything that is removed with the others".to_owned());
     }
     Ok(more)

@@ -9,6 +9,7 @@ use crate::session::CommandSession;
 use crate::terminal::safe_line;
 use crate::times::{Zone, now_ms};
 use api::error::ErrorCode;
+use api::text::entity_state;
 use api::{GetWhy, UserPort};
 use clap::Args;
 use serde_json::Value;
@@ -78,8 +79,8 @@ fn entities(words: &[String]) -> Vec<String> {
 
 /// The text for one entity: a line for the entity, then two lines for each cause.
 pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
-    let doing = if why.now.is_empty() { String::new() } else { format!(", {}", why.now) };
-    let mut text = safe_line(&format!("{}: {}{doing}", why.entity, why.life)) + "\n";
+    let now = entity_state::words(&why.now);
+    let mut text = safe_line(&format!("{}: {}, {now}", why.entity, why.life)) + "\n";
     if why.causes.is_empty() {
         text += "  waits for nothing\n";
     }
@@ -94,6 +95,7 @@ pub fn text(why: &api::Why, now_ms: i64, zone: &Zone) -> String {
 
 fn structured(why: &api::Why, now_ms: i64) -> Value {
     let mut value = serde_json::to_value(why).expect("plain data");
+    value["now"] = entity_state::words(&why.now).into();
     value["causes"] = why.causes.iter().map(|cause| render::cause::structured(cause, now_ms)).collect();
     value
 }
@@ -101,6 +103,7 @@ fn structured(why: &api::Why, now_ms: i64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::EntityState;
     use state::terms::cause::{Cause, Duty, Entity};
     use state::terms::life::Life;
     use state::terms::names::UnitName;
@@ -112,14 +115,14 @@ mod tests {
         let why = api::Why {
             entity: Entity::Application("web".to_owned()),
             life: Life::Dying,
-            now: String::new(),
+            now: EntityState::Application { units: 1 },
             // 10:00:05
             causes: vec![cause.since(36_005_000).last_error("exit status 1\nsecond line".to_owned())],
             more: true,
         };
         let text = text(&why, 36_005_000 + 125_000, &Zone::new(true));
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!((lines[0], lines.len()), ("application web: dying", 4), "{text}");
+        assert_eq!((lines[0], lines.len()), ("application web: dying, 1 unit", 4), "{text}");
         assert!(lines[1].starts_with("  unit web/0 waits for its agent to "), "{text}");
         assert!(
             lines[1].ends_with(", since 10:00:05Z (2m); last error: exit status 1 second line"),
@@ -146,8 +149,9 @@ mod tests {
 
     #[test]
     fn an_entity_without_causes_waits_for_nothing() {
-        let entity = Entity::Unit(UnitName::new("web", 0));
-        let why = api::Why { entity, life: Life::Alive, now: "idle".to_owned(), causes: vec![], more: false };
-        assert_eq!(text(&why, 0, &Zone::new(true)), "unit web/0: alive, idle\n  waits for nothing\n");
+        let entity = Entity::Application("web".to_owned());
+        let now = EntityState::Application { units: 2 };
+        let why = api::Why { entity, life: Life::Alive, now, causes: vec![], more: false };
+        assert_eq!(text(&why, 0, &Zone::new(true)), "application web: alive, 2 units\n  waits for nothing\n");
     }
 }

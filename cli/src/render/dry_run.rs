@@ -5,10 +5,11 @@
 use crate::render::cause;
 use crate::terminal::safe_line;
 use crate::times::Zone;
-use api::{DryRunResponse, ExpectedHook, Force};
+use api::{DryRun, ExpectedHook, Force};
+use state::terms::cause::Entity;
 
 /// The sections of a dry run. Blockers are printed like the causes of `why`.
-pub fn text(dry_run: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
+pub fn text(dry_run: &DryRun, force: Force, (now_ms, zone): (i64, &Zone)) -> String {
     let in_order = "hooks that would run, on each unit in this order:";
     let (hooks_title, blocked_title) = match force {
         Force::No => (in_order, "would be blocked by:"),
@@ -25,11 +26,11 @@ pub fn text(dry_run: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)
     let hooks =
         |all: &[ExpectedHook]| all.iter().map(|entry| format!("{}: {}", entry.unit, entry.hook)).collect();
     let sections: [(&str, Vec<String>); 5] = [
-        ("would be removed at once:", dry_run.at_once.clone()),
-        ("would be dying:", dry_run.dying.clone()),
+        ("would be removed at once:", entities(&dry_run.removed_immediately)),
+        ("would be dying:", entities(&dry_run.dying)),
         (hooks_title, hooks(&dry_run.hooks)),
-        ("hooks that force would skip, unless they finish first:", hooks(&dry_run.left_out)),
-        (removed_title, dry_run.gone.clone()),
+        ("hooks that force would skip, unless they finish first:", hooks(&dry_run.skipped_hooks)),
+        (removed_title, entities(&dry_run.removed_eventually)),
     ];
     let mut text = String::new();
     for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -38,13 +39,13 @@ pub fn text(dry_run: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)
             text += &format!("  {}\n", safe_line(line));
         }
     }
-    if !dry_run.blocked.is_empty() {
+    if !dry_run.blockers.is_empty() {
         text += &format!("{blocked_title}\n");
     }
-    for entry in &dry_run.blocked {
+    for entry in &dry_run.blockers {
         text += &cause::lines(entry, now_ms, zone);
     }
-    if dry_run.more {
+    if dry_run.truncated {
         text += "and more: the removal is too large for a complete dry run\n";
     }
     if text.is_empty() {
@@ -53,11 +54,21 @@ pub fn text(dry_run: &DryRunResponse, force: Force, (now_ms, zone): (i64, &Zone)
     text
 }
 
+/// The entities as texts: `unit web/0`, `relation db:server web:db`.
+pub fn entities(all: &[Entity]) -> Vec<String> {
+    let text = |entity: &Entity| match entity {
+        Entity::Relation(name) => format!("relation {}", name.ends),
+        other => other.to_string(),
+    };
+    all.iter().map(text).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::render::dry_run::*;
     use state::terms::cause::{Cause, Duty};
     use state::terms::names::UnitName;
+    use state::unit::operation::Hook;
 
     #[test]
     fn every_section_with_entries_is_printed_in_order() {
@@ -65,14 +76,13 @@ mod tests {
         let at = (36_005_000 + 125_000, &zone);
         let duty = Duty::Terminate { relations: vec![] };
         let blocker = Cause::of_unit_agent(&UnitName::new("db", 0), duty).since(36_005_000); // 10:00:05
-        let dry_run = DryRunResponse {
-            at_once: vec![],
-            dying: vec!["unit web/0".to_owned()],
-            hooks: vec![ExpectedHook { unit: "web/0".parse().expect("a name"), hook: "stop".to_owned() }],
-            left_out: vec![],
-            gone: vec!["unit web/0".to_owned()],
-            blocked: vec![blocker.clone()],
-            more: false,
+        let web = || vec![Entity::Unit(UnitName::new("web", 0))];
+        let dry_run = DryRun {
+            dying: web(),
+            hooks: vec![ExpectedHook { unit: UnitName::new("web", 0), hook: Hook::Stop }],
+            removed_eventually: web(),
+            blockers: vec![blocker.clone()],
+            ..DryRun::default()
         };
         let blocker_lines = cause::lines(&blocker, at.0, at.1);
         assert_eq!(
@@ -83,15 +93,13 @@ mod tests {
             )
         );
         assert!(text(&dry_run, Force::AfterWait, at).contains("force skips those"));
-        let left_out =
-            vec![ExpectedHook { unit: "db/0".parse().expect("a name"), hook: "remove".to_owned() }];
-        let at_once = text(&DryRunResponse { left_out, ..dry_run.clone() }, Force::AtOnce, at);
+        let skipped_hooks = vec![ExpectedHook { unit: UnitName::new("db", 0), hook: Hook::Remove }];
+        let at_once = text(&DryRun { skipped_hooks, ..dry_run.clone() }, Force::AtOnce, at);
         let order = "would run, on each unit in this order:\n  web/0: stop\nhooks that force would skip, unless they finish first:\n  \
                      db/0: remove\nwould be removed then";
         assert!(at_once.contains(order), "{at_once}");
-        assert_eq!(text(&DryRunResponse::default(), Force::No, at), "nothing would change\n");
-        let part =
-            DryRunResponse { dying: vec!["unit web/0".to_owned()], more: true, ..DryRunResponse::default() };
+        assert_eq!(text(&DryRun::default(), Force::No, at), "nothing would change\n");
+        let part = DryRun { dying: web(), truncated: true, ..DryRun::default() };
         let text = text(&part, Force::No, at);
         assert!(
             text.ends_with("unit web/0\nand more: the removal is too large for a complete dry run\n"),

@@ -7,8 +7,9 @@ use api::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use state::terms::cause::Entity;
+use state::terms::names::UnitName;
 use state::terms::position::Position;
-use state::terms::status::ActionStatus;
+use state::terms::status::{ActionStatus, AgentStatus};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -160,7 +161,9 @@ impl FakeClient {
             "GetWhy" => {
                 let GetWhy { entity } = parsed(&body);
                 self.require_known(&entity)?;
-                let (entity, now) = (Entity::Unit(entity.parse().expect("a unit name")), "idle".to_owned());
+                let entity = Entity::Unit(entity.parse().expect("a unit name"));
+                let idle = StatusInfo { current: AgentStatus::Idle, ..StatusInfo::default() };
+                let now = EntityState::Unit { workload: StatusInfo::default(), agent: idle };
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
             }
             "Run" => json(self.run(parsed(&body))?),
@@ -179,7 +182,8 @@ impl FakeClient {
                 if let [RemovalTarget::Unit(unit)] = &removed[..] {
                     self.require_known(unit)?;
                 }
-                json(DryRunResponse { dying: vec!["unit web/9".to_owned()], ..DryRunResponse::default() })
+                let dying = vec![Entity::Unit(UnitName::new("web", 9))];
+                json(DryRun { dying, ..DryRun::default() })
             }
             "RemoveUnit" => {
                 let RemoveUnit { unit, force } = parsed(&body);

@@ -7,7 +7,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;
 use api::error::{ApiError, ErrorCode};
-use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, DryRunResponse, ExpectedHook, Force, Handle, WriteResponse};
+use api::{DRY_RUN_TARGETS_MAX, DryRun, DryRunRemoval, Force, Handle, WriteResponse};
 use state::documents::draft::{Draft, read};
 use state::documents::keys::Model;
 use state::documents::refusal::Refusal;
@@ -15,11 +15,11 @@ use state::lifecycle::model;
 use state::operations::{dry_run, force};
 
 /// Converts the force mode of a request; none if the removal is not forced.
-pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::Force> {
+pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::ForceRequest> {
     match force {
         Force::No => None,
-        Force::AfterWait => Some(force::Force { no_wait: false, now_ms }),
-        Force::AtOnce => Some(force::Force { no_wait: true, now_ms }),
+        Force::AfterWait => Some(force::ForceRequest { no_wait: false, now_ms }),
+        Force::AtOnce => Some(force::ForceRequest { no_wait: true, now_ms }),
     }
 }
 
@@ -30,7 +30,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         &self,
         model: Model,
         transition: F,
-        force: Option<force::Force>,
+        force: Option<force::ForceRequest>,
     ) -> Result<WriteResponse, ApiError>
     where
         F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
@@ -46,7 +46,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
-    async fn handle(&self, removal: DryRunRemoval) -> Result<DryRunResponse, ApiError> {
+    async fn handle(&self, removal: DryRunRemoval) -> Result<DryRun, ApiError> {
         let DryRunRemoval { removed: targets, force } = removal;
         if targets.len() > DRY_RUN_TARGETS_MAX {
             let count = targets.len();
@@ -66,20 +66,13 @@ impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
                 is_lost: &|entity| explainer.silent_agent(entity).is_some(),
                 running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
-            let dry_run = dry_run::dry_run(reader, model, (&entities, force), &reports)?;
-            let expected_hook = |(unit, hook)| ExpectedHook { unit, hook };
-            let pending_since = explainer.pending_since();
-            let silent = dry_run.lost_agents.into_iter().filter_map(|entity| explainer.silent_agent(entity));
-            let blocked = dry_run.blockers.into_iter().map(|cause| pending_since.with_since(cause));
-            Ok(DryRunResponse {
-                at_once: dry_run.removed_immediately,
-                dying: dry_run.dying,
-                hooks: dry_run.hooks.into_iter().map(expected_hook).collect(),
-                left_out: dry_run.skipped_hooks.into_iter().map(expected_hook).collect(),
-                gone: dry_run.removed_eventually,
-                blocked: silent.chain(blocked).collect(),
-                more: dry_run.truncated,
-            })
+            let mut result = dry_run::dry_run(reader, model, (&entities, force), &reports)?;
+            let lost_agents = std::mem::take(&mut result.lost_agents);
+            let silent = lost_agents.into_iter().filter_map(|entity| explainer.silent_agent(entity));
+            let (pending_since, blockers) = (explainer.pending_since(), std::mem::take(&mut result.blockers));
+            let blocked = blockers.into_iter().map(|cause| pending_since.with_since(cause));
+            result.blockers = silent.chain(blocked).collect();
+            Ok(result)
         });
         dry_run.await
     }

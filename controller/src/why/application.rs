@@ -1,7 +1,7 @@
 //! Explains an application: its own blockers, followed by the causes of its units.
 
 use super::{Explainer, is_full};
-use api::Why;
+use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
 use state::documents::keys::last_id;
@@ -35,10 +35,7 @@ impl Explainer<'_> {
         if life == Life::Alive && units.is_empty() && is_subordinate {
             causes.extend(waiting::without_principal(self.reader, self.model, id, name));
         }
-        let now = match units.len() {
-            1 => "1 unit".to_owned(),
-            count => format!("{count} units"),
-        };
+        let now = EntityState::Application { units: units.len() };
         let entity = Entity::Application(name.to_owned());
         causes.extend(self.forced(id, entity.clone()));
         Ok(Why { entity, life, now, causes, more: false })

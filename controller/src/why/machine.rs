@@ -3,7 +3,7 @@
 use super::Explainer;
 use crate::hook_lock;
 use crate::status::{self, MachineAgent};
-use api::Why;
+use api::{EntityState, HookLock, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
 use state::documents::refusal::Refusal;
@@ -35,20 +35,15 @@ impl Explainer<'_> {
         Ok(Why { entity, life, now: self.machine_now(id), causes, more: false })
     }
 
-    /// Returns the machine's state as text: `2 units, hook lock held by web/0 (running action backup), waited for by
-    /// web/1`.
-    fn machine_now(&self, id: Uuid) -> String {
+    fn machine_now(&self, id: Uuid) -> EntityState {
         let units = read_all::<()>(self.reader, &self.model.machine_units(id)).len();
-        let mut now = format!("{units} units");
-        if let Some((unit, running)) = hook_lock::holder(self.reader, self.model, self.presence, id) {
-            now += &format!(", hook lock held by {unit} ({})", running.activity);
-            let waiters = hook_lock::waiters(self.reader, self.model, self.presence, id);
-            if !waiters.is_empty() {
-                let names: Vec<String> = waiters.iter().map(ToString::to_string).collect();
-                now += &format!(", waited for by {}", names.join(", "));
-            }
-        }
-        now
+        let held = hook_lock::holder(self.reader, self.model, self.presence, id);
+        let hook_lock = held.map(|(holder, executing)| HookLock {
+            holder,
+            running: executing.activity.clone(),
+            waiters: hook_lock::waiters(self.reader, self.model, self.presence, id),
+        });
+        EntityState::Machine { units, hook_lock }
     }
 
     /// Returns the cause for a machine whose agent was present and is silent now.

@@ -2,7 +2,7 @@
 
 use super::{Explainer, is_full};
 use crate::status::{self, MachineAgent};
-use api::Why;
+use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::read;
 use state::documents::keys::{Kind, last_id};
@@ -27,7 +27,7 @@ impl Explainer<'_> {
         let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
         let count = |ids: &[Uuid]| Count { number: ids.len(), more: ids.len() == ENTITIES_MAX };
         let remaining = (count(&applications), count(&machines));
-        let now = format!("{} applications, {} machines", remaining.0, remaining.1);
+        let now = EntityState::Model { applications: remaining.0, machines: remaining.1 };
         let all = applications.into_iter().map(EntityId::Application);
         let all = all.chain(units.iter().copied().map(EntityId::Unit));
         let all = all.chain(relations.iter().copied().map(EntityId::Relation));

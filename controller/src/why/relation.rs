@@ -2,7 +2,7 @@
 //! to enter.
 
 use super::{Explainer, is_full};
-use api::Why;
+use api::{EntityState, Why};
 use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{read, read_all};
 use state::documents::keys::{RelationDoc, ScopeDoc, last_id};
@@ -30,7 +30,7 @@ impl Explainer<'_> {
         }
         let entity = Entity::Relation(doc.name());
         causes.extend(self.forced(id, entity.clone()));
-        let now = format!("{} units in scope", present.len());
+        let now = EntityState::Relation { units_in_scope: present.len() };
         Ok(Why { entity, life, now, causes, more: false })
     }
 

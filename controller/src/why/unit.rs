@@ -4,8 +4,8 @@ use super::Explainer;
 use crate::hook_lock;
 use crate::presence::ExecutingRun;
 use crate::status::{self, UnitStatuses};
-use api::Why;
 use api::status::StatusInfo;
+use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
 use state::documents::keys::{UnitDoc, last_id};
@@ -15,7 +15,7 @@ use state::lifecycle::relation;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::terms::status::AgentStatus;
 use state::unit::activity::Activity;
 use state::unit::local::Run;
 use state::unit::resolve::{Act, fetch_reason, reboot_reason};
@@ -55,7 +55,7 @@ impl Explainer<'_> {
             causes.splice(0..0, self.machine_agent(doc.machine));
         }
         causes.extend(self.forced(id, entity.clone()));
-        Ok(Why { entity, life, now: now(workload, agent), causes, more: false })
+        Ok(Why { entity, life, now: EntityState::Unit { workload, agent }, causes, more: false })
     }
 
     fn machine_name(&self, doc: &UnitDoc) -> String {
@@ -155,13 +155,4 @@ impl Explainer<'_> {
         });
         own.filter_map(|id| waiting::suspended(self.reader, self.model, id)).collect()
     }
-}
-
-/// Returns the unit's current status as text.
-fn now(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -> String {
-    if workload.current == WorkloadStatus::Error {
-        return workload.message;
-    }
-    let parts = [agent.current.to_string(), agent.message].into_iter().filter(|text| !text.is_empty());
-    parts.collect::<Vec<_>>().join(": ")
 }

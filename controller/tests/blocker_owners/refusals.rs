@@ -7,7 +7,7 @@ use api::{
     AddUnits, Deploy, DestroyModel, DryRunRemoval, Force, Handle, Integrate, RelationChoice,
     RemoveApplication, RemoveMachine, RemoveRelation,
 };
-use state::terms::cause::{Actor, Cause, Duty, Entity, Forced, RelationName, Remedy};
+use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName, Remedy};
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
@@ -102,10 +102,10 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let response =
         fixture.admin.handle(DryRunRemoval { removed, force: Force::No }).await.expect("it exists");
     assert_eq!(
-        cause_of(&response.blocked, "unit web/0").last_error.as_deref(),
+        cause_of(&response.blockers, "unit web/0").last_error.as_deref(),
         Some("hook install: exit status 1")
     );
-    assert!(response.blocked.iter().all(|one| one.since_ms.is_some()), "{response:?}");
+    assert!(response.blockers.iter().all(|one| one.since_ms.is_some()), "{response:?}");
 }
 
 #[tokio::test]
@@ -115,6 +115,6 @@ async fn the_remedy_for_a_destroyed_model_is_a_complete_command() {
     fixture.attach_agent("web/0").await;
     fixture.admin.handle(DestroyModel { force: Force::No }).await.expect("the removal is accepted");
     let listed = causes(&fixture, "model").await;
-    let destroy = Remedy::DestroyByForce { model: "dev".to_owned(), forced: Forced::No };
+    let destroy = Remedy::DestroyByForce { model: "dev".to_owned(), forced: Force::No };
     assert_eq!(cause_of(&listed, "model dev").remedy(), destroy, "{listed:?}");
 }

@@ -12,7 +12,7 @@ use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, cleanup, machine, model, relation, scope, unit};
-use state::operations::force::{self, Force, ForceTimer};
+use state::operations::force::{self, ForceRequest, ForceTimer};
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::{AttachContext, PreviousSession};
 use state::operations::{action, destruction, hook_commit, instance, leadership, session};
@@ -580,7 +580,7 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
-    let force = Force { no_wait: true, now_ms: 9 };
+    let force = ForceRequest { no_wait: true, now_ms: 9 };
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front).map(drop)).await;
     fixture
         .call("force::start_budget_timer", move |draft| {
@@ -636,7 +636,7 @@ async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     fixture.call("machine::add", move |draft| machine::add(draft, other, on, 1).map(drop)).await;
-    let force = Force { no_wait: true, now_ms: 9 };
+    let force = ForceRequest { no_wait: true, now_ms: 9 };
     for force in [None, Some(force)] {
         fixture.call("destruction::destroy", move |draft| destruction::destroy(draft, other, force, 9)).await;
     }

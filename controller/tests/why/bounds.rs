@@ -25,7 +25,7 @@ async fn why_and_dry_run_bound_their_answers_for_a_large_model() {
         fixture.controller.run(add).await.expect("written");
     }
     let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
-    assert_eq!(why.now, "1000 or more applications, 0 machines");
+    assert_eq!(api::text::entity_state::words(&why.now), "1000 or more applications, 0 machines");
     let units = |count| (0..count).map(|n| RemovalTarget::Unit(format!("web/{n}"))).collect::<Vec<_>>();
     let refused = fixture
         .admin

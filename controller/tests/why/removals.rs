@@ -7,6 +7,7 @@ use controller::janitor::Janitor;
 use controller::presence::{LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
 use state::documents::draft::read;
 use state::terms::cause::{Duty, Entity};
+use state::terms::force::{ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 
 #[tokio::test]
@@ -23,11 +24,11 @@ async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent(
     let forced = async |entity: &str| {
         let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
         why.causes.into_iter().find_map(|cause| match cause.duty {
-            Duty::ForceRemoval { start_budget_timer: false, wait_left_ms } => Some(wait_left_ms),
+            Duty::ForceRemoval { by: ForcedBy::Operator, phase } => Some(phase),
             _ => None,
         })
     };
-    assert_eq!(forced("web/0").await, Some(Some(60_000)));
+    assert_eq!(forced("web/0").await, Some(ForcePhase::Waiting { left_ms: 60_000 }));
     let model_why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
     let entities = (model_why.entity.to_string(), model_why.causes[0].entity.to_string());
     assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
@@ -56,7 +57,7 @@ async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
         let blocked = async |force| {
             let response =
                 fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
-            response.expect("the removal is accepted").blocked
+            response.expect("the removal is accepted").blockers
         };
         for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
             fixture.advance(silent_ms);

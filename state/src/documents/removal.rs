@@ -2,6 +2,7 @@
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
+use crate::terms::force::ForcedBy;
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
@@ -43,16 +44,6 @@ pub enum ForcedKind {
     Relation,
     /// A machine.
     Machine,
-}
-
-/// What started a forced removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ForcedBy {
-    /// A removal with `--force`, of the entity or of an entity that contains it.
-    Operator,
-    /// The model's `teardown-budget`.
-    Budget,
 }
 
 /// What remains of a removed entity, so that its agent learns of the removal from positive evidence (design 7).

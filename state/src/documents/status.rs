@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// A status that a charm or an agent has set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "{S}Doc"))]
 pub struct StatusDoc<S = WorkloadStatus> {
     /// The status.
     pub status: S,

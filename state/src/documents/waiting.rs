@@ -8,7 +8,8 @@ use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::keys::{GLOBAL, MachineDoc, Model, RelationDoc, RelationEndDoc, TokenHolder, last_id};
 use crate::lifecycle::machine;
-use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Forced, Host};
+use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Host};
+use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
@@ -101,9 +102,9 @@ pub fn destruction(
 ) -> Option<Cause> {
     let doc = read(reader, &model.model_destruction())?;
     let force = match (doc.forced_ms, doc.no_wait) {
-        (Some(_), true) => Forced::AtOnce,
-        (Some(_), false) => Forced::AfterWait,
-        (None, _) => Forced::No,
+        (Some(_), true) => Force::AtOnce,
+        (Some(_), false) => Force::AfterWait,
+        (None, _) => Force::No,
     };
     let duty = Duty::EmptyModel { applications, machines, force };
     Some(Cause::new(Entity::Model(name.to_owned()), duty, Actor::Janitor).since(doc.since_ms))

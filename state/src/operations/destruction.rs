@@ -18,7 +18,7 @@ use crate::documents::draft::Draft;
 use crate::documents::keys::{DestructionDoc, GLOBAL, Kind, Model, TombstoneDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{application, machine};
-use crate::operations::force::{self, Force};
+use crate::operations::force::{self, ForceRequest};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
@@ -32,7 +32,12 @@ const DONE: &str = "done";
 
 /// The user's `destroy-model`. Repeating the request with force forces what was not forced before, or removes
 /// the grace period; without force it changes nothing.
-pub fn destroy(draft: &mut Draft, model: Model, force: Option<Force>, now_ms: i64) -> Result<(), Refusal> {
+pub fn destroy(
+    draft: &mut Draft,
+    model: Model,
+    force: Option<ForceRequest>,
+    now_ms: i64,
+) -> Result<(), Refusal> {
     if draft.get(&model.model()).is_none() {
         return Err(Refusal::not_found("model", model.0));
     }
@@ -72,7 +77,7 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         // the cleanup of a removed model is the next task of the janitor
         return Ok(!held);
     }
-    let force = doc.forced_ms.map(|now_ms| Force { no_wait: doc.no_wait, now_ms });
+    let force = doc.forced_ms.map(|now_ms| ForceRequest { no_wait: doc.no_wait, now_ms });
     let at_machines = doc.after.starts_with(&machines);
     let (prefix, per_batch) =
         if at_machines { (&machines, MACHINES_PER_BATCH) } else { (&applications, APPLICATIONS_PER_BATCH) };
@@ -97,7 +102,7 @@ fn destroy_application(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    force: Option<Force>,
+    force: Option<ForceRequest>,
 ) -> Result<(), Refusal> {
     match force {
         Some(force) => force::application(draft, model, id, force).map(drop),
@@ -106,7 +111,12 @@ fn destroy_application(
 }
 
 /// Destroys a machine. Its units are Dying with their applications, so none of them blocks it.
-fn destroy_machine(draft: &mut Draft, model: Model, id: Uuid, force: Option<Force>) -> Result<(), Refusal> {
+fn destroy_machine(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    force: Option<ForceRequest>,
+) -> Result<(), Refusal> {
     match force {
         Some(force) => force::machine(draft, model, id, force),
         None => {

@@ -5,6 +5,7 @@
 //! a success, on a simulated reader above the store. Called by the operator handlers for `--dry-run`.
 
 mod affected;
+mod result;
 mod simulation;
 
 use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
@@ -12,17 +13,19 @@ use crate::documents::draft::Reader;
 use crate::documents::keys::Model;
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{application, machine, relation, unit};
-use crate::operations::force::{self, Force};
-use crate::terms::cause::{self, Cause};
+use crate::operations::force::{self, ForceRequest};
+use crate::terms::cause::{self, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::activity::Activity;
-use affected::{AffectedEntities, LivesByName, id_of, name};
+use affected::{AffectedEntities, Lives, id_of, name};
 use simulation::{
     Participants, SimulatedReader, elected_units, finish_running, forced, leaderless_applications, simulate,
     simulate_force, simulate_machine_removal,
 };
 use std::collections::BTreeSet;
+
+pub use result::{DryRun, ExpectedHook};
 
 /// The maximum number of units that are simulated; of more, the first by name. The simulation of a unit takes
 /// some 10 reads and one view for each hook.
@@ -32,29 +35,6 @@ const SIMULATED_UNITS_MAX: usize = 40;
 const DOCUMENTS_READ_MAX: usize = 200_000;
 /// The maximum number of entities in each list of the result.
 const ENTITIES_LISTED_MAX: usize = 200;
-
-/// The result of a dry run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DryRun {
-    /// Entities that the request itself removes, for example `unit web/0`.
-    pub removed_immediately: Vec<String>,
-    /// Entities that the request sets Dying.
-    pub dying: Vec<String>,
-    /// Units and their hooks, in the order in which they would run. If a leader is removed and one unit is
-    /// left, the last entry is its `leader-elected`; of several units any could be elected, so none is listed.
-    pub hooks: Vec<(UnitName, String)>,
-    /// Hooks of units that `--force --no-wait` removes immediately: they run only if their agents are faster.
-    pub skipped_hooks: Vec<(UnitName, String)>,
-    /// Entities that are removed when all these hooks have succeeded.
-    pub removed_eventually: Vec<String>,
-    /// What blocks the removal of the rest.
-    pub blockers: Vec<Cause>,
-    /// Machines and units that the removal waits for and whose agents are lost; a forced removal does not wait
-    /// for them.
-    pub lost_agents: Vec<EntityId>,
-    /// Whether a limit was reached, so that the lists above may be incomplete.
-    pub truncated: bool,
-}
 
 /// Facts about agents that the store does not contain.
 pub struct AgentReports<'a> {
@@ -69,7 +49,7 @@ pub struct AgentReports<'a> {
 pub fn dry_run(
     reader: &dyn Reader,
     model: Model,
-    request: (&[EntityId], Option<Force>),
+    request: (&[EntityId], Option<ForceRequest>),
     reports: &AgentReports<'_>,
 ) -> Result<DryRun, Refusal> {
     dry_run_within(reader, model, request, (reports, DOCUMENTS_READ_MAX))
@@ -79,7 +59,7 @@ pub fn dry_run(
 pub(crate) fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
-    (entities, force): (&[EntityId], Option<Force>),
+    (entities, force): (&[EntityId], Option<ForceRequest>),
     (reports, bound): (&AgentReports<'_>, usize),
 ) -> Result<DryRun, Refusal> {
     let affected = AffectedEntities::collect(reader, model, entities);
@@ -115,12 +95,12 @@ pub(crate) fn dry_run_within(
     }
     let before = affected.lives(reader, model);
     let after = affected.lives(&simulated, model);
-    let removed = |then: &LivesByName| -> Vec<String> {
+    let removed = |then: &Lives| -> Vec<Entity> {
         before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
-    let was_alive = |name: &String| before.get(name).is_some_and(|(_, life)| *life == Life::Alive);
-    let is_dying = |(name, (_, life)): &(&String, &(EntityId, Life))| *life != Life::Alive && was_alive(name);
-    let (dying, mut departing): (Vec<String>, Vec<EntityId>) =
+    let was_alive = |name: &Entity| before.get(name).is_some_and(|(_, life)| *life == Life::Alive);
+    let is_dying = |(name, (_, life)): &(&Entity, &(EntityId, Life))| *life != Life::Alive && was_alive(name);
+    let (dying, mut departing): (Vec<Entity>, Vec<EntityId>) =
         after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
     let newly: BTreeSet<UnitName> = departing
         .iter()
@@ -189,7 +169,7 @@ pub(crate) fn dry_run_within(
                 true
             });
             result.skipped_hooks = std::mem::take(&mut result.hooks);
-            result.skipped_hooks.retain(|(unit, _)| removed_names.contains(unit));
+            result.skipped_hooks.retain(|expected| removed_names.contains(&expected.unit));
             result.truncated |= !simulate(&mut simulated, model, &participants, &mut result.hooks);
         } else {
             result.truncated |=
@@ -213,13 +193,23 @@ pub(crate) fn dry_run_within(
         !result.removed_immediately.contains(name) && !earlier.removed_eventually.contains(name)
     });
     result.hooks.retain(|entry| {
-        let known = earlier.hooks.iter().position(|known| known == entry && !newly.contains(&entry.0));
+        let known =
+            earlier.hooks.iter().position(|known| known.is_same_as(entry) && !newly.contains(&entry.unit));
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()
     });
     for named in [&mut result.removed_immediately, &mut result.dying, &mut result.removed_eventually] {
+        named.sort_by_cached_key(text);
         result.truncated |= named.len() > ENTITIES_LISTED_MAX;
         named.truncate(ENTITIES_LISTED_MAX);
     }
     cause::retain_first(&mut result.blockers);
     Ok(result)
+}
+
+/// The text by which lists are ordered: kind, and name or ends.
+fn text(entity: &Entity) -> String {
+    match entity {
+        Entity::Relation(name) => format!("relation {}", name.ends),
+        other => other.to_string(),
+    }
 }

@@ -15,10 +15,11 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{ForcedBy, ForcedDoc, ForcedKind, Model, SessionDoc, last_id};
+use crate::documents::keys::{ForcedDoc, ForcedKind, Model, SessionDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, model, relation, unit};
+use crate::terms::force::ForcedBy;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 
@@ -47,14 +48,14 @@ pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
 /// A request to remove an entity by force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Force {
+pub struct ForceRequest {
     /// Whether the controller acts immediately, without a grace period (`--no-wait`).
     pub no_wait: bool,
     /// The current time.
     pub now_ms: i64,
 }
 
-impl Force {
+impl ForceRequest {
     fn forced_doc(self, kind: ForcedKind) -> ForcedDoc {
         let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(GRACE_MS) };
         let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Operator);
@@ -64,7 +65,7 @@ impl Force {
 
 /// The user's `remove-unit --force`. A subordinate that is Alive is refused, as without force; one that is
 /// Dying is not.
-pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<Destroyed, Refusal> {
+pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -> Result<Destroyed, Refusal> {
     let doc = draft.get(&model.unit(id));
     let subordinate = doc.filter(|doc| doc.principal.is_some());
     let dying =
@@ -77,7 +78,12 @@ pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<D
 }
 
 /// The user's `remove-application --force`.
-pub fn application(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<Destroyed, Refusal> {
+pub fn application(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    force: ForceRequest,
+) -> Result<Destroyed, Refusal> {
     let destroyed = application::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
         mark_forced(draft, model, id, force.forced_doc(ForcedKind::Application));
@@ -86,7 +92,12 @@ pub fn application(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> R
 }
 
 /// The user's `remove-relation --force`.
-pub fn relation(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<Destroyed, Refusal> {
+pub fn relation(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    force: ForceRequest,
+) -> Result<Destroyed, Refusal> {
     let destroyed = relation::destroy(draft, model, id)?;
     if destroyed == Destroyed::Dying {
         mark_forced(draft, model, id, force.forced_doc(ForcedKind::Relation));
@@ -95,7 +106,7 @@ pub fn relation(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Resu
 }
 
 /// The user's `remove-machine --force`: its units are removed with it (spec E.5 last row).
-pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force) -> Result<(), Refusal> {
+pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -> Result<(), Refusal> {
     if draft.get(&model.machine_life(id)) == Some(Life::Alive) {
         draft.put(&model.machine_life(id), &Life::Dying);
     } else if draft.get(&model.machine(id)).is_none() {

@@ -10,6 +10,7 @@
 
 mod remedy;
 
+use crate::terms::force::{Force, ForcePhase, ForcedBy};
 use crate::terms::names::{EndpointName, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::unit::activity::Activity;
@@ -318,14 +319,14 @@ pub enum Duty {
         /// The machines that are left.
         machines: Count,
         /// Whether the model is destroyed by force.
-        force: Forced,
+        force: Force,
     },
     /// Remove by force.
     ForceRemoval {
-        /// Whether the model's teardown-budget started it, not a person.
-        start_budget_timer: bool,
-        /// Milliseconds until force begins; none if it has begun.
-        wait_left_ms: Option<i64>,
+        /// What started it.
+        by: ForcedBy,
+        /// Whether it has begun.
+        phase: ForcePhase,
     },
 
     // Machines.
@@ -398,19 +399,6 @@ impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.number, if self.more { " or more" } else { "" })
     }
-}
-
-/// Whether a model is destroyed by force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Forced {
-    /// It is not.
-    No,
-    /// By force, after the grace period.
-    AfterWait,
-    /// By force, without a grace period (`--no-wait`).
-    AtOnce,
 }
 
 /// How long a machine agent has been silent.

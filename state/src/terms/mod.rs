@@ -4,6 +4,7 @@
 //! other crates, use these types.
 
 pub mod cause;
+pub mod force;
 pub mod life;
 pub mod names;
 pub mod owner;

@@ -4,12 +4,12 @@ use crate::documents::draft::Txn;
 use crate::documents::keys::{ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
 use crate::lifecycle::{cleanup, machine, model, unit};
 use crate::operations::destruction;
-use crate::operations::force::{self, Force};
+use crate::operations::force::{self, ForceRequest};
 use crate::tests::*;
 
 const NOW: i64 = 1_000_000;
 
-fn destroy(world: &mut World, force: Option<Force>) {
+fn destroy(world: &mut World, force: Option<ForceRequest>) {
     world.run(|draft, _| destruction::destroy(draft, MODEL, force, NOW)).expect("it may go");
 }
 
@@ -143,18 +143,18 @@ fn force_does_the_pending_work_of_agents() {
     run_all_batches(&mut world);
     let forced = |world: &World| read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced));
     assert_eq!(forced(&world), [], "nobody asked for force");
-    destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW }));
+    destroy(&mut world, Some(ForceRequest { no_wait: false, now_ms: NOW }));
     run_all_batches(&mut world);
     // web and db, and the three machines, which propagate force to their units
     let due: Vec<i64> = forced(&world).into_iter().map(|(_, doc)| doc.due_ms).collect();
     assert_eq!(due, [NOW + 60_000; 5]);
-    destroy(&mut world, Some(Force { no_wait: true, now_ms: NOW + 1 }));
+    destroy(&mut world, Some(ForceRequest { no_wait: true, now_ms: NOW + 1 }));
     run_all_batches(&mut world);
     assert!(forced(&world).iter().all(|(_, doc)| doc.no_wait));
     // a weaker request does not undo a stronger one
     let before = world.documents.map.clone();
     destroy(&mut world, None);
-    destroy(&mut world, Some(Force { no_wait: false, now_ms: NOW + 2 }));
+    destroy(&mut world, Some(ForceRequest { no_wait: false, now_ms: NOW + 2 }));
     assert_eq!(world.documents.map, before);
     for round in 0.. {
         assert!(round < 100, "force ends");
@@ -201,13 +201,13 @@ fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
     let (mut few, mut many) = (wide(2), wide(26));
     let asked = |world: &World| {
         cost(&world.documents, |draft| {
-            destruction::destroy(draft, MODEL, Some(Force { no_wait: true, now_ms: NOW }), NOW)
+            destruction::destroy(draft, MODEL, Some(ForceRequest { no_wait: true, now_ms: NOW }), NOW)
         })
     };
     assert_eq!(asked(&few), asked(&many));
     assert_eq!(asked(&few).1, 2, "its life, and that it is on its way");
     for world in [&mut few, &mut many] {
-        destroy(world, Some(Force { no_wait: true, now_ms: NOW }));
+        destroy(world, Some(ForceRequest { no_wait: true, now_ms: NOW }));
     }
     let bite = |world: &World| {
         cost(&world.documents, |draft| destruction::destroy_batch(draft, MODEL).map(|more| assert!(more)))
@@ -220,7 +220,7 @@ fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
     let mut late = wide(26);
     destroy(&mut late, None);
     run_all_batches(&mut late);
-    destroy(&mut late, Some(Force { no_wait: true, now_ms: NOW }));
+    destroy(&mut late, Some(ForceRequest { no_wait: true, now_ms: NOW }));
     run_all_batches(&mut late);
     assert_eq!(read_all::<ForcedDoc>(late.reader(), &MODEL.all(Kind::Forced)).len(), 26);
 }

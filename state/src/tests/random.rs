@@ -6,7 +6,7 @@
 use crate::documents::keys::{Kind, SessionDoc, last_number};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
-use crate::operations::force::{self, Force};
+use crate::operations::force::{self, ForceRequest};
 use crate::operations::{action, leadership};
 use crate::tests::*;
 use crate::unit::hook::{BagWrites, PortWrites};
@@ -166,7 +166,7 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
 fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
     let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][dice.roll(5)];
     let id = dice.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
-    let force = Force { no_wait: dice.roll(2) == 0, now_ms: 1 };
+    let force = ForceRequest { no_wait: dice.roll(2) == 0, now_ms: 1 };
     world.run(|draft, _| match kind {
         Kind::Application if dice.roll(4) > 0 => Ok(()),
         Kind::Application => force::application(draft, MODEL, id, force).map(drop),

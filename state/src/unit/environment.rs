@@ -24,7 +24,7 @@ pub struct MachineFacts {
     pub version: String,
     /// The API version of the cloud, or empty.
     pub cloud_api_version: String,
-    /// The agent's own PATH.
+    /// The PATH after the folder of the hook tools.
     pub path: String,
     /// Those of [`KUBERNETES_VARIABLES`] that the agent itself has, in the order of that list.
     pub kubernetes: Vec<(String, String)>,

@@ -153,7 +153,7 @@ impl BagView {
     }
 }
 
-/// A request for the values of one bag as of a position.
+/// Returns the values of one bag as of a position.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BagRequest {

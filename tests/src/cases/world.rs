@@ -13,7 +13,7 @@ use state::restore::reconciliation::{Reconciliation, Session, agree};
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
 use state::unit::hook::Writes;
-use state::unit::local::{Event, Local, Run, Step};
+use state::unit::local::{Event, Local, Run};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Exit, FinishedRun};
 use state::unit::pending_reports::PendingReports;

@@ -6,7 +6,7 @@ use crate::sim::checks::Violation;
 use crate::sim::mutants::Mutant;
 use crate::sim::profile::FaultProfile;
 use crate::sim::system::{self, Report};
-use crate::sim::world::TimeSpent;
+use crate::sim::world::tasks::TimeSpent;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,7 +5,8 @@
 use crate::sim::fleet::AgentFleet;
 use crate::sim::network::{Direction, SimNetwork};
 use crate::sim::profile::FaultProfile;
-use crate::sim::world::{TaskId, Tasks, World};
+use crate::sim::world::tasks::Tasks;
+use crate::sim::world::{TaskId, World};
 use state::terms::names::Uuid;
 
 /// Longest partition, and longest time that a disk is full.

@@ -3,10 +3,10 @@
 //! It runs the production core, the production agent loop and the production controller handlers on a simulated
 //! disk, network, clock, provider, charms and operators. It must not decide anything that the product decides.
 //!
-//! Reading order: `world` (time, randomness, scheduling), `profile` (the faults of a seed), `system` (one run);
-//! then the ports: `disk`, `network`, `charms` with `script`, `clock`, `store`; then the other actors: `machine`,
-//! `provider`, `operator`; then `checks` (the promises) and `mutants` (the faults that the checks must detect);
-//! last `campaign`, which runs many seeds for `cargo sim`.
+//! Reading order: `random`, `world` and `world/tasks` (time, chance, scheduling), `fact` (what the checks observe),
+//! `profile` (the faults of a seed), `system` (one run); then the ports: `disk`, `network`, `charms` with `script`,
+//! `clock`, `store`; then the other actors: `machine`, `fleet`, `provider`, `operator`; then `checks` (the promises)
+//! and `mutants` (the faults that the checks must detect); last `campaign`, which runs many seeds for `cargo sim`.
 
 pub mod campaign;
 pub mod charms;

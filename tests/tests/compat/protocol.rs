@@ -62,7 +62,7 @@ struct Both<'a> {
 
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|place| place.strip_prefix('#')) {
-        Some(place) => document.pointer(place).expect("references lead to schemas"),
+        Some(place) => resolved(document, document.pointer(place).expect("references lead to schemas")),
         None => schema,
     }
 }

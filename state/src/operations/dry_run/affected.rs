@@ -7,6 +7,7 @@ use crate::documents::blockers::EntityId;
 use crate::documents::draft::{Reader, read};
 use crate::documents::effective_life;
 use crate::documents::keys::{Model, RelationDoc, UnitDoc, last_id};
+use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,17 +24,17 @@ pub(crate) fn id_of(entity: EntityId) -> Uuid {
 }
 
 /// The kind and name of an entity, if it exists.
-pub(crate) fn name(reader: &dyn Reader, model: Model, entity: EntityId) -> Option<String> {
+pub(crate) fn name(reader: &dyn Reader, model: Model, entity: EntityId) -> Option<Entity> {
     Some(match entity {
-        EntityId::Unit(id) => format!("unit {}", read(reader, &model.unit(id))?.name),
-        EntityId::Application(id) => format!("application {}", read(reader, &model.application(id))?.name),
-        EntityId::Relation(id) => format!("relation {}", read(reader, &model.relation(id))?.key_text()),
-        EntityId::Machine(id) => format!("machine {}", read(reader, &model.machine(id))?.name),
+        EntityId::Unit(id) => Entity::Unit(read(reader, &model.unit(id))?.name),
+        EntityId::Application(id) => Entity::Application(read(reader, &model.application(id))?.name),
+        EntityId::Relation(id) => Entity::Relation(read(reader, &model.relation(id))?.name()),
+        EntityId::Machine(id) => Entity::Machine(read(reader, &model.machine(id))?.name),
     })
 }
 
-/// Entities with their effective lives, by name.
-pub(crate) type LivesByName = BTreeMap<String, (EntityId, Life)>;
+/// Entities with their effective lives.
+pub(crate) type Lives = BTreeMap<Entity, (EntityId, Life)>;
 
 /// The entities that a removal can affect.
 #[derive(Default)]
@@ -148,7 +149,7 @@ impl AffectedEntities {
     }
 
     /// The effective life of each collected entity that exists.
-    pub(crate) fn lives(&self, reader: &dyn Reader, model: Model) -> LivesByName {
+    pub(crate) fn lives(&self, reader: &dyn Reader, model: Model) -> Lives {
         let mut lives = BTreeMap::new();
         let mut is = |entity: EntityId, life: Option<Life>| {
             lives.extend(name(reader, model, entity).zip(life.map(|life| (entity, life))));

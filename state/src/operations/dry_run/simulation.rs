@@ -11,12 +11,13 @@ use crate::documents::keys::{Kind, Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{machine, unit};
 use crate::operations::dry_run::affected::ENTITIES_MAX;
+use crate::operations::dry_run::result::ExpectedHook;
 use crate::operations::{force, hook_commit};
 use crate::terms::life::Life;
-use crate::terms::names::{UnitName, Uuid};
+use crate::terms::names::Uuid;
 use crate::unit::activity::Activity;
 use crate::unit::dry_run::{SimulatedStep, simulate_next};
-use crate::unit::operation::Operation;
+use crate::unit::operation::{Hook, Operation};
 use crate::unit::record::Record;
 use crate::unit::snapshot::Snapshot;
 use crate::views::view;
@@ -110,7 +111,7 @@ pub(crate) fn simulate(
     simulated: &mut SimulatedReader<'_>,
     model: Model,
     participants: &Participants,
-    hooks: &mut Vec<(UnitName, String)>,
+    hooks: &mut Vec<ExpectedHook>,
 ) -> bool {
     let (mut steps, mut moved) = (0, true);
     while moved {
@@ -190,14 +191,16 @@ pub(crate) fn elected_units(
     simulated: &SimulatedReader<'_>,
     model: Model,
     leaderless_applications: &BTreeSet<Uuid>,
-) -> Vec<(UnitName, String)> {
+) -> Vec<ExpectedHook> {
     let reader = simulated as &dyn Reader;
     let alive = |id: &Uuid| effective_life::unit_life(&mut { reader }, model, *id) == Some(Life::Alive);
     let only = |application: &Uuid| {
         let units = reader.scan(&model.units_of(*application), "", ENTITIES_MAX);
         let mut units = units.iter().filter_map(|stored| last_id(&stored.key)).filter(alive);
         let first = units.next().filter(|_| units.next().is_none())?;
-        Some((read(reader, &model.unit(first))?.name, "leader-elected".to_owned()))
+        let grant = read(simulated.base, &model.leader(*application))?;
+        let hook = Hook::LeaderElected { generation: Some(grant.generation + 1) };
+        Some(ExpectedHook { unit: read(reader, &model.unit(first))?.name, hook })
     };
     leaderless_applications.iter().filter_map(only).collect()
 }
@@ -207,7 +210,7 @@ fn simulate_step(
     simulated: &mut SimulatedReader<'_>,
     model: Model,
     (id, absent): (Uuid, &BTreeSet<Uuid>),
-    hooks: &mut Vec<(UnitName, String)>,
+    hooks: &mut Vec<ExpectedHook>,
 ) -> bool {
     let Some(doc) = read(simulated as &dyn Reader, &model.unit(id)) else {
         return false;
@@ -223,7 +226,7 @@ fn simulate_step(
     };
     let done = commit(simulated, model, (id, epoch), &record);
     if let (true, Operation::Hook(hook)) = (done, &record.operation) {
-        hooks.push((doc.name, hook.to_string()));
+        hooks.push(ExpectedHook { unit: doc.name, hook: hook.clone() });
     }
     done
 }

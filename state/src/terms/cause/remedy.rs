@@ -3,7 +3,8 @@
 //! One match covers all duties, so that a new duty cannot lack a remedy. A remedy is data like the cause it
 //! belongs to; `api::text` prints it as a command or a sentence.
 
-use crate::terms::cause::{Actor, Cause, Duty, Entity, Forced, Host, Silence};
+use crate::terms::cause::{Actor, Cause, Duty, Entity, Host, Silence};
+use crate::terms::force::{Force, ForcePhase};
 use crate::terms::names::UnitName;
 
 /// The command or the change that helps.
@@ -123,12 +124,12 @@ pub enum Remedy {
         /// The model.
         model: String,
         /// Whether it is destroyed by force already.
-        forced: Forced,
+        forced: Force,
     },
     /// Wait until force begins, or remove the entity with `--no-wait` to begin now.
     ForceAtOnce {
-        /// Milliseconds until force begins; none if it has begun.
-        wait_left_ms: Option<i64>,
+        /// Whether force has begun.
+        phase: ForcePhase,
     },
     /// Call the provider again now, instead of waiting for the retry.
     RetryProvisioning {
@@ -211,7 +212,7 @@ impl Cause {
             }
             Duty::DeleteRelation => Remedy::Automatic,
             Duty::EmptyModel { force, .. } => Remedy::DestroyByForce { model: self.name(), forced: *force },
-            Duty::ForceRemoval { wait_left_ms, .. } => Remedy::ForceAtOnce { wait_left_ms: *wait_left_ms },
+            Duty::ForceRemoval { phase, .. } => Remedy::ForceAtOnce { phase: *phase },
 
             Duty::ReportDead => {
                 self.provisioning_remedy(Remedy::CheckMachineAgent { machine: Some(self.name()) })

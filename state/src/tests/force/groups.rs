@@ -2,7 +2,7 @@
 
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
-use crate::operations::force::{self, Force, GRACE_MS};
+use crate::operations::force::{self, ForceRequest, GRACE_MS};
 use crate::operations::instance;
 use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, qr, started, sweep, wait};
 use crate::tests::*;
@@ -71,7 +71,7 @@ fn the_units_of_a_forced_machine_are_forced_too() {
 #[test]
 fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
     let mut world = World::new();
-    let mut bring = |wait: Force| {
+    let mut bring = |wait: ForceRequest| {
         let id = world.run(|draft, ids| {
             let id = ids();
             machine::add_manual(draft, MODEL, id, 1).map(|_| id)
@@ -132,7 +132,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!([lost, at_work].map(|id| world.life(id)), [Some(Life::Dead); 2], "both have their time");
     // a repeated request does not delay it
-    let again = Force { no_wait: true, now_ms: NOW + GRACE_MS - 1 };
+    let again = ForceRequest { no_wait: true, now_ms: NOW + GRACE_MS - 1 };
     world.run(|draft, _| force::machine(draft, MODEL, lost, again)).expect("it may be forced");
     sweep(&mut world, NOW + GRACE_MS - 1);
     world.run(|draft, _| machine::remove(draft, MODEL, at_work)).expect("its agent says that it is gone");

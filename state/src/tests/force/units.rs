@@ -3,7 +3,7 @@
 use crate::documents::keys::{BagDoc, ForcedDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
-use crate::operations::force::{self, Force, GRACE_MS};
+use crate::operations::force::{self, ForceRequest, GRACE_MS};
 use crate::restore::reconciliation::{Reconciliation, Session, agree};
 use crate::tests::force::fixture::{AT_ONCE, NOW, force_unit, forced, members, qr, started, sweep, wait};
 use crate::tests::*;
@@ -155,7 +155,7 @@ fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
     assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
     force_unit(&mut world, web.unit, wait(NOW + 30_000));
     assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));
-    force_unit(&mut world, web.unit, Force { no_wait: true, now_ms: NOW + 31_000 });
+    force_unit(&mut world, web.unit, ForceRequest { no_wait: true, now_ms: NOW + 31_000 });
     assert_eq!(due(&world), Some((NOW + 31_000, true)));
     sweep(&mut world, NOW + 31_000);
     assert!(world.gone(web.unit));

@@ -3,9 +3,11 @@
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
 use crate::operations::dry_run::{self, AgentReports, DryRun};
-use crate::operations::force::{self, Force};
+use crate::operations::force::{self, ForceRequest};
 use crate::terms::cause::{Cause, Duty, RelationName};
-use crate::tests::removal::fixture::{HERE, dry_run_alone, dry_run_together, dry_run_within, hooks, qr};
+use crate::tests::removal::fixture::{
+    HERE, dry_run_alone, dry_run_together, dry_run_within, hooks, names, qr,
+};
 use crate::tests::*;
 
 #[test]
@@ -38,10 +40,10 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let refused = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
     assert!(refused.expect_err("shop/0 is on it").message.contains("unit shop/0 is assigned to it"));
     for no_wait in [false, true] {
-        let force = Some(Force { no_wait, now_ms: 1 });
+        let force = Some(ForceRequest { no_wait, now_ms: 1 });
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
             let told = dry_run_together(world.reader(), MODEL, &[entity], force).expect("by force it may go");
-            assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"], "{entity:?}");
+            assert_eq!(names(&told.removed_eventually), ["machine 0", "unit shop/0"], "{entity:?}");
             assert!(
                 told.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
                 "{:?}",
@@ -55,14 +57,14 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     assert_eq!(world.documents.map, before);
 
     // what another request has forced is not part of this prediction
-    let asked = Force { no_wait: false, now_ms: 1 };
+    let asked = ForceRequest { no_wait: false, now_ms: 1 };
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
     world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
     let told = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked))
         .expect("it may go");
     assert_eq!(
-        (told.removed_eventually, told.truncated),
+        (names(&told.removed_eventually), told.truncated),
         (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
     );
     let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
@@ -79,7 +81,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let mut world = World::new();
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
-    let force = Some(Force { no_wait: true, now_ms: 1 });
+    let force = Some(ForceRequest { no_wait: true, now_ms: 1 });
     let told =
         dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
     let related = |told: &DryRun| -> Vec<String> {
@@ -92,12 +94,12 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     assert_eq!(related(&told).join(", "), departed);
     assert!(!hooks(&told).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", told.hooks);
     assert!(
-        told.skipped_hooks.iter().all(|(unit, _)| unit.to_string() == "shop/0"),
+        told.skipped_hooks.iter().all(|expected| expected.unit.to_string() == "shop/0"),
         "{:?}",
         told.skipped_hooks
     );
-    assert_eq!(told.skipped_hooks.last().expect("it would run some").1, "remove");
-    assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
+    assert_eq!(told.skipped_hooks.last().expect("it would run some").hook, Hook::Remove);
+    assert_eq!(names(&told.removed_eventually), ["machine 0", "unit shop/0"]);
 
     let told = dry_run_together(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
     let mut all = related(&told);
@@ -148,13 +150,13 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     assert_eq!(ends.len(), 2);
     assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
     for no_wait in [false, true] {
-        let forced = told(of_shop, Some(Force { no_wait, now_ms: 1 }), &[of_shop]);
+        let forced = told(of_shop, Some(ForceRequest { no_wait, now_ms: 1 }), &[of_shop]);
         assert_eq!((forced.lost_agents, forced.blockers.len()), (vec![], 1));
         let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
         let duty = Duty::Terminate { relations };
         assert_eq!(forced.blockers[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));
-        let runs = |unit: &str| forced.hooks.iter().any(|(name, _)| name.to_string() == unit);
+        let runs = |unit: &str| forced.hooks.iter().any(|expected| expected.unit.to_string() == unit);
         assert!(!runs("shop/0") && runs("db/0"), "{:?}", forced.hooks);
-        assert_eq!(forced.removed_eventually, ["machine 0", "unit shop/0"]);
+        assert_eq!(names(&forced.removed_eventually), ["machine 0", "unit shop/0"]);
     }
 }

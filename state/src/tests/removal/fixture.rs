@@ -2,7 +2,8 @@
 
 use crate::documents::blockers::EntityId;
 use crate::operations::dry_run::{self, AgentReports, DryRun};
-use crate::operations::force::Force;
+use crate::operations::force::ForceRequest;
+use crate::terms::cause::Entity;
 use crate::terms::version::Version;
 use crate::tests::*;
 
@@ -13,7 +14,7 @@ pub fn dry_run_together(
     reader: &dyn Reader,
     model: Model,
     entities: &[EntityId],
-    force: Option<Force>,
+    force: Option<ForceRequest>,
 ) -> Result<DryRun, Refusal> {
     dry_run::dry_run(reader, model, (entities, force), &HERE)
 }
@@ -21,7 +22,7 @@ pub fn dry_run_together(
 pub fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
-    asked: (&[EntityId], Option<Force>),
+    asked: (&[EntityId], Option<ForceRequest>),
     bound: usize,
 ) -> Result<DryRun, Refusal> {
     dry_run::dry_run_within(reader, model, asked, (&HERE, bound))
@@ -32,7 +33,7 @@ pub fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {
 }
 
 pub fn hooks(result: &DryRun) -> Vec<String> {
-    result.hooks.iter().map(|(unit, hook)| format!("{unit} {hook}")).collect()
+    result.hooks.iter().map(|expected| format!("{} {}", expected.unit, expected.hook)).collect()
 }
 
 /// web/0 and db/0 in a relation, each having observed the other.
@@ -60,4 +61,8 @@ pub fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
         }
     }
     (id, shop, db)
+}
+
+pub fn names(all: &[Entity]) -> Vec<String> {
+    all.iter().map(Entity::to_string).collect()
 }

@@ -3,10 +3,10 @@
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::machine;
 use crate::operations::dry_run::{self, AgentReports, DryRun};
-use crate::operations::force::Force;
+use crate::operations::force::ForceRequest;
 use crate::operations::leadership;
 use crate::terms::version::Version;
-use crate::tests::removal::fixture::{HERE, dry_run_alone, dry_run_together, hooks, qr};
+use crate::tests::removal::fixture::{HERE, dry_run_alone, dry_run_together, hooks, names, qr};
 use crate::tests::*;
 use crate::unit::activity::Activity;
 use crate::unit::hook_name::HookName;
@@ -20,7 +20,7 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let before = world.documents.map.clone();
     let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(
-        (told.removed_immediately.clone(), told.dying.clone()),
+        (names(&told.removed_immediately), names(&told.dying)),
         (vec![], vec!["unit shop/0".to_owned()])
     );
     let own: Vec<String> = hooks(&told).into_iter().filter(|hook| hook.starts_with("shop/0")).collect();
@@ -36,7 +36,7 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
     assert!(hooks(&told).contains(&departed), "{:?}", told.hooks);
     assert_eq!(
-        told.removed_eventually,
+        names(&told.removed_eventually),
         ["machine 0", "unit shop/0"],
         "the machine has no unit any more (E.3)"
     );
@@ -89,7 +89,7 @@ fn entities_without_started_agents_are_removed_immediately() {
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
     let told = dry_run_alone(&world, EntityId::Unit(unit));
-    assert_eq!((told.removed_immediately, told.hooks), (vec!["unit web/0".to_owned()], vec![]));
+    assert_eq!((names(&told.removed_immediately), told.hooks), (vec!["unit web/0".to_owned()], vec![]));
 }
 
 /// web/0 with logging/0, in a suspended relation that both have left.
@@ -118,10 +118,10 @@ fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
     let mut world = World::new();
     let (id, _, mut logging) = suspended(&mut world);
     let told = dry_run_alone(&world, EntityId::Relation(id));
-    assert_eq!(told.removed_immediately, ["relation logging:host web:juju-info"]);
-    assert_eq!(told.dying, ["unit logging/0"]);
+    assert_eq!(names(&told.removed_immediately), ["relation 0 (logging:host web:juju-info)"]);
+    assert_eq!(names(&told.dying), ["unit logging/0"]);
     assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
-    assert_eq!((told.removed_eventually, told.blockers), (vec!["unit logging/0".to_owned()], vec![]));
+    assert_eq!((names(&told.removed_eventually), told.blockers), (vec!["unit logging/0".to_owned()], vec![]));
 
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
@@ -157,7 +157,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
 
     let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(
-        (told.dying.clone(), told.removed_eventually.clone()),
+        (names(&told.dying), names(&told.removed_eventually)),
         (vec!["unit shop/0".to_owned()], vec!["machine 0".to_owned(), "unit shop/0".to_owned()])
     );
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
@@ -168,17 +168,25 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
     for no_wait in [false, true] {
-        let force = Some(Force { no_wait, now_ms: 1 });
+        let force = Some(ForceRequest { no_wait, now_ms: 1 });
         let asked = &[EntityId::Unit(other.unit)][..];
         let told = dry_run_together(world.reader(), MODEL, asked, force).expect("by force it may go");
-        assert!(told.removed_eventually.contains(&"unit shop/1".to_owned()), "{:?}", told.removed_eventually);
+        assert!(
+            names(&told.removed_eventually).contains(&"unit shop/1".to_owned()),
+            "{:?}",
+            told.removed_eventually
+        );
         let heard = AgentReports { is_lost: &|_| false, running_hook: &running };
         let runs = dry_run::dry_run(world.reader(), MODEL, (asked, force), &heard).expect("the same");
         assert_eq!((runs.skipped_hooks.is_empty(), runs.skipped_hooks), (!no_wait, told.skipped_hooks));
     }
     let all = dry_run_alone(&world, EntityId::Application(app));
-    assert!(!all.dying.contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
-    assert!(all.removed_eventually.contains(&"application shop".to_owned()), "{:?}", all.removed_eventually);
+    assert!(!names(&all.dying).contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
+    assert!(
+        names(&all.removed_eventually).contains(&"application shop".to_owned()),
+        "{:?}",
+        all.removed_eventually
+    );
 }
 
 /// The next step of the unit's agent.
@@ -251,11 +259,11 @@ fn a_dry_run_predicts_the_removal_of_a_machine_without_units() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
-    assert_eq!(told.removed_eventually, ["machine 0", "unit shop/0"]);
+    assert_eq!(names(&told.removed_eventually), ["machine 0", "unit shop/0"]);
     let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
     let (told, name) = (dry_run_alone(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
     assert_eq!(
-        (told.dying, told.removed_eventually, told.blockers),
+        (names(&told.dying), names(&told.removed_eventually), told.blockers),
         (vec![name.clone()], vec![name], vec![])
     );
 }

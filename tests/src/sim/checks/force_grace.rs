@@ -3,7 +3,8 @@
 
 use super::check::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{ForcedBy, ForcedDoc, Kind, Model, last_id};
+use state::documents::keys::{ForcedDoc, Kind, Model, last_id};
+use state::terms::force::ForcedBy;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,6 +3,7 @@
 use super::running_agent::RunningAgent;
 use api::Why;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
+use state::terms::force::ForcePhase;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use std::collections::BTreeSet;
@@ -89,9 +90,7 @@ impl Display for WhyAnswer {
 pub(super) fn blocker_text(cause: &Cause) -> String {
     // passing time is not progress
     let duty = match cause.duty.clone() {
-        Duty::ForceRemoval { start_budget_timer, .. } => {
-            Duty::ForceRemoval { start_budget_timer, wait_left_ms: None }
-        }
+        Duty::ForceRemoval { by, .. } => Duty::ForceRemoval { by, phase: ForcePhase::Acting },
         Duty::StartInstance { .. } => Duty::StartInstance { retry_ms: 0 },
         Duty::TendInstance { .. } => Duty::TendInstance { retry_ms: 0 },
         other => other,

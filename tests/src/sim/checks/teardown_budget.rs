@@ -7,8 +7,9 @@ use super::check::{Check, Commit, key_parts};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{ForcedBy, ForcedDoc, Kind, Model, SessionDoc, last_id};
+use state::documents::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
 use state::lifecycle::model;
+use state::terms::force::ForcedBy;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 

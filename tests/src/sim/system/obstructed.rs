@@ -6,7 +6,7 @@
 
 use crate::sim::checks::stuck_system::{Obstacle, StuckSystem, WhyAnswer};
 use crate::sim::identities::MODEL;
-use crate::sim::operator::SimRemoval;
+use crate::sim::operator::removals::SimRemoval;
 use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
 use api::Force;
 use state::documents::draft::{Reader, read, read_all};

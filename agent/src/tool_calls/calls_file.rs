@@ -1,0 +1,195 @@
+//! `calls.yaml`, the file of a run's tool calls: one line per call with its inputs and its answer.
+//!
+//! A later agent rebuilds the context of the hook from it. It is appended to and never synced, because it must
+//! outlive the agent but not the boot. Its size is bounded.
+
+use serde::{Deserialize, Serialize};
+use state::terms::settings::Bag;
+use state::unit::snapshot::BagRequest;
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// The size of `calls.yaml` beyond which calls that change nothing are refused. Such a call takes at most some 8 KiB,
+/// most take 300 bytes: at least 4,000 calls of one hook, usually 100,000.
+pub const CALLS_BYTES_MAX: u64 = 32 << 20;
+/// The size beyond which every call is refused: 16 MiB of changes (S6), each byte up to four times as long in JSON, and
+/// 64 MiB of fetched settings.
+pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
+/// The part of a long refusal that is stored, and of the tool's name: enough to recognise it.
+const EXCERPT_BYTES: usize = 200;
+/// The file of the calls, in the folder of the run.
+pub(super) const CALLS: &str = "calls.yaml";
+
+/// Bytes that are stored as text if they are valid UTF-8, so that they are readable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum TextOrBytes {
+    Text(String),
+    Raw {
+        bytes: Vec<u8>,
+    },
+    /// The bytes can be produced again; only their digest and their number are stored.
+    Digest {
+        sha256: String,
+        length: usize,
+    },
+}
+
+impl TextOrBytes {
+    pub(super) fn new(bytes: &[u8]) -> TextOrBytes {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => TextOrBytes::Text(text.to_owned()),
+            Err(_) => TextOrBytes::Raw { bytes: bytes.to_vec() },
+        }
+    }
+    pub(super) fn from_vec(bytes: Vec<u8>) -> TextOrBytes {
+        match String::from_utf8(bytes) {
+            Ok(text) => TextOrBytes::Text(text),
+            Err(error) => TextOrBytes::Raw { bytes: error.into_bytes() },
+        }
+    }
+    pub(super) fn digest(bytes: &[u8]) -> TextOrBytes {
+        TextOrBytes::Digest { sha256: host::digest::sha256(bytes), length: bytes.len() }
+    }
+    /// The beginning of the bytes, as text.
+    fn excerpt(bytes: &[u8]) -> TextOrBytes {
+        TextOrBytes::Text(String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]).into_owned())
+    }
+    /// The bytes; none if only their digest is stored.
+    pub(super) fn as_slice(&self) -> &[u8] {
+        match self {
+            TextOrBytes::Text(text) => text.as_bytes(),
+            TextOrBytes::Raw { bytes } => bytes,
+            TextOrBytes::Digest { .. } => &[],
+        }
+    }
+    pub(super) fn is(&self, other: &[u8]) -> bool {
+        match self {
+            TextOrBytes::Digest { .. } => *self == TextOrBytes::digest(other),
+            TextOrBytes::Text(_) | TextOrBytes::Raw { .. } => self.as_slice() == other,
+        }
+    }
+}
+
+/// One answered call in `calls.yaml`: the inputs, so that the context can be rebuilt, and the answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AnsweredCall {
+    pub(super) call: u32,
+    pub(super) id: String,
+    pub(super) at_ms: i64,
+    /// The process that called, if the kernel knew it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pid: Option<i32>,
+    pub(super) tool: String,
+    pub(super) args: Vec<TextOrBytes>,
+    pub(super) cwd: TextOrBytes,
+    /// Whether the unit led when the call was answered.
+    pub(super) leads: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stdin: Option<TextOrBytes>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) files: BTreeMap<String, Result<TextOrBytes, String>>,
+    /// The digest of the whole request of a refused call, whose inputs are not stored: nothing depends on them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused: Option<TextOrBytes>,
+    pub(super) code: u8,
+    pub(super) stdout: TextOrBytes,
+    pub(super) stderr: TextOrBytes,
+}
+
+impl AnsweredCall {
+    /// Replaces the inputs of a refused call, and what its answer repeats of them, by the digest of its request.
+    pub(super) fn forget_inputs(&mut self, request: &[u8]) {
+        self.refused = Some(TextOrBytes::digest(request));
+        self.tool =
+            String::from_utf8_lossy(&self.tool.as_bytes()[..self.tool.len().min(EXCERPT_BYTES)]).into_owned();
+        (self.args, self.stdin, self.files) = Default::default();
+        self.cwd = TextOrBytes::new(b"");
+        self.stdout = TextOrBytes::excerpt(self.stdout.as_slice());
+        self.stderr = TextOrBytes::excerpt(self.stderr.as_slice());
+    }
+}
+
+/// A bag that was omitted from the view and that a tool has read, as `calls.yaml` stores it: every later read
+/// in this hook returns the same values, whichever agent answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FetchedBagLine {
+    pub(super) at_ms: i64,
+    pub(super) fetched: BagRequest,
+    /// None if the bag no longer existed.
+    pub(super) values: Option<Bag>,
+}
+
+/// One line of `calls.yaml`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum CallsLine {
+    /// An answered call.
+    Call(AnsweredCall),
+    /// A fetched bag.
+    Bag(FetchedBagLine),
+}
+
+/// `calls.yaml` of one run.
+#[derive(Debug)]
+pub struct CallsFile(Option<File>);
+
+impl CallsFile {
+    /// Opens the file in the folder of a run. If that fails, every call is refused.
+    pub fn open(run: &Path) -> CallsFile {
+        let open = || {
+            let path = run.join(CALLS);
+            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+            // an incomplete last line was never answered, and would corrupt the next line
+            let bytes = fs::read(path)?;
+            file.set_len(whole_lines(&bytes) as u64)?;
+            Ok(file)
+        };
+        CallsFile(
+            open().inspect_err(|error: &io::Error| tracing::error!("cannot open {CALLS}: {error}")).ok(),
+        )
+    }
+
+    /// The calls that an earlier agent answered, without an incomplete last line. None if a line cannot be
+    /// read, so that the answers which the hook has received are unknown.
+    pub fn read(run: &Path) -> Option<Vec<CallsLine>> {
+        let bytes = fs::read(run.join(CALLS)).unwrap_or_default();
+        let lines = bytes[..whole_lines(&bytes)].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line.strip_prefix(b"- ")?).ok()).collect()
+    }
+
+    /// Appends a line, unless the file would have more than `bytes_max` bytes then.
+    pub(super) fn append(&mut self, line: &impl Serialize, bytes_max: u64) -> Result<(), AppendError> {
+        let mut bytes = b"- ".to_vec();
+        serde_json::to_writer(&mut bytes, line).expect("calls are plain data");
+        bytes.push(b'\n');
+        let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file is not open"))?;
+        let length = file.metadata()?.len();
+        if length + bytes.len() as u64 > bytes_max {
+            return Err(AppendError::Full);
+        }
+        let written = file.write_all(&bytes);
+        // an incomplete line would corrupt the next one; if it cannot be removed, all later calls are refused
+        if written.is_err() && file.set_len(length).is_err() {
+            self.0 = None;
+        }
+        Ok(written?)
+    }
+}
+
+/// Why a call cannot be stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AppendError {
+    #[error("this run has stored {} MiB of tool calls; further calls that change nothing are refused", CALLS_BYTES_MAX >> 20)]
+    Full,
+    #[error(transparent)]
+    File(#[from] io::Error),
+}
+
+/// The length of the complete lines.
+fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
+}

@@ -1,0 +1,269 @@
+//! The tool socket and the file of the calls under clients that are silent, slow, or call without end.
+//!
+//! A test waits with a deadline for what must happen, and never for a time to pass.
+
+mod support;
+
+use agent::tool_calls::{CALLS_BYTES_MAX, CallsFile, HookSession};
+use agent::tool_socket::{Gate, ToolAnswer, ToolCall, listen};
+use hook_client::{
+    CallHeader, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX, announce_stdin, encode_request,
+    frame_length,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use support::context;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
+/// The longest wait for what must happen. It takes milliseconds.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// The connections that a socket serves at the same time.
+const CONNECTIONS_MAX: usize = 128;
+
+/// The frame of a call, with these bytes as its stdin.
+fn frame(number: u32, tool: &[u8], args: &[&[u8]], stdin: Option<&[u8]>) -> Vec<u8> {
+    let mut frame = vec![0; REQUEST_BYTES_MAX];
+    let mut call_id = [0; 16];
+    call_id[..4].copy_from_slice(&number.to_be_bytes());
+    let call = CallHeader { call_id, context_id: CONTEXT_ID.as_bytes(), cwd: b"/", tool };
+    let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
+    frame.truncate(length);
+    if let Some(stdin) = stdin {
+        announce_stdin(&mut frame, stdin.len()).unwrap();
+        frame.extend(stdin);
+    }
+    frame
+}
+
+async fn read_reply(stream: &mut UnixStream) -> (u8, String) {
+    let mut reply = vec![0; HEADER_BYTES];
+    stream.read_exact(&mut reply).await.unwrap();
+    let header: [u8; HEADER_BYTES] = reply[..].try_into().unwrap();
+    reply.resize(frame_length(&header).unwrap(), 0);
+    stream.read_exact(&mut reply[HEADER_BYTES..]).await.unwrap();
+    match ReplyFrame::decode(&reply).unwrap() {
+        ReplyFrame::Done { code, stdout, .. } => (code, String::from_utf8(stdout.to_vec()).unwrap()),
+        ReplyFrame::NeedStdin => panic!("stdin was sent"),
+    }
+}
+
+struct Socket {
+    path: PathBuf,
+    calls: mpsc::Receiver<ToolCall>,
+    _gate: watch::Sender<Gate>,
+    _dir: tempfile::TempDir,
+}
+
+fn socket() -> Socket {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let (gate, opened) = watch::channel(Gate::Open);
+    Socket { calls: listen(&path, opened).unwrap(), path, _gate: gate, _dir: dir }
+}
+
+/// The memory of 30 frames of 16 MiB was 505 MB: all were received at once.
+#[tokio::test]
+async fn all_frames_in_flight_share_one_budget() {
+    let mut socket = socket();
+    let big = Arc::new(frame(0, b"state-set", &[b"--file", b"-"], Some(&vec![b'x'; 16_000_000])));
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let clients: Vec<_> = (0..30)
+        .map(|_| {
+            let (path, big, accepted) = (socket.path.clone(), Arc::clone(&big), Arc::clone(&accepted));
+            tokio::spawn(async move {
+                let mut stream = UnixStream::connect(path).await.unwrap();
+                for chunk in big.chunks(64 << 10) {
+                    stream.write_all(chunk).await.unwrap();
+                    accepted.fetch_add(chunk.len(), Ordering::Relaxed);
+                }
+                read_reply(&mut stream).await.0
+            })
+        })
+        .collect();
+    let first = timeout(DEADLINE, socket.calls.recv()).await.expect("one frame fits").unwrap();
+    // every client gets its turn until none can send any more
+    let (mut before, mut unchanged) = (0, 0);
+    while unchanged < 2_000 {
+        tokio::task::yield_now().await;
+        let now = accepted.load(Ordering::Relaxed);
+        unchanged = if now == before { unchanged + 1 } else { 0 };
+        before = now;
+    }
+    // the budget, and what the kernel holds for a connection: less than 1 MiB
+    let bytes_max = REQUEST_BYTES_MAX + STDIN_BYTES_MAX + 30 * (1 << 20);
+    assert!(before <= bytes_max, "{before} bytes were accepted, at most {bytes_max} are expected");
+
+    // all are served in the end, and a small call does not wait for them
+    let mut small = UnixStream::connect(&socket.path).await.unwrap();
+    small.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
+    let done = || ToolAnswer::Done { code: 0, stdout: Vec::new(), stderr: Vec::new() };
+    first.answer.send(done()).unwrap();
+    let second = timeout(DEADLINE, socket.calls.recv()).await.expect("a call").unwrap();
+    assert!(second.frame.len() < 1_000, "the small call is next");
+    second.answer.send(done()).unwrap();
+    for _ in 1..30 {
+        let call = timeout(DEADLINE, socket.calls.recv()).await.expect("the next frame fits").unwrap();
+        drop(call.frame);
+        call.answer.send(done()).unwrap();
+    }
+    for client in clients {
+        assert_eq!(timeout(DEADLINE, client).await.expect("it is answered").unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn silent_and_half_sent_connections_do_not_block_others() {
+    let mut socket = socket();
+    let mut idle = Vec::new();
+    for number in 0..CONNECTIONS_MAX {
+        let mut stream = UnixStream::connect(&socket.path).await.unwrap();
+        if number % 2 == 0 {
+            stream.write_all(&frame(0, b"is-leader", &[], None)[..5]).await.unwrap();
+        }
+        idle.push(stream);
+    }
+    let begun = std::time::Instant::now();
+    let mut stream = UnixStream::connect(&socket.path).await.unwrap();
+    stream.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
+
+    let call = timeout(DEADLINE, socket.calls.recv()).await.expect("a silent connection is closed").unwrap();
+
+    // before any of their time limits, which are at least 5 s
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(call.pid, Some(std::process::id() as i32));
+    let closed = timeout(DEADLINE, idle[0].read(&mut [0])).await.expect("the oldest one was closed");
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_closed_after_its_time_limit() {
+    let socket = socket();
+    let mut silent = UnixStream::connect(&socket.path).await.unwrap();
+    let closed = timeout(DEADLINE, silent.read(&mut [0])).await.expect("there is a time limit");
+    assert!(matches!(closed, Ok(0)), "{closed:?}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_large_answer_does_not_block_others() {
+    let mut socket = socket();
+    let mut deaf = UnixStream::connect(&socket.path).await.unwrap();
+    deaf.write_all(&frame(0, b"relation-get", &[], None)).await.unwrap();
+    let call = timeout(DEADLINE, socket.calls.recv()).await.expect("a call").unwrap();
+    call.answer.send(ToolAnswer::Done { code: 0, stdout: vec![b'x'; 16 << 20], stderr: Vec::new() }).unwrap();
+    let mut other = UnixStream::connect(&socket.path).await.unwrap();
+    other.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
+    timeout(DEADLINE, socket.calls.recv()).await.expect("the other call is served").unwrap();
+}
+
+/// A request frame's header may announce as much as the largest answer.
+#[tokio::test]
+async fn a_frame_that_is_no_request_is_refused_at_its_header() {
+    let socket = socket();
+    let mut stream = UnixStream::connect(&socket.path).await.unwrap();
+    stream.write_all(b"PH\x01r\x00\x00\x00\x01").await.unwrap();
+    assert_eq!(timeout(DEADLINE, read_reply(&mut stream)).await.expect("an answer").0, 1);
+}
+
+fn session(run: &Path) -> HookSession<'static> {
+    let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
+    HookSession::new(context(), digest, CallsFile::open(run), &|_| {}, &|| false)
+}
+
+fn answer(session: &mut HookSession, frame: &[u8]) -> (u8, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    match session.answer(frame, Some(4_711)).expect("no bag is omitted") {
+        ToolAnswer::Done { code, stdout, stderr } => (code, text(stdout), text(stderr)),
+        ToolAnswer::NeedStdin => panic!("stdin was sent"),
+    }
+}
+
+fn calls_bytes(run: &Path) -> u64 {
+    fs::metadata(run.join("calls.yaml")).unwrap().len()
+}
+
+#[test]
+fn a_refused_input_is_stored_by_its_digest() {
+    let run = tempfile::tempdir().unwrap();
+    let mut first = session(run.path());
+    let input = vec![b'['; 1_000_000];
+    for number in 0..20 {
+        let (code, ..) = answer(&mut first, &frame(number, b"state-set", &[b"--file", b"-"], Some(&input)));
+        assert_ne!(code, 0, "the input is no YAML");
+    }
+    assert!(calls_bytes(run.path()) < 20 * 2_000, "{} bytes", calls_bytes(run.path()));
+    assert_eq!(answer(&mut first, &frame(20, b"state-set", &[b"a=b"], None)).0, 0);
+    let text = fs::read_to_string(run.path().join("calls.yaml")).unwrap();
+    assert!(text.lines().all(|line| line.contains(r#""pid":4711"#)), "the caller is recorded\n{text}");
+
+    let lines = CallsFile::read(run.path()).expect("complete lines");
+    let mut second = session(run.path());
+    assert!(second.replay(&lines), "a later agent continues");
+    let get = frame(21, b"state-get", &[b"a"], None);
+    assert_eq!(answer(&mut second, &get), (0, "b\n".into(), String::new()));
+}
+
+#[test]
+fn a_long_answer_is_stored_by_its_digest_and_the_context_can_be_rebuilt() {
+    let run = tempfile::tempdir().unwrap();
+    let mut first = session(run.path());
+    let value = "x".repeat(60_000);
+    assert_eq!(answer(&mut first, &frame(0, b"state-set", &[format!("a={value}").as_bytes()], None)).0, 0);
+    let begun = calls_bytes(run.path());
+    let get = |number| frame(number, b"state-get", &[b"a"], None);
+    for number in 1..50 {
+        assert_eq!(answer(&mut first, &get(number)).1.trim_end(), value);
+    }
+    assert!(calls_bytes(run.path()) - begun < 50 * 1_000, "{} bytes", calls_bytes(run.path()) - begun);
+
+    let lines = CallsFile::read(run.path()).expect("complete lines");
+    let mut second = session(run.path());
+    assert!(second.replay(&lines), "a later agent gives the same answers");
+    assert_eq!(answer(&mut second, &get(49)).1.trim_end(), value, "also to a repeated call");
+}
+
+#[test]
+fn once_the_file_is_full_only_calls_that_change_something_are_stored() {
+    let run = tempfile::tempdir().unwrap();
+    let nearly_full = fs::File::create(run.path().join("calls.yaml")).unwrap();
+    std::io::Write::write_all(&mut &nearly_full, &[b'\n'; 1]).unwrap();
+    nearly_full.set_len(CALLS_BYTES_MAX - 1_000).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&nearly_full, b"\n", CALLS_BYTES_MAX - 1_000).unwrap();
+    let mut session = session(run.path());
+    let mut number = 0;
+    let refused = loop {
+        let (code, _, stderr) = answer(&mut session, &frame(number, b"is-leader", &[], None));
+        if code != 0 {
+            break stderr;
+        }
+        number += 1;
+        assert!(number < 100, "the file grows without a bound");
+    };
+    let line = "ERROR cannot store the call: this run has stored 32 MiB of tool calls; further calls that change \
+                nothing are refused\n";
+    assert_eq!(refused, line);
+    assert!(calls_bytes(run.path()) <= CALLS_BYTES_MAX);
+    assert_eq!(
+        answer(&mut session, &frame(1_000, b"juju-log", &[b"x"], None)).2,
+        line,
+        "a log line changes nothing"
+    );
+    assert_eq!(answer(&mut session, &frame(1_001, b"state-set", &[b"a=b"], None)).0, 0);
+    assert_eq!(answer(&mut session, &frame(1_002, b"status-set", &[b"active"], None)).0, 0);
+}
+
+#[test]
+fn the_id_of_a_context_ends_with_its_run() {
+    let run = tempfile::tempdir().unwrap();
+    let digest = host::digest::sha256(b"web/0-start-00000000000000000000000000000001");
+    let mut next = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
+    let (code, _, stderr) = answer(&mut next, &frame(0, b"state-set", &[b"a=b"], None));
+    assert_eq!((code, stderr.as_str()), (1, "ERROR bad request: this context is closed\n"));
+    assert!(next.close().0 == Default::default(), "nothing was changed");
+}

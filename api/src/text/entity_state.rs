@@ -1,0 +1,36 @@
+//! The state of an entity in English, as `pintle why` prints it after the life of the entity.
+
+use crate::why::{EntityState, HookLock};
+use state::terms::names::UnitName;
+use state::terms::status::WorkloadStatus;
+
+/// The state in a few words: `idle`, `2 units, hook lock held by web/0 (running action backup), waited for by web/1`.
+pub fn words(state: &EntityState) -> String {
+    match state {
+        EntityState::Unit { workload, .. } if workload.current == WorkloadStatus::Error => {
+            workload.message.clone()
+        }
+        EntityState::Unit { agent, .. } if agent.message.is_empty() => agent.current.to_string(),
+        EntityState::Unit { agent, .. } => format!("{}: {}", agent.current, agent.message),
+        EntityState::Application { units: 1 } => "1 unit".to_owned(),
+        EntityState::Application { units } => format!("{units} units"),
+        EntityState::Relation { units_in_scope } => format!("{units_in_scope} units in scope"),
+        EntityState::Machine { units, hook_lock: None } => format!("{units} units"),
+        EntityState::Machine { units, hook_lock: Some(lock) } => {
+            format!("{units} units, {}", hook_lock(lock))
+        }
+        EntityState::Model { applications, machines } => {
+            format!("{applications} applications, {machines} machines")
+        }
+    }
+}
+
+fn hook_lock(lock: &HookLock) -> String {
+    let HookLock { holder, running, waiters } = lock;
+    let held = format!("hook lock held by {holder} ({running})");
+    if waiters.is_empty() {
+        return held;
+    }
+    let names: Vec<String> = waiters.iter().map(UnitName::to_string).collect();
+    format!("{held}, waited for by {}", names.join(", "))
+}

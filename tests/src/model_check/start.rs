@@ -1,0 +1,82 @@
+//! The initial state: both applications are deployed and related, and every agent waits.
+
+use super::bounds::{Bounds, Broken};
+use super::documents::{Documents, MODEL};
+use super::steps::{EPOCH, RELATION, State};
+use state::charm::{Charm, Endpoint, Role, Scope};
+use state::documents::draft::{Draft, read};
+use state::documents::refusal::Refusal;
+use state::lifecycle::{application, model, relation};
+use state::operations::session::{self, AttachContext, PreviousSession};
+use state::terms::names::{UnitName, Uuid};
+use state::unit::local::{Event, Local};
+
+fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
+    let endpoint = Endpoint {
+        name: endpoint.to_owned(),
+        role,
+        interface: "sql".to_owned(),
+        scope: Scope::Global,
+        limit: None,
+        optional: false,
+    };
+    Charm { name: name.to_owned(), endpoints: [(endpoint.name.clone(), endpoint)].into(), ..Charm::default() }
+}
+
+/// Returns the initial state: both applications are deployed and related, and every agent waits.
+pub fn start(bounds: &Bounds) -> Result<State, Broken> {
+    let mut documents = Documents::default();
+    let mut run = |transition: &mut dyn FnMut(&mut Draft) -> Result<(), Refusal>| {
+        documents.run(transition).expect("a legal beginning");
+    };
+    run(&mut |draft| model::create(draft, MODEL.0, "dev", 1));
+    let mut ids = 1000;
+    for (name, endpoint, role) in [("web", "db", Role::Requirer), ("db", "server", Role::Provider)] {
+        run(&mut |draft| {
+            application::register_archive(draft, name, charm(name, endpoint, role), 1);
+            Ok(())
+        });
+        let deploy = application::Deploy {
+            name: name.into(),
+            sha256: name.into(),
+            units: bounds.units,
+            now_ms: 1,
+            ..application::Deploy::default()
+        };
+        run(&mut |draft| {
+            let mut fresh = || {
+                ids += 1;
+                Uuid(ids)
+            };
+            application::deploy(draft, MODEL, &deploy, &mut fresh).map(drop)
+        });
+    }
+    run(&mut |draft| relation::add(draft, MODEL, ("web", "db"), RELATION, 1).map(drop));
+    let mut agents = Vec::new();
+    for name in ["web", "db"].iter().flat_map(|name| (0..bounds.units).map(|n| UnitName::new(name, n))) {
+        let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
+        documents
+            .run(|draft| {
+                let context =
+                    AttachContext { previous: PreviousSession::default(), store_generation: Uuid(0) };
+                session::attach(draft, MODEL, unit, Uuid(9), context)
+            })
+            .expect("nobody else has");
+        let mut local = Local::new(unit, name);
+        // the store generation of the views of this model
+        local.apply(&Event::Attached {
+            store_generation: Uuid(0),
+            epoch: EPOCH,
+            sequence: 0,
+            recovered_bags: Default::default(),
+        });
+        agents.push((unit, Some(local)));
+    }
+    documents.settle();
+    let mut state = State { documents, agents, commands: bounds.commands.clone(), crash: false };
+    while let Some((_, following)) = state.steps()?.into_iter().find(|(step, _)| step.starts_with("agent")) {
+        state = following;
+    }
+    state.crash = bounds.crash;
+    Ok(state)
+}

@@ -1,0 +1,214 @@
+//! A state of the space and its next steps: requests of the user, the janitor, the agents and the machine agents.
+
+use super::bounds::{Broken, Command};
+use super::documents::{Documents, MODEL};
+use super::hook_grammar;
+use state::documents::draft::{Draft, read};
+use state::documents::keys::Kind;
+use state::documents::refusal::{Code, Refusal};
+use state::lifecycle::{application, relation, unit};
+use state::operations::force::{self, ForceRequest};
+use state::operations::hook_commit;
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
+use state::unit::local::{Event, Local};
+use state::unit::outcome::{self, Exit, FinishedRun};
+use state::unit::record::Record;
+use state::unit::resolve::{Act, Now, next};
+use state::unit::snapshot::Snapshot;
+use state::views::view;
+
+pub const RELATION: Uuid = Uuid(50);
+pub const EPOCH: u64 = 1;
+
+#[derive(Clone)]
+pub struct State {
+    pub(super) documents: Documents,
+    /// `None`: recalled by its machine agent.
+    pub(super) agents: Vec<(Uuid, Option<Local>)>,
+    pub(super) commands: Vec<Command>,
+    pub(super) crash: bool,
+}
+
+/// No charm here is a subordinate charm, so no record creates a unit.
+fn no_subordinate() -> Uuid {
+    unreachable!("a unit came with a record")
+}
+
+fn now(leader_generation: Option<u64>) -> Now {
+    Now {
+        boot: "boot".into(),
+        since_boot_ms: 100_000,
+        agent_start_ms: 0,
+        wall_ms: 1,
+        holds_hook_lock: true,
+        orphan_missing: true,
+        attached: true,
+        link_age_ms: Some(0),
+        leader_generation,
+        is_leader_known: true,
+        idle_ms: 0,
+        is_charm_missing: false,
+    }
+}
+
+impl State {
+    pub(super) fn view(&self, unit: Uuid) -> Option<Snapshot> {
+        let full = view::full_view(&self.documents, MODEL, unit)?;
+        Some(Snapshot::from_full(full.delta).expect("a full view is complete"))
+    }
+
+    fn leads(&self, unit: Uuid) -> Option<u64> {
+        let doc = read(&self.documents, &MODEL.unit(unit))?;
+        let grant = read(&self.documents, &MODEL.leader(doc.application))?;
+        (grant.holder == unit).then_some(grant.generation)
+    }
+
+    /// Returns every possible next step, as its name and the state after it.
+    pub(super) fn steps(&self) -> Result<Vec<(String, State)>, Broken> {
+        let mut found = Vec::new();
+        for (index, command) in self.commands.iter().enumerate() {
+            let mut state = self.clone();
+            state.commands.remove(index);
+            // a refused request changes nothing
+            if state.command(*command).is_ok() {
+                state.documents.settle();
+                found.push((format!("user: {command:?}"), state));
+            }
+        }
+        for id in self.documents.ids(Kind::Forced) {
+            let mut state = self.clone();
+            state
+                .documents
+                .run(|draft| force::force_batch(draft, MODEL, id, 1))
+                .expect("force is never refused");
+            state.documents.settle();
+            found.push(("janitor: a batch of forced removals".to_owned(), state));
+        }
+        for index in 0..self.agents.len() {
+            self.machine_agent(index, &mut found);
+            self.agent(index, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), Refusal> {
+        let find = |name: &str| read(&self.documents, &MODEL.application_name(name));
+        let none = || Refusal::not_found("entity", "that was removed before");
+        match command {
+            Command::RemoveRelation => {
+                self.documents.run(|draft| relation::destroy(draft, MODEL, RELATION)).map(drop)
+            }
+            Command::RemoveUnit(name) => {
+                let name: UnitName = name.parse().expect("a unit's name");
+                let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
+                self.documents.run(|draft| unit::destroy(draft, MODEL, unit)).map(drop)
+            }
+            Command::ForceUnit(name) => {
+                let name: UnitName = name.parse().expect("a unit's name");
+                let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
+                let force = ForceRequest { no_wait: true, now_ms: 1 };
+                self.documents.run(|draft| force::unit(draft, MODEL, unit, force)).map(drop)
+            }
+            Command::RemoveApplication(name) => {
+                let id = find(name).ok_or_else(none)?;
+                self.documents.run(|draft| application::destroy(draft, MODEL, id)).map(drop)
+            }
+        }
+    }
+
+    /// Recalls and removes a Dead unit; recalls a unit that is already removed.
+    fn machine_agent(&self, index: usize, found: &mut Vec<(String, State)>) {
+        let (unit, local) = &self.agents[index];
+        let dead = read(&self.documents, &MODEL.unit_life(*unit)) == Some(Life::Dead);
+        if local.is_none() || !dead && read(&self.documents, &MODEL.tombstone(*unit)).is_none() {
+            return;
+        }
+        let mut state = self.clone();
+        let name = state.agents[index].1.take().map(|local| local.name);
+        state.documents.run(|draft| unit::remove(draft, MODEL, *unit)).expect("it is dead");
+        state.documents.settle();
+        found.push((format!("machine agent: removes {}", name.expect("looked at above")), state));
+    }
+
+    fn agent(&self, index: usize, found: &mut Vec<(String, State)>) -> Result<(), Broken> {
+        let (unit, Some(local)) = &self.agents[index] else { return Ok(()) };
+        let with = |local: &Local, crash: bool| {
+            let mut state = self.clone();
+            state.agents[index].1 = Some(local.clone());
+            state.crash = crash;
+            state
+        };
+        let view = self.view(*unit);
+        let now = now(self.leads(*unit));
+        let name = &local.name;
+        if let Some(record) = local.outbox.first() {
+            let mut state = with(local, self.crash);
+            state.commit(index, record);
+            found.push((format!("agent: {name} sends {}", record.operation), state));
+            return Ok(());
+        }
+        match next(local, view.as_ref(), &now).act {
+            Act::Start(run) => {
+                hook_grammar::check(local, &run.operation)
+                    .map_err(|what| Broken { what: format!("{name}: {what}"), story: Vec::new() })?;
+                let mut started = local.clone();
+                started.apply(&Event::Started(run.clone()));
+                if self.crash {
+                    found.push((format!("crash: {name} in {}", run.operation), with(&started, false)));
+                }
+                let writes = Default::default();
+                let finished = FinishedRun {
+                    run: &run,
+                    exit: Exit::Code(0),
+                    writes: &writes,
+                    reports: Vec::new(),
+                    pending_reports: &Default::default(),
+                };
+                let record = outcome::record(&started, view.as_ref(), &now, finished).expect("it finished");
+                started.apply(&Event::Finished(record.clone()));
+                if self.crash {
+                    found.push((format!("crash: {name} after {}", run.operation), with(&started, false)));
+                }
+                let mut state = with(&started, self.crash);
+                state.commit(index, &record);
+                found.push((format!("agent: {name} runs {}", run.operation), state));
+            }
+            Act::RecordOutcome(record) => {
+                let mut done = local.clone();
+                done.apply(&Event::Finished(record.clone()));
+                let mut state = with(&done, self.crash);
+                state.commit(index, &record);
+                found.push((format!("agent: {name}: {}", record.operation), state));
+            }
+            Act::PersistEvent(event) => {
+                let mut noted = local.clone();
+                noted.apply(&event);
+                found.push((format!("agent: {name} notes {event:?}"), with(&noted, self.crash)));
+            }
+            Act::Wait(_) | Act::Finish => {}
+            act @ (Act::Reattach(_) | Act::AcquireHookLock | Act::FetchBag(_) | Act::Reboot) => {
+                unreachable!("nothing is left behind, and the lock is held: {act:?}")
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, index: usize, record: &Record) {
+        let (unit, local) = &mut self.agents[index];
+        let memory = local.as_mut().expect("it sends");
+        let commit = |draft: &mut Draft<'_>| {
+            hook_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate)
+        };
+        match self.documents.run(commit) {
+            Ok(committed) => {
+                let (sequence, refusal) = (record.sequence, committed.refusal);
+                memory.apply(&Event::Acknowledged { sequence, revision: 1, refusal, retry: None });
+            }
+            // force has started: the agent ends, and its machine agent may complete the removal
+            Err(refusal) if matches!(refusal.code, Code::Fenced | Code::Removed) => *local = None,
+            Err(refusal) => panic!("its own session, in order: {refusal:?}"),
+        }
+        self.documents.settle();
+    }
+}

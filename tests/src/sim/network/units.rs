@@ -1,0 +1,298 @@
+//! Link of a unit agent to the controller: requests, and a watch that may break, fall silent, repeat events or lag.
+
+use super::{
+    ANSWER_MS, Delivery, Direction, SimNetwork, SimSession, StreamBreak, TRANSIT_MS, unreachable_error,
+};
+use crate::sim::fact::Fact;
+use crate::sim::mutants::Mutant;
+use api::WATCH_SILENCE_MS;
+use api::error::{ApiError, ErrorCode};
+use api::request::Message;
+use api::{
+    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle,
+    Report, Request, Stream, UnitWatchEvent, Watch, WatchUnit,
+};
+use controller::store::Store;
+use state::documents::keys::{Model, TokenHolder};
+use state::terms::names::Uuid;
+use state::terms::position::Position;
+use state::terms::settings::Bag;
+use state::unit::snapshot::{BagRequest, BagView};
+use tokio::sync::oneshot;
+
+/// The link of one unit agent to the controller.
+#[derive(Clone)]
+pub struct Link {
+    network: SimNetwork,
+    model: Model,
+    unit: Uuid,
+    /// The folder of the agent: a unit may have a copy of its folder.
+    folder: Uuid,
+}
+
+impl Link {
+    pub fn new(network: SimNetwork, model: Model, unit: Uuid, folder: Uuid) -> Link {
+        Link { network, model, unit, folder }
+    }
+
+    fn session(&self) -> SimSession {
+        self.network.session(TokenHolder::Unit { model: self.model, unit: self.unit })
+    }
+
+    /// Encodes and decodes the message as JSON if the profile says so.
+    fn through_json<T: Message>(&self, message: T) -> T {
+        if self.network.world.profile().json_messages == 0 {
+            return message;
+        }
+        T::from_bytes(message.into_bytes()).expect("both ends use the same encoding")
+    }
+
+    /// Sends a request.
+    async fn send<R>(&self, name: &'static str, request: R) -> Result<R::Answer, ApiError>
+    where
+        R: Request + Clone,
+        SimSession: Handle<R>,
+    {
+        self.send_with(name, request, || {}, self.network.delivery()).await
+    }
+
+    /// Sends a request; `arrives` is called each time it arrives.
+    async fn send_with<R>(
+        &self,
+        name: &'static str,
+        request: R,
+        arrives: impl Fn() + Clone + Send + 'static,
+        delivery: Delivery,
+    ) -> Result<R::Answer, ApiError>
+    where
+        R: Request + Clone,
+        SimSession: Handle<R>,
+    {
+        let world = &self.network.world;
+        world.pause().await;
+        if self.network.is_cut_off(self.folder, Direction::ToController) {
+            world.sleep(ANSWER_MS).await;
+            return Err(unreachable_error("no response"));
+        }
+        let (sender, receiver) = oneshot::channel();
+        let request = self.through_json(request);
+        match delivery {
+            Delivery::Delivered { doubled, within_ms } => {
+                if doubled {
+                    world.trace(|| format!("network: {name} of {} doubled", self.unit));
+                    self.deliver(request.clone(), arrives.clone(), (world.below(3_000), TRANSIT_MS), None);
+                }
+                if within_ms > TRANSIT_MS {
+                    world.trace(|| format!("network: {name} of {} slow", self.unit));
+                }
+                self.deliver(request, arrives, (world.below(within_ms), within_ms), Some(sender));
+            }
+            Delivery::LostBefore => {
+                world.trace(|| format!("network: {name} of {} lost", self.unit));
+                drop(sender);
+            }
+            Delivery::LostAfter => {
+                world.trace(|| format!("network: reply to {name} of {} lost", self.unit));
+                self.deliver(request, arrives, (world.below(TRANSIT_MS), TRANSIT_MS), None);
+                if world.chance_of(500) {
+                    world.sleep(ANSWER_MS).await;
+                } else {
+                    world.sleep(world.below(40)).await;
+                }
+                drop(sender);
+            }
+            Delivery::Late(ms) => {
+                world.trace(|| format!("network: {name} of {} late", self.unit));
+                self.deliver(request, arrives, (ms, TRANSIT_MS), None);
+                world.sleep(ANSWER_MS).await;
+                drop(sender);
+            }
+        }
+        match receiver.await {
+            Ok(answer) => Ok(self.through_json(answer?)),
+            Err(_) => {
+                world.pause().await;
+                Err(unreachable_error("the connection broke"))
+            }
+        }
+    }
+
+    fn deliver<R>(
+        &self,
+        request: R,
+        arrives: impl Fn() + Send + 'static,
+        (delay_ms, back_within_ms): (u64, u64),
+        reply: Option<oneshot::Sender<Result<R::Answer, ApiError>>>,
+    ) where
+        R: Request,
+        SimSession: Handle<R>,
+    {
+        let link = self.clone();
+        self.network.world.send(async move {
+            let world = &link.network.world;
+            world.sleep(delay_ms).await;
+            if link.network.is_cut_off(link.folder, Direction::ToController) {
+                return;
+            }
+            arrives();
+            let answer = link.session().handle(request).await;
+            world.sleep(world.below(back_within_ms / 2)).await;
+            if let Some(reply) =
+                reply.filter(|_| !link.network.is_cut_off(link.folder, Direction::FromController))
+            {
+                reply.send(answer).ok();
+            }
+        });
+    }
+}
+
+impl Handle<Attach> for Link {
+    async fn handle(&self, attach: Attach) -> Result<AttachResponse, ApiError> {
+        if self.network.world.profile().has(Mutant::DyingMayNotAttach)
+            && self.network.is_tearing_down(self.model, self.unit)
+        {
+            self.network.world.pause().await;
+            return Err(ApiError::new(ErrorCode::NotAlive, "the unit is not Alive"));
+        }
+        self.send("attach", attach).await
+    }
+}
+
+impl Handle<Commit> for Link {
+    async fn handle(&self, commit: Commit) -> Result<CommitResponse, ApiError> {
+        let (unit, sequence, epoch) = (self.unit, commit.record.sequence, commit.epoch);
+        let (world, profile) = (self.network.world.clone(), self.network.world.profile());
+        if profile.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
+            return Ok(CommitResponse { revision: 1, refusal: None, dropped: Vec::new() });
+        }
+        let first = profile.every_reply_lost > 0
+            && !world.is_calm()
+            && self.network.state().lost_once.insert((unit, sequence), ()).is_none();
+        let delivery = if first { Delivery::LostAfter } else { self.network.delivery() };
+        if profile.has(Mutant::DuplicateIsFenced)
+            && matches!(delivery, Delivery::Delivered { doubled: true, .. })
+        {
+            return Err(ApiError::new(ErrorCode::Fenced, "a newer agent of this unit is attached"));
+        }
+        let is_resync = commit.record.resync_local.is_some();
+        let arrives = move || world.note(Fact::RecordReceived { unit, sequence, epoch, is_resync });
+        self.send_with("commit", commit, arrives, delivery).await
+    }
+}
+
+impl Handle<Report> for Link {
+    async fn handle(&self, report: Report) -> Result<(), ApiError> {
+        let Report { epoch, run, .. } = report;
+        let (reports, executes) = (report.reports.clone(), report.executing.is_some());
+        self.network.world.note(Fact::Reported { unit: self.unit, epoch, run, reports, executes });
+        self.send("report", report).await
+    }
+}
+
+impl Handle<Claim> for Link {
+    async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
+        self.send("claim", claim).await
+    }
+}
+
+impl Handle<BagRequest> for Link {
+    async fn handle(&self, asked: BagRequest) -> Result<Option<BagView>, ApiError> {
+        let bag = self.send("bag", asked).await?;
+        let empty = self.network.world.profile().has(Mutant::OmittedBagIsEmpty);
+        Ok(bag.map(|bag| if empty { BagView::with_values(bag.counter, Bag::new()) } else { bag }))
+    }
+}
+
+impl Handle<FetchArchive> for Link {
+    async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
+        self.send("archive", fetch).await
+    }
+}
+
+impl Watch<WatchUnit> for Link {
+    type Stream = SimStream;
+
+    async fn watch(&self, WatchUnit { epoch, from }: WatchUnit) -> Result<SimStream, ApiError> {
+        let (network, world) = (&self.network, &self.network.world);
+        world.pause().await;
+        let cut = Direction::ALL.iter().any(|direction| network.is_cut_off(self.folder, *direction));
+        if cut || world.draws_fault(world.profile().message_lost) {
+            world.sleep(ANSWER_MS).await;
+            return Err(unreachable_error("no response"));
+        }
+        let generation = network.generation();
+        let session = self.session();
+        let newest = session.controller.position(session.controller.store.newest());
+        let behind = |from: &Position| {
+            from.store_generation == newest.store_generation && from.revision < newest.revision
+        };
+        let opened = match from.filter(behind) {
+            Some(_) if world.profile().has(Mutant::SubscribesAfterState) => Some(newest),
+            _ => from,
+        };
+        let drops_first = from.is_some() && world.profile().has(Mutant::FirstEventIsDropped);
+        let inner = session.watch(WatchUnit { epoch, from: opened }).await?;
+        let until = StreamBreak::random(network, generation);
+        world.note(Fact::Stream { folder: self.folder, unit: self.unit, open: true });
+        Ok(SimStream { link: self.clone(), inner, until, duplicate: None, drops_first })
+    }
+}
+
+/// A watch that may break, fall silent, repeat events or lag.
+pub struct SimStream {
+    link: Link,
+    inner: <SimSession as Watch<WatchUnit>>::Stream,
+    until: StreamBreak,
+    duplicate: Option<UnitWatchEvent>,
+    /// A mutant: the first event is dropped.
+    drops_first: bool,
+}
+
+impl Drop for SimStream {
+    fn drop(&mut self) {
+        let Link { network, folder, unit, .. } = &self.link;
+        network.world.note(Fact::Stream { folder: *folder, unit: *unit, open: false });
+    }
+}
+
+impl Stream for SimStream {
+    type Item = UnitWatchEvent;
+
+    async fn next(&mut self) -> Result<UnitWatchEvent, ApiError> {
+        let shown = self.next_event().await?;
+        self.link.network.world.note(Fact::StreamReceived { folder: self.link.folder });
+        Ok(shown)
+    }
+}
+
+impl SimStream {
+    async fn next_event(&mut self) -> Result<UnitWatchEvent, ApiError> {
+        if let Some(duplicate) = self.duplicate.take() {
+            return Ok(duplicate);
+        }
+        let (network, world) = (&self.link.network, &self.link.network.world);
+        let shown = self.until.or_break(network, self.inner.next()).await??;
+        world.pause().await;
+        if world.draws_variation(20) {
+            world.sleep(world.below(2_000)).await;
+        }
+        if network.is_cut_off(self.link.folder, Direction::FromController) {
+            world.sleep(WATCH_SILENCE_MS).await;
+            return Err(unreachable_error("the stream is silent"));
+        }
+        let shown = self.link.through_json(shown);
+        if world.draws_fault(50) {
+            self.duplicate = Some(shown.clone());
+        }
+        let is_dropped = std::mem::take(&mut self.drops_first)
+            || (world.profile().has(Mutant::DeltaIsLost) && world.chance_of(100));
+        if let UnitWatchEvent::Delta(delta) = &shown
+            && is_dropped
+            && !delta.full
+        {
+            // the mutant still shows the position
+            return Ok(UnitWatchEvent::Heartbeat(delta.position));
+        }
+        Ok(shown)
+    }
+}

@@ -1,0 +1,86 @@
+//! Requests about applications and their units, except removals.
+
+use super::SimOperator;
+use super::archive::charm;
+use crate::sim::network::SimSession;
+use api::{AddUnits, ConfigChange, Configure, Deploy, Handle, Refresh, Run, UploadArchive};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+impl SimOperator {
+    pub(super) async fn deploy(&self, name: &str, units: u32) {
+        if self.units().await.len() as u64 >= self.world.profile().units_max {
+            return;
+        }
+        let to = if name == "mon" { None } else { self.random_machine().await };
+        self.trace(format!("deploy {name} -n {units} --to {to:?}"));
+        let Some(sha256) = self.upload(name, 0).await else { return };
+        let units = if to.is_some() { 1 } else { units };
+        let call = |session: SimSession| {
+            let deploy = Deploy {
+                application: Some(name.to_owned()),
+                sha256: sha256.clone(),
+                units,
+                to: to.clone(),
+                config: BTreeMap::new(),
+            };
+            async move { session.handle(deploy).await }
+        };
+        self.request(call).await;
+    }
+
+    pub(super) async fn add_unit(&self, name: &str) {
+        if self.units().await.len() as u64 >= self.world.profile().units_max {
+            return;
+        }
+        let to = self.random_machine().await;
+        self.trace(format!("add-unit {name} --to {to:?}"));
+        let call = |session: SimSession| {
+            let add = AddUnits { application: name.to_owned(), units: 1, to: to.clone() };
+            async move { session.handle(add).await }
+        };
+        self.request(call).await;
+    }
+
+    pub(super) async fn refresh(&self, name: &str) {
+        self.trace(format!("refresh {name}"));
+        let Some(sha256) = self.upload(name, 1 + self.world.below(3)).await else { return };
+        let forced = self.world.chance_of(300);
+        let call = |session: SimSession| {
+            let (application, sha256) = (name.to_owned(), sha256.clone());
+            let refresh = Refresh { application, sha256, forced, config: BTreeMap::new() };
+            async move { session.handle(refresh).await }
+        };
+        self.request(call).await;
+    }
+
+    async fn upload(&self, name: &str, version: u64) -> Option<String> {
+        let call = |session: SimSession| async move {
+            session.handle(UploadArchive(charm(name, version))).await.map(|uploaded| uploaded.sha256)
+        };
+        self.request(call).await
+    }
+
+    pub(super) async fn configure(&self, name: &str) {
+        self.trace(format!("config {name}"));
+        let set = BTreeMap::from([("level".to_owned(), self.world.below(3).to_string())]);
+        let change = ConfigChange { set, reset: Vec::new() };
+        let call = |session: SimSession| {
+            let change = change.clone();
+            async move { session.handle(Configure { application: name.to_owned(), change }).await }
+        };
+        self.request(call).await;
+    }
+
+    /// Runs an action of a random unit.
+    pub(super) async fn run_action(&self) {
+        let Some(unit) = self.random_unit().await else { return };
+        self.trace(format!("run {unit} act"));
+        let call = |session: SimSession| {
+            let params = BTreeMap::<_, Value>::new();
+            let run = Run { unit: unit.clone(), action: "act".to_owned(), params };
+            async move { session.handle(run).await }
+        };
+        self.request(call).await;
+    }
+}

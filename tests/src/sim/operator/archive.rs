@@ -1,0 +1,47 @@
+//! The charm archives that operators deploy.
+
+use serde_json::json;
+use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use std::collections::BTreeMap;
+
+fn endpoint(name: &str, role: Role, interface: &str, scope: Scope) -> (String, Endpoint) {
+    let end = Endpoint {
+        name: name.into(),
+        role,
+        interface: interface.into(),
+        scope,
+        limit: None,
+        optional: false,
+    };
+    (name.to_owned(), end)
+}
+
+/// The archive of a charm: a server with peers, a client that answers, or a subordinate of both, which the
+/// server also offers its own endpoint. Each `version` has another digest.
+pub fn charm(name: &str, version: u64) -> Vec<u8> {
+    let endpoints = match name {
+        "mon" => vec![
+            endpoint("host", Role::Requirer, "juju-info", Scope::Container),
+            endpoint("watched", Role::Requirer, "watch", Scope::Container),
+        ],
+        "web" => vec![endpoint("echo", Role::Requirer, "sql", Scope::Global)],
+        _ => vec![
+            endpoint("server", Role::Provider, "sql", Scope::Global),
+            endpoint("ring", Role::Peer, "ring", Scope::Global),
+            endpoint("watch", Role::Provider, "watch", Scope::Global),
+        ],
+    };
+    let option =
+        ConfigOption { kind: OptionType::String, default: Some(json!("a")), ..ConfigOption::default() };
+    let action = Action { schema: json!({"type": "object", "properties": {}}), ..Action::default() };
+    let charm = Charm {
+        name: name.to_owned(),
+        summary: format!("version {version}"),
+        subordinate: name == "mon",
+        endpoints: endpoints.into_iter().collect(),
+        config: BTreeMap::from([("level".to_owned(), option)]),
+        actions: BTreeMap::from([("act".to_owned(), action)]),
+        ..Charm::default()
+    };
+    serde_json::to_vec(&charm).expect("plain data")
+}

@@ -1,0 +1,101 @@
+//! What the checks observe after each step: the facts of the parts, and the commits of the store.
+
+use super::System;
+use crate::sim::checks::check::Commit;
+use crate::sim::fact::Fact;
+use crate::sim::identities::MODEL;
+use crate::sim::world::tasks::block_on;
+use controller::store::{CommitChanges, Position, Store};
+use state::documents::keys::Model;
+use state::unit::local::Event;
+
+impl System {
+    pub(super) fn observe(&mut self, fact: Fact) {
+        if let Fact::Recorded { folder, events, .. } = &fact {
+            self.changed_ms = self.world.now_ms();
+            let name =
+                |at| self.fleet.folder(at).map_or(String::new(), |folder| folder.location.name.to_string());
+            self.world.trace(|| format!("{}: on disk: {}", name(*folder), event_text(events)));
+        }
+        self.checks.advance_time(self.world.now_ms());
+        self.checks.observe(&fact);
+    }
+
+    pub(super) fn observe_commits(&mut self) {
+        let newest = self.store.newest();
+        if newest == self.seen {
+            return;
+        }
+        self.changed_ms = self.world.now_ms();
+        let after = Position { store_generation: self.store.store_generation(), revision: self.seen };
+        let changes = block_on(self.store.map().changes_after(after, usize::MAX));
+        let changes = changes.expect("the change log contains the commits of one poll");
+        for changes in &changes {
+            self.commits += 1;
+            self.world.trace(|| {
+                let keys: Vec<&str> = changes.entries.iter().map(|entry| kind(&entry.key)).collect();
+                format!("store: revision {}: {}", changes.revision, keys.join(" "))
+            });
+            self.unchecked += u64::from(is_structural(changes));
+            let is_full_check = self.unchecked >= self.world.profile().commits_per_full_check;
+            if is_full_check {
+                self.unchecked = 0;
+            }
+            let (checks, now_ms) = (&mut self.checks, self.world.now_ms());
+            self.store.map().read_now(|reader| {
+                checks.commit(&Commit { model: Model(MODEL), changes, reader, is_full_check, now_ms });
+            });
+        }
+        self.seen = newest;
+    }
+}
+
+/// Kinds of documents that do not affect the checks of all documents.
+const UNCHECKED_KINDS: [&str; 8] = [
+    "replica",
+    "unit-status",
+    "agent-status",
+    "log",
+    "session",
+    "workload-version",
+    "application-status",
+    "sequence",
+];
+
+/// Whether documents other than the reports of units have changed.
+fn is_structural(changes: &CommitChanges) -> bool {
+    changes.entries.iter().any(|entry| !UNCHECKED_KINDS.contains(&kind(&entry.key)))
+}
+
+/// The events of a journal as text for the trace.
+fn event_text(events: &[Event]) -> String {
+    let line = |event: &Event| match event {
+        Event::Started(run) => {
+            format!("started {} (run {}, attempt {}: {})", run.operation, run.number, run.attempt, run.cause)
+        }
+        Event::Finished(record) => {
+            format!("record {}: {} {:?}", record.sequence, record.operation, record.outcome)
+        }
+        Event::Acknowledged { sequence, refusal, .. } => {
+            format!("record {sequence} acknowledged, refusal {refusal:?}")
+        }
+        Event::Attaching { .. } => "attaching".to_owned(),
+        Event::Attached { epoch, sequence, .. } => {
+            format!("attached, epoch {epoch}, applied record {sequence}")
+        }
+        Event::ReplicaTaken { replica } => {
+            format!("restored from the replica of record {}", replica.sequence)
+        }
+        Event::LeadershipChanged(generation) => format!("leader {generation:?}"),
+        Event::RebootRequested(boot) => format!("requests a reboot of {boot}"),
+        Event::UnrecordedReport(unrecorded) => {
+            format!("run {} has {} unrecorded reports", unrecorded.run, unrecorded.reports.len())
+        }
+        Event::ReportAcknowledged { run } => format!("the reports of run {run} are acknowledged"),
+    };
+    events.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+fn kind(key: &str) -> &str {
+    key.split('/').nth(1).unwrap_or_default()
+}
