@@ -162,12 +162,12 @@ async fn a_client_that_does_not_read_its_large_answer_does_not_block_others() {
     timeout(DEADLINE, socket.calls.recv()).await.expect("the other call is served").unwrap();
 }
 
-/// A request frame's header may announce as much as the largest answer.
+/// The header of an answer may announce more than the whole budget of requests.
 #[tokio::test]
 async fn a_frame_that_is_no_request_is_refused_at_its_header() {
     let socket = socket();
     let mut stream = UnixStream::connect(&socket.path).await.unwrap();
-    stream.write_all(b"PH\x01r\x00\x00\x00\x01").await.unwrap();
+    stream.write_all(b"PH\x01r\x00\x00\xf0\x01").await.unwrap();
     assert_eq!(timeout(DEADLINE, read_reply(&mut stream)).await.expect("an answer").0, 1);
 }
 
