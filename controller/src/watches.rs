@@ -18,6 +18,7 @@ use state::documents::keys::{Kind, Model, Parts};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};
+use state::views::delta::{affected_parts, delta};
 use state::views::view;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -180,7 +181,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             self.check_epoch().await?;
         }
         let shown = self.shown.clone().expect("deltas follow a full view");
-        let Some(parts) = view::affected_parts(&shown, changed.keys()) else {
+        let Some(parts) = affected_parts(&shown, changed.keys()) else {
             self.cursor.position = position;
             return Ok(None);
         };
@@ -188,7 +189,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             .cursor
             .controller
             .store
-            .read_at(store_position(position), move |reader| view::delta(reader, &shown, &parts));
+            .read_at(store_position(position), move |reader| delta(reader, &shown, &parts));
         let Ok(changes) = changes.await else {
             // The log dropped this revision while the reader lagged, so the revisions after it are useless as well.
             self.shown = None;

@@ -11,11 +11,11 @@ use api::{
     ReportUninstalled, RetryProvisioning, SetMachineToken,
 };
 use controller::janitor::Janitor;
-use test_support::memory_store::MemoryStore;
 use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> EnrolmentToken {
     let added =

@@ -4,7 +4,6 @@ mod support;
 
 use api::{Handle, Watch, WatchUnit};
 use controller::Controller;
-use test_support::memory_store::MemoryStore;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
@@ -12,6 +11,7 @@ use state::terms::settings::Bag;
 use state::unit::snapshot::{BagRequest, Change, Delta, Snapshot};
 use state::views::inline_settings;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 /// Bytes of one bag: three of them exceed the limit.
 const LARGE: usize = 480 << 10;

@@ -4,7 +4,6 @@ mod support;
 
 use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRequest, Watch, WatchMachine};
 use controller::presence::LOST_AFTER_MS;
-use test_support::memory_store::MemoryStore;
 use controller::{Environment, Session};
 use state::documents::draft::read;
 use state::documents::keys::{StatusDoc, TokenHolder};
@@ -13,6 +12,7 @@ use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, RunReport};
 use std::collections::BTreeSet;
 use support::*;
+use test_support::memory_store::MemoryStore;
 
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 

@@ -127,7 +127,7 @@ impl<S: Store, O: Environment> Handle<Enrol> for Authorised<S, O> {
         let sha256 = host::digest::sha256(token.as_bytes());
         let enrolment_sha256 = self.token_sha256.clone().ok_or_else(unauthorised)?;
         let enrol = move |draft: &mut Draft<'_>| {
-            instance::enrol(draft, model, machine, &enrolment_sha256, (&sha256, &address))
+            instance::enrol(draft, model, machine, &enrolment_sha256, &sha256, &address)
         };
         self.controller.run(enrol).await?;
         self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());

@@ -17,6 +17,7 @@ use api::{
 };
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{GLOBAL, Model, TokenHolder};
+use state::operations::run_reports::RejectedRecord;
 use state::operations::{hook_commit, leadership, session};
 use state::restore::resync;
 use state::terms::names::Uuid;
@@ -84,7 +85,8 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         while let Some(progress) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));
             let transition = move |draft: &mut Draft<'_>| {
-                resync::apply_batch(draft, model, (unit, epoch), &record, &progress, &mut ids.supply())
+                let batch = resync::ResyncBatch { record: &record, position: &progress };
+                resync::apply_batch(draft, model, unit, epoch, batch, &mut ids.supply())
             };
             let (after, dropped) = self.controller.run(transition).await?.answer;
             all_dropped.extend(dropped);
@@ -118,8 +120,9 @@ impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
         self.refuse_second_agent(model, unit, attach.nonce).await?;
         let Attach { nonce, epoch, store_generation: previous } = attach;
         let store_generation = self.controller.store.store_generation();
-        let previous = (session::PreviousSession { epoch, store_generation: previous }, store_generation);
-        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, previous));
+        let previous = session::PreviousSession { epoch, store_generation: previous };
+        let context = session::AttachContext { previous, store_generation };
+        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, context));
         let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
         let (sequence, digest, replica) = match attached.replica {
@@ -145,9 +148,10 @@ impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
         if let Err(error) = &committed
             && error.code == ErrorCode::Invalid
         {
-            let (why, now_ms) = (error.message.clone(), self.controller.environment.wall_ms());
+            let (reason, now_ms) = (error.message.clone(), self.controller.environment.wall_ms());
             let show = move |draft: &mut Draft<'_>| {
-                hook_commit::note_rejected(draft, model, (unit, epoch), ((sequence, run), &why), now_ms)
+                let rejected = RejectedRecord { sequence, run, reason: &reason };
+                hook_commit::note_rejected(draft, model, unit, epoch, rejected, now_ms)
             };
             self.controller.run(show).await?;
         }
@@ -169,7 +173,7 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
             if let Some(running) = &running {
-                hook_commit::note_started(draft, model, unit, (run, running), now_ms);
+                hook_commit::note_started(draft, model, unit, run, running, now_ms);
             }
             Ok(())
         };

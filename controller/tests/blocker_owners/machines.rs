@@ -71,7 +71,11 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
     fails().await;
     fixture.advance(1_000);
     let shown = fixture.admin.handle(GetStatus).await.expect("it exists").machines["0"].clone();
-    assert_eq!(shown.agent.current, MachineAgentStatus::Down, "the agent has not reported since the last failure");
+    assert_eq!(
+        shown.agent.current,
+        MachineAgentStatus::Down,
+        "the agent has not reported since the last failure"
+    );
     assert_eq!((shown.agent.since_ms, shown.instance.since_ms), (first_ms, first_ms));
     let causes = causes(&fixture, "machine/0").await;
     let cause = cause_of(&causes, "machine 0");

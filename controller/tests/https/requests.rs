@@ -10,7 +10,8 @@ use api::{
 use controller::openapi;
 use state::documents::draft::Draft;
 use state::documents::keys::UserRole;
-use state::lifecycle::relation;
+use state::lifecycle::creation::Creation;
+use state::lifecycle::scope;
 use state::terms::settings::Bag;
 use state::unit::snapshot::Change;
 use std::collections::BTreeMap;
@@ -29,14 +30,8 @@ async fn one_bag_changed_among_a_hundred_sends_one_delta_of_one_bag() {
         let unit = fixture.unit(&format!("db/{n}")).await;
         let settings = Bag::from([("value".to_owned(), "x".repeat(200))]);
         let enter = move |draft: &mut Draft<'_>| {
-            relation::enter_scope(
-                draft,
-                model,
-                unit,
-                id,
-                &settings,
-                (1, &mut || unreachable!("no subordinate")),
-            )
+            let ids = &mut || unreachable!("no subordinate");
+            scope::enter(draft, model, unit, id, &settings, Creation { now_ms: 1, ids })
         };
         fixture.controller.run(enter).await.expect("it enters");
     }

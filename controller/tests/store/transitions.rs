@@ -10,9 +10,11 @@ use state::documents::draft::{Draft, Reader, StoredDocument, Txn, read};
 use state::documents::json_text::Text;
 use state::documents::keys::{Kind, Model, last_id};
 use state::documents::refusal::Refusal;
-use state::lifecycle::{application, cleanup, machine, model, relation, unit};
+use state::lifecycle::creation::Creation;
+use state::lifecycle::{application, cleanup, machine, model, relation, scope, unit};
 use state::operations::force::{self, ForceRequest, ForceTimer};
-use state::operations::session::PreviousSession;
+use state::operations::run_reports::RejectedRecord;
+use state::operations::session::{AttachContext, PreviousSession};
 use state::operations::{action, destruction, hook_commit, instance, leadership, session};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
@@ -201,7 +203,14 @@ impl<S: Store> Fixture<'_, S> {
     async fn attach(&mut self, name: &str) -> Local {
         let unit = self.unit(name).await;
         self.call("session::attach", move |draft| {
-            session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(7))).map(drop)
+            session::attach(
+                draft,
+                MODEL,
+                unit,
+                Uuid(9),
+                AttachContext { previous: PreviousSession::default(), store_generation: Uuid(7) },
+            )
+            .map(drop)
         })
         .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));
@@ -355,13 +364,21 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         let ids = fixture.ids();
         fixture
             .call("resync::apply_batch", move |draft| {
-                resync::apply_batch(draft, MODEL, (unit, epoch), &again, &batch, &mut ids()).map(drop)
+                let part = resync::ResyncBatch { record: &again, position: &batch };
+                resync::apply_batch(draft, MODEL, unit, epoch, part, &mut ids()).map(drop)
             })
             .await;
     }
     fixture
         .call("hook_commit::note_rejected", move |draft| {
-            hook_commit::note_rejected(draft, MODEL, (unit, epoch), ((1, 1), "too large"), 1)
+            hook_commit::note_rejected(
+                draft,
+                MODEL,
+                unit,
+                epoch,
+                RejectedRecord { sequence: 1, run: 1, reason: "too large" },
+                1,
+            )
         })
         .await;
     let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
@@ -398,8 +415,15 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     for relation in [50, 52] {
         let ids = fixture.ids();
         fixture
-            .call("scope::enter_scope", move |draft| {
-                relation::enter_scope(draft, MODEL, db, Uuid(relation), &BTreeMap::new(), (1, &mut ids()))
+            .call("scope::enter", move |draft| {
+                scope::enter(
+                    draft,
+                    MODEL,
+                    db,
+                    Uuid(relation),
+                    &BTreeMap::new(),
+                    Creation { now_ms: 1, ids: &mut ids() },
+                )
             })
             .await;
     }
@@ -417,7 +441,7 @@ async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
     fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
     fixture
-        .call("scope::leave_scope", move |draft| {
+        .call("relation::leave_scope", move |draft| {
             relation::leave_scope(draft, MODEL, db, Uuid(52));
             Ok(())
         })
@@ -438,7 +462,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     for unit in [db, web] {
         fixture
-            .call("scope::leave_scope", move |draft| {
+            .call("relation::leave_scope", move |draft| {
                 relation::leave_scope(draft, MODEL, unit, Uuid(50));
                 Ok(())
             })
@@ -454,7 +478,7 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     fixture
         .call("hook_commit::note_started", move |draft| {
-            hook_commit::note_started(draft, MODEL, web, (99, &Activity::hook(HookName::Stop)), 1);
+            hook_commit::note_started(draft, MODEL, web, 99, &Activity::hook(HookName::Stop), 1);
             Ok(())
         })
         .await;
@@ -516,7 +540,7 @@ async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture
         .call("instance::enrol", move |draft| {
-            instance::enrol(draft, MODEL, manual, &"a".repeat(64), (&"b".repeat(64), "10.0.0.3"))
+            instance::enrol(draft, MODEL, manual, &"a".repeat(64), &"b".repeat(64), "10.0.0.3")
         })
         .await;
     fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, manual)).await;
@@ -544,8 +568,15 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
     for unit in [front, back] {
         let ids = fixture.ids();
         fixture
-            .call("scope::enter_scope", move |draft| {
-                relation::enter_scope(draft, MODEL, unit, Uuid(70), &BTreeMap::new(), (1, &mut ids()))
+            .call("scope::enter", move |draft| {
+                scope::enter(
+                    draft,
+                    MODEL,
+                    unit,
+                    Uuid(70),
+                    &BTreeMap::new(),
+                    Creation { now_ms: 1, ids: &mut ids() },
+                )
             })
             .await;
     }

@@ -6,7 +6,8 @@
 
 use crate::charm::Charm;
 use crate::documents::draft::Key;
-use crate::documents::key::{Kind, Model};
+use crate::documents::effective_life::Documents;
+use crate::documents::key::{GLOBAL, Kind, Model};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,13 @@ pub struct GrantDoc {
     pub holder_name: UnitName,
     /// Incremented when the leadership moves to another unit.
     pub generation: u64,
+}
+
+/// The charm of an application, with what it declares.
+pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
+    let charm = documents.document(&model.application_charm(id))?;
+    let archive = documents.document(&GLOBAL.archive(&charm.sha256))?;
+    Some((charm, archive.charm))
 }
 
 impl Model {

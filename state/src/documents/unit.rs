@@ -50,6 +50,14 @@ pub struct SessionDoc {
     pub pending_reentry: BTreeSet<Uuid>,
 }
 
+impl SessionDoc {
+    /// Whether a forced removal has fenced the unit: its agent can write nothing more, and no agent can attach.
+    /// Only a forced removal stores a session with an epoch and without a nonce.
+    pub fn is_fenced(&self) -> bool {
+        self.epoch > 0 && self.nonce == Uuid(0)
+    }
+}
+
 /// The point at which a session was granted. An epoch belongs to one store generation; the nonce is valid until
 /// the first record of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -7,12 +7,14 @@
 
 use crate::charm::options::{self, Settings};
 use crate::charm::{Charm, Role};
+pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, WRITES_MAX};
 use crate::documents::effective_life::Documents;
 use crate::documents::keys::{ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{relation, unit};
 use crate::operations::leadership;
@@ -77,13 +79,6 @@ pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<
     found.ok_or_else(|| Refusal::not_found("application", format!("{name:?}")))
 }
 
-/// The charm an application runs, with what it declares.
-pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
-    let charm = documents.document(&model.application_charm(id))?;
-    let archive = documents.document(&GLOBAL.archive(&charm.sha256))?;
-    Some((charm, archive.charm))
-}
-
 /// Returns the application, or refuses with `cannot <act> <name>` if it is not Alive: nothing new may refer to
 /// an application that is being removed (I21).
 pub(crate) fn require_alive(
@@ -134,7 +129,8 @@ pub fn deploy(
     draft.put(&model.application_config(application), &settings);
     let charm_doc = charm_doc(draft, model, &request.name, &request.sha256, &charm);
     draft.put(&model.application_charm(application), &charm_doc);
-    relation::add_peers(draft, model, (application, &request.name), &charm, (request.now_ms, ids));
+    let creation = Creation { now_ms: request.now_ms, ids: &mut *ids };
+    relation::add_peers(draft, model, application, &request.name, &charm, creation);
 
     let requested = if charm.subordinate { 0 } else { request.units };
     let room = (WRITES_MAX - DEPLOY_WRITES - PEER_WRITES * peers) / UNIT_WRITES;
@@ -273,7 +269,7 @@ pub fn refresh(
     }
     // the existing peer relations are counted, too: require_endpoints keeps their endpoints
     require_peers_within_limit(&charm)?;
-    require_endpoints(draft, model, (id, &doc), &before, &charm)?;
+    require_endpoints(draft, model, id, &doc, &before, &charm)?;
     let had = draft.get(&model.application_config(id)).unwrap_or_default();
     let mut settings = options::retain_compatible(&charm, &had);
     change_settings(&charm, &mut settings, &request.config, &[])?;
@@ -288,7 +284,8 @@ pub fn refresh(
     if next != current {
         draft.put(&model.application_charm(id), &next);
     }
-    relation::add_peers(draft, model, (id, &doc.name), &charm, (request.now_ms, ids));
+    let creation = Creation { now_ms: request.now_ms, ids };
+    relation::add_peers(draft, model, id, &doc.name, &charm, creation);
     Ok(next)
 }
 
@@ -309,11 +306,11 @@ pub struct Refresh {
 fn require_endpoints(
     draft: &mut Draft,
     model: Model,
-    application: (Uuid, &ApplicationDoc),
+    id: Uuid,
+    doc: &ApplicationDoc,
     before: &Charm,
     after: &Charm,
 ) -> Result<(), Refusal> {
-    let (id, doc) = application;
     let same = |name: &String| {
         let shape = |charm: &Charm| charm.endpoint(name).map(|e| (e.role, e.interface, e.scope));
         shape(before) == shape(after)

@@ -11,7 +11,6 @@ use crate::documents::effective_life::{self, Documents};
 use crate::documents::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
-use crate::operations::force;
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -178,7 +177,7 @@ pub fn units_without_instance(documents: &mut impl Documents, model: Model, id: 
 pub fn has_attached_unit(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
     let units = read_all::<()>(reader, &model.machine_units(id)).into_iter();
     let mut units = units.filter_map(|(key, ())| last_id(&key));
-    units.any(|unit| read(reader, &model.session(unit)).is_some_and(|session| !force::is_fenced(&session)))
+    units.any(|unit| read(reader, &model.session(unit)).is_some_and(|session| !session.is_fenced()))
 }
 
 /// Removes a Dead machine; the provisioner calls this once the instance is released (spec E.5). The name is not

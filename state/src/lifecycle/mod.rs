@@ -2,11 +2,12 @@
 //! E).
 //!
 //! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft). The removal of one
-//! entity can remove others in the same transaction, so the modules of applications, units, relations and
-//! machines import each other; no other modules of this crate do.
+//! entity can remove others in the same transaction, so the modules of applications, units and relations import
+//! each other; no other modules of this crate do.
 
 pub mod application;
 pub mod cleanup;
+pub mod creation;
 pub mod machine;
 pub mod model;
 pub mod relation;

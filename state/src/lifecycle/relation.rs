@@ -1,5 +1,4 @@
-//! Relations: added between two compatible endpoints, entered and left by units, removed with the last unit
-//! that leaves (spec E.2, A.12; seeds 000 and 001).
+//! Relations: added between two compatible endpoints, left by units, removed with the last unit that leaves (spec E.2, A.12; seeds 000 and 001).
 //!
 //! A relation is never visible as Dead: it is Dying until its scope is empty, and removed in the same
 //! transaction as the last unit in it (I18). Called by the operator handlers, by the commit of unit records and
@@ -16,9 +15,9 @@ use crate::documents::keys::{
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
 use crate::lifecycle::application;
-pub(crate) use crate::lifecycle::scope::reenter_scope;
-pub use crate::lifecycle::scope::{enter_scope, leave_scope};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::unit::Destroyed;
+use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
 use std::sync::Arc;
@@ -201,14 +200,14 @@ fn require_below_limit(
 pub(crate) fn add_peers(
     draft: &mut Draft,
     model: Model,
-    application: (Uuid, &str),
+    application: Uuid,
+    name: &str,
     charm: &Charm,
-    (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) {
-    let (id, name) = application;
     for endpoint in charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer) {
         let side = RelationEndDoc {
-            application: id,
+            application,
             application_name: name.to_owned(),
             endpoint: endpoint.name.clone(),
             role: Role::Peer,
@@ -216,9 +215,10 @@ pub(crate) fn add_peers(
             implicit: false,
         };
         let (sides, scope) = (vec![side], Scope::Global);
-        let doc = RelationDoc { number: 0, sides, scope, subordinate_link: None, created_ms: now_ms };
+        let doc =
+            RelationDoc { number: 0, sides, scope, subordinate_link: None, created_ms: creation.now_ms };
         if draft.get(&model.relation_key(&doc.key_text())).is_none() {
-            create(draft, model, ids(), doc);
+            create(draft, model, (creation.ids)(), doc);
         }
     }
 }
@@ -358,6 +358,26 @@ fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Op
         return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
     }
     Ok(draft.get(&model.relation_suspended(id)))
+}
+
+/// Removes a unit from the scope of a relation (spec A.12, E.2).
+///
+/// Its settings stay until the relation is removed (I14). The last unit that leaves a Dying relation removes
+/// it, and with it a Dying application that only this relation kept (scenarios 161, 163). For a unit that is
+/// not in scope only its pending re-entry is deleted.
+pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
+    if draft.get(&model.scope_of(unit, id)).is_none() {
+        return pending_reentry::remove(draft, model, unit, id);
+    }
+    let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
+    let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
+    if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.principal == doc.application)
+    {
+        pending_reentry::remove(draft, model, unit, id);
+    }
+    draft.remove(&model.scope(id, container(relation.scope, unit, &doc), unit));
+    draft.remove(&model.scope_of(unit, id));
+    remove_if_empty(draft, model, id);
 }
 
 /// Removes a Dying relation whose scope is empty (I18).

@@ -1,35 +1,46 @@
-//! The scope of a relation: units enter and leave it (spec A.12, E.2).
+//! The scope of a relation: units enter it (spec A.12, E.2).
 //!
 //! A unit is visible to the other members while it is in scope. A unit enters only if it and the relation are Alive (I21),
-//! with its initial settings in the same transaction (I13). The last unit that leaves a Dying relation removes it (I18).
-//! Called by the commit of unit records, by resyncs, by the unit lifecycle and by forced removal.
+//! with its initial settings in the same transaction (I13). A unit leaves in
+//! [`relation::leave_scope`](crate::lifecycle::relation::leave_scope), because the last one removes the relation.
+//! Called by the commit of unit records and by resyncs.
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{BagDoc, Model, ScopeDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
-use crate::lifecycle::relation::{container, includes_unit, remove_if_empty};
-use crate::operations::session;
+use crate::lifecycle::creation::Creation;
+use crate::lifecycle::relation::{container, includes_unit};
+use crate::lifecycle::unit::add_subordinate;
+use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::settings::Bag;
+
+/// One entry of a unit into the scope of a relation.
+struct Entry<'a> {
+    unit: Uuid,
+    relation: Uuid,
+    settings: &'a Bag,
+    /// Whether the unit was in the scope before the store was restored.
+    is_resync: bool,
+}
 
 /// Adds a unit to the scope of a relation, with its initial settings in the same transaction (spec A.12, I13).
 ///
 /// The unit and the relation must be Alive (I21, scenario 174) and the relation must not be suspended. A unit
 /// that is in scope already stays in it (spec E.8#15), and its settings are replaced: its agent is their only
 /// author. Each entry is another incarnation, numbered by the bag's counter, which increases with it. If the
-/// relation links a subordinate and the unit is the principal, the subordinate unit is created, with a UUID
-/// from the second part of `given`; the first part is the current time.
-pub fn enter_scope(
+/// relation links a subordinate and the unit is the principal, the subordinate unit is created.
+pub fn enter(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     id: Uuid,
     settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) -> Result<(), Refusal> {
-    enter(draft, model, (unit, false), id, settings, given)
+    enter_or_reenter(draft, model, &Entry { unit, relation: id, settings, is_resync: false }, creation)
 }
 
 /// Adds a unit that resynchronises to the scope of a relation it was in, even if the relation is suspended:
@@ -39,25 +50,24 @@ pub fn enter_scope(
 /// 3. The unit observed none of this and considers itself in scope (cargo sim 64000922).
 ///
 /// If the relation is still suspended, the unit observes that and leaves.
-pub(crate) fn reenter_scope(
+pub(crate) fn reenter(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     id: Uuid,
     settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) -> Result<(), Refusal> {
-    enter(draft, model, (unit, true), id, settings, given)
+    enter_or_reenter(draft, model, &Entry { unit, relation: id, settings, is_resync: true }, creation)
 }
 
-fn enter(
+fn enter_or_reenter(
     draft: &mut Draft,
     model: Model,
-    (unit, is_resync): (Uuid, bool),
-    id: Uuid,
-    settings: &Bag,
-    given: (i64, &mut dyn FnMut() -> Uuid),
+    entry: &Entry,
+    creation: Creation,
 ) -> Result<(), Refusal> {
+    let &Entry { unit, relation: id, settings, is_resync } = entry;
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
     if !includes_unit(&relation, &doc) {
@@ -74,9 +84,7 @@ fn enter(
             let existing = draft.first(&model.subordinates_of(unit, subordinate_link.subordinate), &[]);
             let life = existing.and_then(|key| draft.get(&model.unit_life(last_id(&key)?)));
             if life != Some(Life::Alive) {
-                session::set_pending_reentry(draft, model, unit, |all| {
-                    all.insert(id);
-                });
+                pending_reentry::add(draft, model, unit, id);
             }
         }
         let mut bag = draft.get(&model.bag(id, unit)).unwrap_or_default();
@@ -105,8 +113,7 @@ fn enter(
     if let Some(subordinate_link) =
         relation.subordinate_link.filter(|subordinate_link| subordinate_link.principal == doc.application)
     {
-        let added =
-            crate::lifecycle::unit::add_subordinate(draft, model, (unit, &doc), &subordinate_link, given);
+        let added = add_subordinate(draft, model, unit, &doc, &subordinate_link, creation);
         if let Err(refusal) = added {
             // 1. A unit enters with a subordinate, and the store is restored from a backup in which the
             //    previous subordinate was still Dying.
@@ -114,9 +121,7 @@ fn enter(
             // 3. Without this mark the unit would consider itself in scope and receive no event of the relation
             //    any more (cargo sim 66064694).
             if is_resync {
-                session::set_pending_reentry(draft, model, unit, |all| {
-                    all.insert(id);
-                });
+                pending_reentry::add(draft, model, unit, id);
             }
             return refuse(refusal.message);
         }
@@ -129,28 +134,4 @@ fn enter(
     draft.put(&scope, &entry);
     draft.put(&model.scope_of(unit, id), &());
     Ok(())
-}
-
-/// Removes a unit from the scope of a relation (spec A.12, E.2).
-///
-/// Its settings stay until the relation is removed (I14). The last unit that leaves a Dying relation removes
-/// it, and with it a Dying application that only this relation kept (scenarios 161, 163). For a unit that is
-/// not in scope only its pending re-entry is deleted.
-pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
-    if draft.get(&model.scope_of(unit, id)).is_none() {
-        return session::set_pending_reentry(draft, model, unit, |all| {
-            all.remove(&id);
-        });
-    }
-    let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
-    let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
-    if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.principal == doc.application)
-    {
-        session::set_pending_reentry(draft, model, unit, |all| {
-            all.remove(&id);
-        });
-    }
-    draft.remove(&model.scope(id, container(relation.scope, unit, &doc), unit));
-    draft.remove(&model.scope_of(unit, id));
-    remove_if_empty(draft, model, id);
 }

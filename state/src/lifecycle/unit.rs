@@ -14,8 +14,10 @@ use crate::documents::keys::{
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{machine, relation};
-use crate::operations::{action, leadership, session};
+use crate::operations::{action, leadership};
+use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::{AgentStatus, WorkloadStatus};
@@ -106,9 +108,10 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
 pub(crate) fn add_subordinate(
     draft: &mut Draft,
     model: Model,
-    (principal, doc): (Uuid, &UnitDoc),
+    principal: Uuid,
+    doc: &UnitDoc,
     subordinate_link: &SubordinateLink,
-    (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) -> Result<(), Refusal> {
     if let Some(there) = draft.first(&model.subordinates_of(principal, subordinate_link.subordinate), &[]) {
         let there = last_id(&there).expect("an index ends with an id");
@@ -122,14 +125,14 @@ pub(crate) fn add_subordinate(
     let application =
         application::require_alive(draft, model, subordinate_link.subordinate, "add a unit to")?;
     machine::require_capacity(draft, model, doc.machine)?;
-    let (id, name) = (ids(), next_name(draft, model, &application.name));
+    let (id, name) = ((creation.ids)(), next_name(draft, model, &application.name));
     let unit = UnitDoc {
         name,
         application: subordinate_link.subordinate,
         machine: doc.machine,
         principal: Some(principal),
         subordinate_link: Some(*subordinate_link),
-        created_ms: now_ms,
+        created_ms: creation.now_ms,
     };
     create(draft, model, id, &unit);
     Ok(())
@@ -185,9 +188,7 @@ pub(crate) fn resume_teardown(draft: &mut Draft, model: Model, id: Uuid) {
     let related = draft.ids(&model.relations_of_link(&subordinate_link), LINK_RELATIONS_MAX);
     let entered = related.into_iter().find(|id| draft.get(&model.scope_of(principal, *id)).is_some());
     if let Some(relation) = entered {
-        session::set_pending_reentry(draft, model, principal, |all| {
-            all.insert(relation);
-        });
+        pending_reentry::add(draft, model, principal, relation);
     }
 }
 

@@ -6,13 +6,13 @@
 //! operator handlers and by the commit of records.
 
 use crate::charm::params;
+use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{ActionDoc, Model, last_number};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
-use crate::lifecycle::application;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::ActionStatus;
@@ -54,7 +54,7 @@ pub fn enqueue(
             Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)).blockers(model, blockers)
         );
     }
-    let (_, charm) = application::charm_of(draft, model, doc.application).expect("a unit has a charm (I22)");
+    let (_, charm) = charm_of(draft, model, doc.application).expect("a unit has a charm (I22)");
     let Some(action) = charm.actions.get(name) else {
         let message = format!("action {name:?} on unit {} (not found)", doc.name);
         let known: Vec<&str> = charm.actions.keys().map(String::as_str).collect();
@@ -178,7 +178,7 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     // 3. `run` queues another action 2 for this unit.
     // 4. The record of action 3 arrives, in order. The unit has recorded that it finished all actions up to 3,
     //    so action 2 and the following ones would wait without end (cargo sim 51042551).
-    fail_lost(draft, model, (unit, id.saturating_sub(1)), LOST_PER_RECORD_MAX, record.at_ms);
+    fail_lost(draft, model, unit, id.saturating_sub(1), LOST_PER_RECORD_MAX, record.at_ms);
     let Some(mut doc) = unfinished(draft, model, unit, id) else {
         sequence::advance_to(draft, model, "action", id);
         return;
@@ -226,12 +226,12 @@ pub(crate) fn finish_refused(
 pub(crate) fn resync(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
     // a new action with a number that this unit has seen would wait without end
     sequence::advance_to(draft, model, "action", last);
-    fail_lost(draft, model, (unit, last), QUEUED_MAX, at_ms);
+    fail_lost(draft, model, unit, last, QUEUED_MAX, at_ms);
 }
 
 /// Fails queued actions whose numbers the unit has passed. A restored store has no record of them; whether the
 /// unit ran them is unknown, and no action is run twice.
-fn fail_lost(draft: &mut Draft, model: Model, (unit, last): (Uuid, u64), most: usize, at_ms: i64) {
+fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize, at_ms: i64) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", most) {
         let Some(id) = last_number(&key).filter(|id| *id <= last) else {
             continue;

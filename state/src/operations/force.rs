@@ -167,12 +167,6 @@ fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedDoc) 
     true
 }
 
-/// Whether a forced removal has fenced the unit: its agent can write nothing more, and no agent can attach.
-/// Only a forced removal stores a session with an epoch and without a nonce.
-pub(crate) fn is_fenced(session: &SessionDoc) -> bool {
-    session.epoch > 0 && session.nonce == Uuid(0)
-}
-
 /// Whether the grace period is over at `now_ms`, which must be the start of the timer ([`timer_started_ms`])
 /// plus the time that has passed since.
 pub fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
@@ -254,7 +248,7 @@ fn unit_batch(
     now_ms: i64,
 ) -> Result<bool, Refusal> {
     let session = draft.get(&model.session(id)).unwrap_or_default();
-    let waits = forced.by == ForcedBy::Budget && !is_fenced(&session);
+    let waits = forced.by == ForcedBy::Budget && !session.is_fenced();
     if waits && is_budget_changed(draft, model, id, forced) {
         // `now_ms` was computed for the due time that was stored before: the caller computes it again
         return Ok(true);
@@ -271,7 +265,7 @@ fn unit_batch(
     if propagated || !is_due(forced, now_ms) {
         return Ok(propagated);
     }
-    if !is_fenced(&session) {
+    if !session.is_fenced() {
         // 1. The unit's agent is disconnected and has unsent records.
         // 2. The controller leaves scopes for it.
         // 3. The agent reconnects. From the raised epoch on its records are refused, so none of them follows

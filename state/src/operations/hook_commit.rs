@@ -20,13 +20,16 @@ use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
-use crate::lifecycle::{relation, unit};
+use crate::lifecycle::{relation, scope, unit};
+use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags, validate};
+use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
 use crate::operations::{action, leadership, run_reports, session};
 use crate::restore::resync;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::port_range::PortRange;
-use crate::terms::settings::{self, BagChange};
+use crate::terms::settings;
 use crate::unit::activity::Activity;
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
@@ -95,13 +98,14 @@ pub fn commit(
         unit::resume_teardown(draft, model, unit);
     }
     match (&committed.refusal, &record.operation) {
-        (None, _) => apply_effects(draft, model, &context, (&local, ids), &mut committed.dropped),
+        (None, _) => apply_effects(draft, model, &context, &local, ids, &mut committed.dropped),
         (Some(refusal), Operation::Action { id, .. }) => {
             action::finish_refused(draft, model, unit, *id, record, refusal);
         }
         (Some(_), _) => {}
     }
-    run_reports::apply(draft, model, (unit, &doc), (record.run, &record.reports), &mut committed.dropped);
+    let reports = ReportsOfRun { run: record.run, reports: &record.reports };
+    run_reports::apply(draft, model, unit, &doc, reports, &mut committed.dropped);
     run_reports::derive_statuses(draft, model, unit, record, &local);
 
     let episode = local.episode().map(|episode| episode.id);
@@ -115,28 +119,6 @@ pub fn commit(
         &ReplicaDoc { sequence: record.sequence, digest, refusal, dropped, local },
     );
     Ok(committed)
-}
-
-fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc: &UnitDoc) -> ReplicaDoc {
-    draft.get(&model.replica(unit)).unwrap_or_else(|| ReplicaDoc {
-        sequence: 0,
-        digest: String::new(),
-        refusal: None,
-        dropped: Vec::new(),
-        local: Local::new(unit, doc.name.clone()),
-    })
-}
-
-/// Whether the record is the next one to apply; false if it was applied before.
-pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Record) -> Result<bool, Refusal> {
-    let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
-    let stored = replica_or_empty(draft, model, unit, &doc);
-    if record.sequence == stored.sequence && record.digest() == stored.digest {
-        return Ok(false);
-    }
-    check_order(&stored, record)?;
-    validate(unit, &stored.local, record)?;
-    Ok(true)
 }
 
 /// Stores reports of run `run` before it has finished; returns what was dropped, and why. Reports of a run
@@ -157,7 +139,7 @@ pub fn apply_report(
     let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
     let mut dropped = Vec::new();
     if !is_record_applied(draft, model, unit, run) {
-        run_reports::apply(draft, model, (unit, &doc), (run, reports), &mut dropped);
+        run_reports::apply(draft, model, unit, &doc, ReportsOfRun { run, reports }, &mut dropped);
         action::log(draft, model, unit, reports);
     }
     Ok(dropped)
@@ -168,25 +150,20 @@ pub fn apply_report(
 pub fn note_rejected(
     draft: &mut Draft,
     model: Model,
-    (unit, epoch): (Uuid, u64),
-    (record, why): ((u64, u64), &str),
+    unit: Uuid,
+    epoch: u64,
+    record: RejectedRecord,
     at_ms: i64,
 ) -> Result<(), Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
-    run_reports::set_rejected(draft, model, unit, (record, why), at_ms);
+    run_reports::set_rejected(draft, model, unit, record, at_ms);
     Ok(())
 }
 
 /// Reports that run `run` has started. Agents send this for a run that takes long enough to be shown.
-pub fn note_started(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    (run, activity): (u64, &Activity),
-    at_ms: i64,
-) {
+pub fn note_started(draft: &mut Draft, model: Model, unit: Uuid, run: u64, activity: &Activity, at_ms: i64) {
     if !is_record_applied(draft, model, unit, run) {
-        run_reports::set_executing(draft, model, unit, (run, activity), at_ms);
+        run_reports::set_executing(draft, model, unit, run, activity, at_ms);
         action::set_running(draft, model, unit, activity, at_ms);
     }
 }
@@ -201,92 +178,6 @@ fn is_record_applied(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> b
         let runs = matches!(&replica.local.step, Step::Started(running) if running.number == run);
         replica.local.run >= run && !runs
     })
-}
-
-/// Removes the bags from a replica before it is stored: they are documents of their own, and several large ones
-/// would exceed a transaction. [`restore_bags`] puts them back. The application settings that a leader wrote
-/// are in the view that its agent receives.
-fn strip_own_bags(local: &mut Local) {
-    for relation in local.relations.values_mut() {
-        relation.bag.clear();
-        relation.pending_application_writes = None;
-    }
-}
-
-/// Puts the bags back into a replica for an attaching agent; the inverse of [`strip_own_bags`].
-///
-/// The bags may be read untracked, because this draft has read the replica, and every transaction that writes a
-/// bag of the unit writes the replica, too. The exception is a batch of an unfinished resync, whose last batch
-/// writes it again. Bags of relations that are removed are cleared.
-pub(crate) fn restore_bags(draft: &Draft, model: Model, unit: Uuid, local: &mut Local) {
-    for relation in local.relations.values_mut() {
-        let bag = draft.get_untracked(&model.bag(relation.uuid, unit));
-        relation.lost_bag_changes = bag.is_none().then(BagChange::new);
-        relation.bag = bag.map(|bag| bag.values).unwrap_or_default();
-    }
-}
-
-fn check_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
-    let (sequence, expected) = (record.sequence, stored.sequence + 1);
-    if sequence < expected {
-        let message = format!("record {sequence} was applied with another content");
-        return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
-    }
-    // 1. A unit's folder is copied, and both agents continue while the controller is away.
-    // 2. The store is restored.
-    // 3. One agent attaches and sends its records; then the other attaches, and its unsent records have the
-    //    next sequence numbers.
-    if sequence == expected && !record.is_successor_of(&stored.digest) {
-        let message =
-            format!("record {sequence} does not follow the record {} that was applied", stored.sequence);
-        return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
-    }
-    // An agent that resynchronises continues after the records that a restored store has lost.
-    if sequence > expected && record.operation != Operation::Resync {
-        let message = format!("record {sequence} came before record {expected}");
-        return Err(Refusal::new(Code::Gap { expected }, message));
-    }
-    Ok(())
-}
-
-/// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts.
-fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
-    let bad = |what: String| Err(Refusal::new(Code::Invalid, what));
-    if record.reports.len() > REPORTS_MAX {
-        return bad(format!("{} lines and statuses, at most {REPORTS_MAX}", record.reports.len()));
-    }
-    if record.resync_local.is_some() != (record.operation == Operation::Resync) {
-        return bad("a resync record must contain the state of the unit, and no other record may".to_owned());
-    }
-    if record
-        .resync_local
-        .as_ref()
-        .is_some_and(|published| published.unit != unit || !published.outbox.is_empty())
-    {
-        return bad("the state in the resync record is not a published state of this unit".to_owned());
-    }
-    let published = record.resync_local.as_deref();
-    if [Some(record.sequence), Some(record.run), published.map(|published| published.run)]
-        .contains(&Some(u64::MAX))
-    {
-        return bad("sequence or run number out of range".to_owned());
-    }
-    let has_pending_hook_of_no_member = |local: &Local| {
-        let mut relations = local.relations.values();
-        relations
-            .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
-    };
-    if published.is_some_and(has_pending_hook_of_no_member) {
-        return bad(
-            "the resync record has a pending relation-changed hook for a unit that is no member".to_owned()
-        );
-    }
-    match &record.operation {
-        Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {
-            bad(format!("a hook of relation {relation}, whose scope the unit never entered"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Whether the writes of the record are applied: its operation advanced, or was an action that succeeded.
@@ -343,7 +234,8 @@ fn refusal_reason(
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
         Operation::EnterScope { uuid, settings, .. } => {
-            relation::enter_scope(draft, model, context.id, *uuid, settings, (context.record.at_ms, ids))
+            let creation = Creation { now_ms: context.record.at_ms, ids };
+            scope::enter(draft, model, context.id, *uuid, settings, creation)
         }
         Operation::InstallCharm(_)
         | Operation::LeaveScope { .. }
@@ -401,7 +293,8 @@ fn apply_effects(
     draft: &mut Draft,
     model: Model,
     context: &CommitContext,
-    (after, ids): (&Local, &mut dyn FnMut() -> Uuid),
+    after: &Local,
+    ids: &mut dyn FnMut() -> Uuid,
     dropped: &mut Vec<String>,
 ) {
     if let Operation::Action { id, .. } = &context.record.operation {
@@ -447,7 +340,8 @@ fn finish_resync(
     dropped: &mut Vec<String>,
 ) {
     let Some(published) = &context.record.resync_local else { return };
-    dropped.extend(resync::enter_last(draft, model, context.id, published, (context.record.at_ms, ids)));
+    let creation = Creation { now_ms: context.record.at_ms, ids };
+    dropped.extend(resync::enter_last(draft, model, context.id, published, creation));
     if let Some(last) = published.last_action {
         action::resync(draft, model, context.id, last, context.record.at_ms);
     }

@@ -135,7 +135,8 @@ pub fn enrol(
     model: Model,
     id: Uuid,
     enrolment_token: &str,
-    (sha256, address): (&str, &str),
+    sha256: &str,
+    address: &str,
 ) -> Result<(), Refusal> {
     let is_newest = draft.get(&GLOBAL.token_of(id)).as_deref() == Some(enrolment_token);
     let invites = matches!(

@@ -11,5 +11,6 @@ pub mod force;
 pub mod hook_commit;
 pub mod instance;
 pub mod leadership;
+pub(crate) mod replica;
 pub mod run_reports;
 pub mod session;

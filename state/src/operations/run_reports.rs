@@ -20,15 +20,36 @@ use std::collections::BTreeMap;
 /// The call number of a status that the agent sets when a run has finished: higher than all calls of the run.
 const AFTER_RUN: u32 = u32::MAX;
 
+/// Reports of one run.
+pub(crate) struct ReportsOfRun<'a> {
+    /// The number of the run.
+    pub run: u64,
+    /// The reports in the order of their calls.
+    pub reports: &'a [RunReport],
+}
+
+/// A record that can never be applied.
+#[derive(Clone, Copy, Debug)]
+pub struct RejectedRecord<'a> {
+    /// The number of the record.
+    pub sequence: u64,
+    /// The number of its run.
+    pub run: u64,
+    /// Why it was refused.
+    pub reason: &'a str,
+}
+
 /// Stores reports of a run. An application status of a unit that is not the leader is dropped, with the reason
 /// added to `dropped`.
 pub(crate) fn apply(
     draft: &mut Draft,
     model: Model,
-    (unit, doc): (Uuid, &UnitDoc),
-    (run, reports): (u64, &[RunReport]),
+    unit: Uuid,
+    doc: &UnitDoc,
+    reports: ReportsOfRun,
     dropped: &mut Vec<String>,
 ) {
+    let ReportsOfRun { run, reports } = reports;
     for RunReport { call, at_ms, what } in reports {
         let mut log = |module: String, level: &Level, text: &str| {
             let (entity, level) = (doc.name.tag(), level.to_string());
@@ -128,7 +149,8 @@ pub(crate) fn set_executing(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    (run, activity): (u64, &Activity),
+    run: u64,
+    activity: &Activity,
     at_ms: i64,
 ) {
     if let Activity::Hook { name, .. } = activity
@@ -138,16 +160,11 @@ pub(crate) fn set_executing(
     }
 }
 
-/// Stores an agent status of error for a record that can never be applied; `record` is its sequence number and
-/// its run. The next record that is applied replaces the status.
-pub(crate) fn set_rejected(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    ((sequence, run), why): ((u64, u64), &str),
-    at_ms: i64,
-) {
-    let message = format!("record {sequence} is refused: {why}");
+/// Stores an agent status of error for a record that can never be applied. The next record that is applied
+/// replaces the status.
+pub(crate) fn set_rejected(draft: &mut Draft, model: Model, unit: Uuid, record: RejectedRecord, at_ms: i64) {
+    let RejectedRecord { sequence, run, reason } = record;
+    let message = format!("record {sequence} is refused: {reason}");
     let key = model.agent_status(unit);
     if draft.get(&key).is_none_or(|known| known.message != message) {
         draft.put(&key, &status_doc(AgentStatus::Error, &message, at_ms, (run, AFTER_RUN)));

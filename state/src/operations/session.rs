@@ -7,9 +7,9 @@
 use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, ReplicaDoc, SessionDoc, SessionOrigin};
 use crate::documents::refusal::{Code, Refusal};
-use crate::operations::{force, hook_commit};
+use crate::lifecycle::unit::resume_teardown;
+use crate::operations::replica::restore_bags;
 use crate::terms::names::Uuid;
-use std::collections::BTreeSet;
 
 /// The number of nonces of first attaches that are stored for one unit. A folder is lost and created again a
 /// few times in the life of a unit, and no message is delayed for longer than that.
@@ -24,6 +24,15 @@ pub struct PreviousSession {
     pub store_generation: Option<Uuid>,
 }
 
+/// What an attach is compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachContext {
+    /// The previous session of the folder.
+    pub previous: PreviousSession,
+    /// The store generation of the store.
+    pub store_generation: Uuid,
+}
+
 /// A granted session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantedSession {
@@ -36,8 +45,7 @@ pub struct GrantedSession {
 /// Attaches an agent: grants it the next epoch of its unit.
 ///
 /// The agent has journaled the nonce before: the same nonce again (a reply was lost) gets the same epoch. A
-/// unit that was removed is refused with the tombstone as evidence (design 7). `store_generation` is that of
-/// the store.
+/// unit that was removed is refused with the tombstone as evidence (design 7).
 ///
 /// A folder that held an epoch older than the newest is a copy of a folder whose agent continued (I34). A
 /// folder with a newer epoch is not a copy: the store was restored. The first folder that attaches then
@@ -53,20 +61,21 @@ pub fn attach(
     model: Model,
     unit: Uuid,
     nonce: Uuid,
-    (held, store_generation): (PreviousSession, Uuid),
+    context: AttachContext,
 ) -> Result<GrantedSession, Refusal> {
+    let AttachContext { previous: held, store_generation } = context;
     require_unit(draft, model, unit)?;
     if nonce == Uuid(0) {
         // a stored nil nonce means that the unit is being removed by force
         return Err(Refusal::new(Code::Invalid, "a session's nonce is not nil"));
     }
     let session = draft.get(&model.session(unit)).unwrap_or_default();
-    if force::is_fenced(&session) {
+    if session.is_fenced() {
         return Err(forced_refusal());
     }
     let mut replica = draft.get(&model.replica(unit));
     if let Some(replica) = &mut replica {
-        hook_commit::restore_bags(draft, model, unit, &mut replica.local);
+        restore_bags(draft, model, unit, &mut replica.local);
         // 1. A run reports a status, and has no record yet.
         // 2. The folder of the unit is lost.
         // 3. The next agent takes over the replica. A report of its run with the same number would be ignored
@@ -115,7 +124,7 @@ pub fn attach(
     let granted = Some(SessionOrigin { store_generation, sequence });
     draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers, granted, pending_reentry });
     if replica.as_ref().is_some_and(|replica| replica.local.is_tearing_down()) {
-        crate::lifecycle::unit::resume_teardown(draft, model, unit);
+        resume_teardown(draft, model, unit);
     }
     Ok(GrantedSession { epoch, replica })
 }
@@ -124,7 +133,7 @@ pub fn attach(
 pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> Result<(), Refusal> {
     require_unit(draft, model, unit)?;
     let session = draft.get(&model.session(unit)).unwrap_or_default();
-    if force::is_fenced(&session) {
+    if session.is_fenced() {
         return Err(forced_refusal());
     }
     let newest = session.epoch;
@@ -141,22 +150,6 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
         return Err(Refusal::new(Code::Gap { expected }, text));
     }
     Err(newer_session_refusal(newest, epoch))
-}
-
-/// Changes the set of relations whose re-entry is pending: the unit considers itself in scope, but the store
-/// could not enter it.
-pub(crate) fn set_pending_reentry(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    change: impl FnOnce(&mut BTreeSet<Uuid>),
-) {
-    let mut session = draft.get(&model.session(unit)).unwrap_or_default();
-    let before = session.pending_reentry.clone();
-    change(&mut session.pending_reentry);
-    if session.pending_reentry != before {
-        draft.put(&model.session(unit), &session);
-    }
 }
 
 fn forced_refusal() -> Refusal {

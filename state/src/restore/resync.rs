@@ -13,14 +13,14 @@
 use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, last_id};
 use crate::documents::refusal::Refusal;
-use crate::lifecycle::{relation, unit};
-use crate::operations::hook_commit;
-use crate::operations::session;
+use crate::lifecycle::creation::Creation;
+use crate::lifecycle::{relation, scope, unit};
+use crate::operations::{replica, session};
+use crate::restore::pending_reentry;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
 use crate::unit::record::Record;
 use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
-use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// Scopes that are examined in one batch. Each that is left (2 writes) may remove a relation (9 writes) and
@@ -55,18 +55,28 @@ impl Default for ResyncProgress {
     }
 }
 
-/// Applies the batch at `position` of the resync `record`; returns the position of the next batch and what was
+/// One batch of a resync.
+#[derive(Clone, Copy, Debug)]
+pub struct ResyncBatch<'a> {
+    /// The resync record.
+    pub record: &'a Record,
+    /// The position of the batch in it.
+    pub position: &'a ResyncProgress,
+}
+
+/// Applies one batch of a resync; returns the position of the next batch and what was
 /// dropped. No position means that the rest is applied with the record, or that the record was applied before.
 pub fn apply_batch(
     draft: &mut Draft,
     model: Model,
-    (id, epoch): (Uuid, u64),
-    record: &Record,
-    position: &ResyncProgress,
+    id: Uuid,
+    epoch: u64,
+    batch: ResyncBatch,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Option<ResyncProgress>, Vec<String>), Refusal> {
+    let ResyncBatch { record, position } = batch;
     session::check_epoch(draft, model, id, epoch)?;
-    if !hook_commit::is_next(draft, model, id, record)? {
+    if !replica::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }
     let Some(published) = &record.resync_local else { return Ok((None, Vec::new())) };
@@ -78,7 +88,7 @@ pub fn apply_batch(
         ResyncProgress::Leave { after } => {
             if after.is_empty() {
                 // re-entries that are pending since the previous resync
-                session::set_pending_reentry(draft, model, id, BTreeSet::clear);
+                pending_reentry::clear(draft, model, id);
             }
             (Some(leave_batch(draft, model, id, published, after)), Vec::new())
         }
@@ -86,10 +96,9 @@ pub fn apply_batch(
             (_, true) => (None, Vec::new()),
             (batch, false) => {
                 let after = batch.last().map(|(number, _)| *number);
-                (
-                    Some(ResyncProgress::Enter { after }),
-                    enter_relations(draft, model, id, &batch, (record.at_ms, ids)),
-                )
+                let creation = Creation { now_ms: record.at_ms, ids };
+                let dropped = enter_relations(draft, model, id, &batch, creation);
+                (Some(ResyncProgress::Enter { after }), dropped)
             }
         },
     })
@@ -139,12 +148,11 @@ fn enter_relations(
     model: Model,
     unit: Uuid,
     batch: &[(RelationNumber, &RelationLocal)],
-    (now_ms, ids): (i64, &mut dyn FnMut() -> Uuid),
+    mut creation: Creation,
 ) -> Vec<String> {
     let mut dropped = Vec::new();
     for (number, local) in batch {
-        let entered =
-            relation::reenter_scope(draft, model, unit, local.uuid, &local.bag, (now_ms, &mut || ids()));
+        let entered = scope::reenter(draft, model, unit, local.uuid, &local.bag, creation.reborrow());
         if let Err(refusal) = entered {
             dropped.push(format!("relation {number}: {}", refusal.message));
         }
@@ -159,12 +167,12 @@ pub(crate) fn enter_last(
     model: Model,
     unit: Uuid,
     published: &Local,
-    given: (i64, &mut dyn FnMut() -> Uuid),
+    creation: Creation,
 ) -> Vec<String> {
     let mut after = None;
     loop {
         match next_relations(published, after) {
-            (last, true) => return enter_relations(draft, model, unit, &last, given),
+            (last, true) => return enter_relations(draft, model, unit, &last, creation),
             (earlier, false) => after = earlier.last().map(|(number, _)| *number),
         }
     }

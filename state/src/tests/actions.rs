@@ -131,7 +131,7 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
         let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
         let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::note_started(draft, MODEL, agent.unit, (run, &activity), 9);
+            hook_commit::note_started(draft, MODEL, agent.unit, run, &activity, 9);
             Ok(())
         };
         world.run(begin).expect("nothing refuses it");
@@ -238,7 +238,8 @@ fn a_late_report_of_another_action_does_not_start_an_action() {
                 draft,
                 MODEL,
                 unit,
-                (run, &Activity::Action { id: first, name: "backup".into() }),
+                run,
+                &Activity::Action { id: first, name: "backup".into() },
                 60,
             );
             Ok(())

@@ -24,7 +24,7 @@ use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::{relation, unit};
 use crate::operations::hook_commit::{self, CommitOutcome};
-use crate::operations::session::{self, PreviousSession};
+use crate::operations::session::{self, AttachContext, PreviousSession};
 use crate::restore::resync;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -34,6 +34,7 @@ use crate::unit::local::{Event, Local};
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::unit::record::{Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
+use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::view::{self, SentView};
 use invariants::violations;
@@ -179,8 +180,8 @@ impl World {
         let at = self.documents.clone();
         let position = Position { store_generation: Uuid(0), revision: at.revision() };
         for ((id, bound), (snapshot, shown)) in &mut self.watched {
-            let parts = view::affected_parts(shown, changed.iter().map(String::as_str));
-            let changes = parts.map_or_else(Vec::new, |parts| view::delta(&at, shown, &parts));
+            let parts = affected_parts(shown, changed.iter().map(String::as_str));
+            let changes = parts.map_or_else(Vec::new, |parts| delta(&at, shown, &parts));
             shown.apply(&changes);
             for change in &changes {
                 let before = snapshot.clone();
@@ -264,8 +265,9 @@ impl World {
 }
 
 /// The session of a folder that had this epoch, in a store that was never restored.
-pub fn held(epoch: u64) -> (PreviousSession, Uuid) {
-    (PreviousSession { epoch, store_generation: Some(Uuid(7)) }, Uuid(7))
+pub fn held(epoch: u64) -> AttachContext {
+    let previous = PreviousSession { epoch, store_generation: Some(Uuid(7)) };
+    AttachContext { previous, store_generation: Uuid(7) }
 }
 
 /// The agent of one unit, with the real `Local`.
@@ -295,8 +297,10 @@ impl Agent {
     pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(bite) = next {
-            let of = (self.unit, self.epoch);
-            next = world.run(|draft, ids| resync::apply_batch(draft, MODEL, of, record, &bite, ids))?.0;
+            let batch = resync::ResyncBatch { record, position: &bite };
+            next = world
+                .run(|draft, ids| resync::apply_batch(draft, MODEL, self.unit, self.epoch, batch, ids))?
+                .0;
         }
         world.run(|draft, ids| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
     }

@@ -2,7 +2,8 @@
 //! order. The one that commits second finds that a document it read has changed.
 
 use crate::lifecycle::application::Deploy;
-use crate::lifecycle::{application, machine, unit};
+use crate::lifecycle::creation::Creation;
+use crate::lifecycle::{application, machine, scope, unit};
 use crate::operations::leadership;
 use crate::tests::relations::pair;
 use crate::tests::*;
@@ -32,7 +33,9 @@ fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let late = Agent::attach(&mut world, "web/1").unit;
-    let enter = call(move |draft, ids| relation::enter_scope(draft, MODEL, late, id, &Bag::new(), (1, ids)));
+    let enter = call(move |draft, ids| {
+        scope::enter(draft, MODEL, late, id, &Bag::new(), Creation { now_ms: 1, ids })
+    });
     let destroy_unit = call(move |draft, _| unit::destroy(draft, MODEL, late).map(|_| ()));
     let destroy_application = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
     excludes(&world, &destroy_unit, &enter, Some(Code::NotAlive));

@@ -4,7 +4,8 @@
 //! up to the full view.
 
 use crate::documents::keys::{Kind, SessionDoc, last_number};
-use crate::lifecycle::{application, cleanup, machine, unit};
+use crate::lifecycle::creation::Creation;
+use crate::lifecycle::{application, cleanup, machine, scope, unit};
 use crate::operations::force::{self, ForceRequest};
 use crate::operations::{action, leadership};
 use crate::tests::*;
@@ -132,7 +133,9 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
         }
         16 | 17 => {
             let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
-            world.run(|draft, ids| relation::enter_scope(draft, MODEL, unit, id, &Bag::new(), (1, ids)))?;
+            world.run(|draft, ids| {
+                scope::enter(draft, MODEL, unit, id, &Bag::new(), Creation { now_ms: 1, ids })
+            })?;
         }
         18 => {
             let id = pick(world, dice, Kind::Relation)?;

@@ -1,8 +1,9 @@
 //! Tests of relations: scenarios 160 to 163, 174 and 175 of spec H.13, entering and leaving.
 
 use crate::documents::keys::{BagDoc, ScopeDoc};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::unit::Destroyed;
-use crate::lifecycle::{application, cleanup, unit};
+use crate::lifecycle::{application, cleanup, scope, unit};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::tests::*;
 
@@ -140,8 +141,8 @@ fn each_entry_is_a_new_incarnation_with_its_settings() {
     let (id, mut web, _db) = pair(&mut world);
     let scope = MODEL.scope(id, Uuid(0), web.unit);
     let first: ScopeDoc = read(world.reader(), &scope).expect("in scope");
-    let again =
-        world.run(|draft, ids| relation::enter_scope(draft, MODEL, web.unit, id, &Bag::new(), (1, ids)));
+    let again = world
+        .run(|draft, ids| scope::enter(draft, MODEL, web.unit, id, &Bag::new(), Creation { now_ms: 1, ids }));
     assert_eq!(again, Ok(()));
     assert_eq!(read(world.reader(), &scope), Some(first.clone()), "in scope already: it stays");
     // 1. A unit resyncs in batches, and one batch is applied. 2. Its folder is lost: it enters again, without any
@@ -150,7 +151,7 @@ fn each_entry_is_a_new_incarnation_with_its_settings() {
     assert_eq!(said.values, Bag::new(), "what it enters with is all it has said");
     let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
     world
-        .run(|draft, ids| relation::enter_scope(draft, MODEL, web.unit, id, &settings, (1, ids)))
+        .run(|draft, ids| scope::enter(draft, MODEL, web.unit, id, &settings, Creation { now_ms: 1, ids }))
         .expect("in scope already");
     world
         .run(|draft, _| {

@@ -6,7 +6,7 @@
 
 use super::hook::{
     Address, Counterpart, Device, Goal, GoalState, HookContext, HookModel, HookRelation, HookTrigger,
-    Network, RunningAction, Status, Statuses, Writes,
+    Network, OmittedBags, RunningAction, Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
 use super::operation::{CharmRef, Hook, Operation, RelationEvent};
@@ -17,7 +17,6 @@ use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};
 use crate::terms::status::WorkloadStatus;
-use crate::unit::omitted_bags::OmittedBags;
 use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,16 +4,16 @@
 //! commits it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a
 //! clock: `context` builds it, and the hook session lends it to the hook tools.
 
-use super::writes::size;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, Level, PortWrites, Ports, Reboot,
     ReportContent, TooLarge, WRITES_MAX, Writes,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::owner::Owner;
+use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
-use crate::terms::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
-pub use crate::unit::omitted_bags::OmittedBags;
+use crate::terms::settings::{Bag, BagChange};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -199,6 +199,29 @@ impl HookRelation {
     }
 }
 
+/// The bags of one relation that are not in a hook's context yet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OmittedBags {
+    /// The relation's UUID.
+    pub relation: Uuid,
+    /// The position of the view that the context was built from: bags are requested as they were then.
+    pub position: Position,
+    /// The owners of the bags that were not fetched yet.
+    pub bags: BTreeSet<Owner>,
+    /// The owners of bags that the controller no longer has. This means that the relation was removed, because the
+    /// settings of a departed unit stay readable (I14).
+    pub removed: BTreeSet<Owner>,
+    /// The changes of this unit's earlier hooks to its application's bag that the view does not contain yet.
+    pub pending_application_writes: BagChange,
+}
+
+impl OmittedBags {
+    /// Whether no bag of the relation is omitted, fetched or not.
+    pub fn is_empty(&self) -> bool {
+        self.bags.is_empty() && self.removed.is_empty()
+    }
+}
+
 /// A workload status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
@@ -330,282 +353,5 @@ impl HookContext {
     /// Returns the relation id as charms write it: `db:1`.
     pub fn relation_id(&self, number: RelationNumber) -> Option<String> {
         self.relations.get(&number).map(|relation| format!("{}:{number}", relation.endpoint))
-    }
-
-    /// Returns one of this unit's two bags in a relation, including this hook's writes. A bag without settings is
-    /// empty.
-    pub fn own_bag(&self, number: RelationNumber, side: BagSide) -> Bag {
-        let relation = self.relations.get(&number);
-        let bag = match side {
-            BagSide::Unit => relation.and_then(|r| r.unit_bags.get(&self.unit)),
-            BagSide::Application => relation.and_then(|r| r.application_bags.get(&self.unit.application)),
-        };
-        let mut bag = bag.cloned().unwrap_or_default();
-        if let Some(writes) = self.writes.bags.get(&number) {
-            settings::apply(
-                &mut bag,
-                match side {
-                    BagSide::Unit => &writes.unit,
-                    BagSide::Application => &writes.application,
-                },
-            );
-        }
-        bag
-    }
-
-    /// Buffers a change of one of this unit's two bags. A key that gets back its value from before the hook is
-    /// removed from the buffer, because only differences are sent (spec/uniter.md C.2).
-    ///
-    /// # Errors
-    /// [`TooLarge`] if the bag or all writes of the hook exceed their limit. The buffer is unchanged then.
-    pub fn write_bag(
-        &mut self,
-        number: RelationNumber,
-        side: BagSide,
-        change: BagChange,
-    ) -> Result<(), TooLarge> {
-        let mut bag = self.own_bag(number, side);
-        settings::apply(&mut bag, &change);
-        let size = settings::size(&bag);
-        if size > BAG_BYTES_MAX {
-            return Err(TooLarge(format!(
-                "relation settings of {size} bytes are too large: a bag holds {BAG_BYTES_MAX} bytes at most"
-            )));
-        }
-        let before = self.writes.clone();
-        let mut writes = self.writes.bags.remove(&number).unwrap_or_default();
-        let untouched = self.own_bag(number, side);
-        let target = match side {
-            BagSide::Unit => &mut writes.unit,
-            BagSide::Application => &mut writes.application,
-        };
-        target.extend(change);
-        target.retain(|key, value| untouched.get(key).map_or("", String::as_str) != value);
-        if writes != BagWrites::default() {
-            self.writes.bags.insert(number, writes);
-        }
-        self.check_size(before)
-    }
-
-    /// Returns the charm's stored state including this hook's writes, or `None` if the charm has never stored any.
-    pub fn own_state(&self) -> Option<BTreeMap<String, String>> {
-        if self.charm_state.is_empty() && self.writes.state.is_empty() {
-            return None;
-        }
-        let mut state = self.charm_state.clone();
-        for (key, value) in &self.writes.state {
-            match value {
-                Some(value) => state.insert(key.clone(), value.clone()),
-                None => state.remove(key),
-            };
-        }
-        Some(state)
-    }
-
-    /// Buffers one key of the charm's stored state. `None` deletes the key.
-    ///
-    /// # Errors
-    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
-    pub fn write_state(&mut self, key: String, value: Option<String>) -> Result<(), TooLarge> {
-        let before = self.writes.clone();
-        if self.charm_state.get(&key) == value.as_ref() {
-            self.writes.state.remove(&key);
-        } else {
-            self.writes.state.insert(key, value);
-        }
-        self.check_size(before)
-    }
-
-    /// Returns this unit's open ports including this hook's writes.
-    pub fn own_ports(&self) -> Ports {
-        self.writes.ports.applied_to(&self.opened_ports)
-    }
-
-    /// Replaces the buffered port changes.
-    ///
-    /// # Errors
-    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
-    pub fn write_ports(&mut self, ports: PortWrites) -> Result<(), TooLarge> {
-        let before = self.writes.clone();
-        self.writes.ports = ports;
-        self.check_size(before)
-    }
-
-    /// Replaces the buffered action results.
-    ///
-    /// # Errors
-    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
-    pub fn write_action(&mut self, action: ActionWrites) -> Result<(), TooLarge> {
-        let before = self.writes.clone();
-        self.writes.action = action;
-        self.check_size(before)
-    }
-
-    /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds
-    /// the limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the
-    /// writes smaller is always kept.
-    fn check_size(&mut self, before: Writes) -> Result<(), TooLarge> {
-        let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
-        if documents <= WRITES_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
-            return Ok(());
-        }
-        let after = std::mem::replace(&mut self.writes, before);
-        if documents > WRITES_MAX {
-            return Err(TooLarge(format!("one hook may change at most {WRITES_MAX} documents")));
-        }
-        if bytes < self.stored_bytes() {
-            self.writes = after;
-            return Ok(());
-        }
-        Err(TooLarge(format!(
-            "the data of this unit and the changes of this hook would take {bytes} bytes: {HOOK_WRITES_BYTES_MAX} at most"
-        )))
-    }
-
-    /// Returns how many bytes of this unit's data a commit stores: the changed bags as documents, and in the replica
-    /// all of the unit's own bags, its state and the changes themselves.
-    fn stored_bytes(&self) -> usize {
-        let replica: usize =
-            self.relations.keys().map(|number| size(&self.own_bag(*number, BagSide::Unit))).sum();
-        let touched = self.writes.bags.iter().map(|(number, writes)| {
-            let unit = if writes.unit.is_empty() { 0 } else { size(&self.own_bag(*number, BagSide::Unit)) };
-            let application = match writes.application.is_empty() {
-                true => 0,
-                false => size(&self.own_bag(*number, BagSide::Application)) + size(&writes.application),
-            };
-            unit + application
-        });
-        replica
-            + touched.sum::<usize>()
-            + size(&self.own_state())
-            + size(&self.own_ports())
-            + size(&self.writes.action)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn context() -> HookContext {
-        let relation = |number: u32| HookRelation {
-            endpoint: "db".to_owned(),
-            interface: "sql".to_owned(),
-            peer: false,
-            key: format!("web:db db{number}:db"),
-            remote_application: format!("db{number}"),
-            remote_model: Uuid(1),
-            life: Life::Alive,
-            suspended: false,
-            members: BTreeSet::new(),
-            unit_bags: BTreeMap::from([(UnitName::new("web", 0), change(&[("old", "1")]))]),
-            application_bags: BTreeMap::new(),
-            omitted: OmittedBags::default(),
-        };
-        HookContext {
-            unit: UnitName::new("web", 0),
-            id: "web/0-install-0".to_owned(),
-            cause: HookTrigger::Hook("install".to_owned()),
-            model: HookModel {
-                name: "dev".to_owned(),
-                uuid: Uuid(1),
-                kubernetes: false,
-                proxies: Default::default(),
-            },
-            leader: true,
-            relations: (0..100).map(|number| (number, relation(number))).collect(),
-            config: BTreeMap::new(),
-            charm_state: BTreeMap::new(),
-            statuses: Statuses::default(),
-            opened_ports: BTreeMap::new(),
-            machine_ports: BTreeMap::new(),
-            networks: BTreeMap::new(),
-            private_address: None,
-            public_address: None,
-            principal: None,
-            goal_state: GoalState::default(),
-            writes: Writes::default(),
-        }
-    }
-
-    fn change(pairs: &[(&str, &str)]) -> BagChange {
-        pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
-    }
-
-    #[test]
-    fn a_hook_reads_its_own_writes_and_only_differences_are_kept() {
-        let mut context = context();
-        context.write_bag(1, BagSide::Unit, change(&[("a", "1"), ("old", "1"), ("gone", "")])).unwrap();
-        assert_eq!(context.writes.bags[&1].unit, change(&[("a", "1")]));
-        assert_eq!(context.own_bag(1, BagSide::Unit), change(&[("a", "1"), ("old", "1")]));
-        context.write_bag(1, BagSide::Unit, change(&[("a", ""), ("old", "")])).unwrap();
-        assert_eq!(context.writes.bags[&1].unit, change(&[("old", "")]));
-        context.write_bag(1, BagSide::Unit, change(&[("old", "1")])).unwrap();
-        assert_eq!(context.writes, Writes::default());
-    }
-
-    #[test]
-    fn a_bag_of_one_mebibyte_is_the_largest() {
-        let mut context = context();
-        let refused =
-            context.write_bag(1, BagSide::Unit, change(&[("a", &"x".repeat(BAG_BYTES_MAX))])).unwrap_err();
-        assert!(refused.0.contains("a bag holds 1048576 bytes at most"), "{refused:?}");
-        assert_eq!(context.writes, Writes::default());
-    }
-
-    #[test]
-    fn more_bytes_than_one_transaction_holds_are_refused() {
-        let mut context = context();
-        // Stored twice: as the bag's document and in the replica.
-        let third = "x".repeat(HOOK_WRITES_BYTES_MAX / 3);
-        context.write_bag(1, BagSide::Unit, change(&[("a", &third)])).unwrap();
-        let before = context.clone();
-        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", &third)])).is_err());
-        assert!(context.write_state("a".to_owned(), Some(third.clone())).is_err());
-        assert_eq!(context, before);
-    }
-
-    #[test]
-    fn settings_of_earlier_hooks_count_and_deleting_is_always_possible() {
-        let mut context = context();
-        let own = |size| BTreeMap::from([(UnitName::new("web", 0), change(&[("a", &"x".repeat(size))]))]);
-        context.relations.get_mut(&1).unwrap().unit_bags = own(HOOK_WRITES_BYTES_MAX);
-        assert!(context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).is_err());
-        context.relations.get_mut(&2).unwrap().unit_bags = own(100);
-        context.write_bag(2, BagSide::Unit, change(&[("a", "")])).unwrap();
-        assert_eq!(context.own_bag(2, BagSide::Unit), Bag::new());
-        context.write_bag(1, BagSide::Unit, change(&[("a", "")])).unwrap();
-        context.write_bag(2, BagSide::Unit, change(&[("a", "1")])).unwrap();
-    }
-
-    #[test]
-    fn more_documents_than_one_record_holds_are_refused() {
-        let mut context = context();
-        for number in 0..WRITES_MAX as u32 {
-            context.write_bag(number, BagSide::Unit, change(&[("a", "1")])).unwrap();
-        }
-        let before = context.clone();
-        assert!(context.write_bag(99, BagSide::Unit, change(&[("a", "1")])).is_err());
-        assert!(context.write_state("a".to_owned(), Some(String::new())).is_err());
-        assert_eq!(context, before);
-    }
-
-    #[test]
-    fn a_hook_that_lost_leadership_never_regains_it() {
-        let mut context = context();
-        context.restrict_leadership(false);
-        context.restrict_leadership(true);
-        assert!(!context.leader);
-    }
-
-    #[test]
-    fn a_context_and_its_writes_survive_a_restart() {
-        let mut context = context();
-        context.write_bag(1, BagSide::Application, change(&[("a", "1")])).unwrap();
-        context.write_state("k".to_owned(), None).unwrap();
-        context.write_state("l".to_owned(), Some("v".to_owned())).unwrap();
-        let text = serde_json::to_string(&context).unwrap();
-        assert_eq!(serde_json::from_str::<HookContext>(&text).unwrap(), context);
-        assert_eq!(serde_json::from_str::<Writes>("{}").unwrap(), Writes::default());
     }
 }

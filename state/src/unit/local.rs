@@ -7,13 +7,13 @@
 
 mod apply;
 
-use super::record::{Outcome, Record, RunReport, Timer};
+use super::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
+use super::writes::{RunReport, Writes};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::status::WorkloadStatus;
 use crate::terms::version::Version;
-use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,6 +142,49 @@ pub struct UnrecordedReport {
     pub run: u64,
     /// The reports in the order of their calls.
     pub reports: Vec<RunReport>,
+}
+
+/// The outcome of one operation with all its effects.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Record {
+    /// The number of the record, from 1 without gaps over the life of the unit.
+    pub sequence: u64,
+    /// The digest of the record before this one, empty for the first. It prevents the records of two copies of a
+    /// unit's folder from being mixed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub previous_digest: String,
+    /// The number of the run that ended. Runs without a process (entering a scope, skipping a hook) have a number
+    /// too.
+    pub run: u64,
+    /// The operation that ended.
+    pub operation: Operation,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The failure episode that was open during the run: the one it retried, or one that it does not affect. `None`:
+    /// there was none, or an operator had ended it. The controller's replica needs this, because it is folded from
+    /// records alone and does not receive the event that started the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub episode: Option<u64>,
+    /// The hook's buffered writes; default if the operation failed or has none.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub writes: Writes,
+    /// The reports that this record delivers, in the order of their calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<RunReport>,
+    /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
+    pub at_ms: i64,
+    /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if
+    /// another generation has begun since, even one of the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader_generation: Option<u64>,
+    /// The boot id of the machine, if the hook requested a reboot when it succeeds: no operation starts in this boot
+    /// after this record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reboot: Option<String>,
+    /// In a resync record: the unit's whole stored state without its outbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync_local: Option<Box<Local>>,
 }
 
 /// The durable state of one unit.
@@ -279,37 +322,8 @@ pub enum Event {
     },
 }
 
-/// The workflow state of seed 004, which the stored state determines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Workflow {
-    /// install has not succeeded yet.
-    New,
-    /// install has succeeded, and the unit has not started or has stopped.
-    Ready,
-    /// start has succeeded.
-    Running,
-    /// An operation before or including install is in error.
-    InstallError,
-    /// An operation before or including start is in error.
-    StartError,
-    /// stop, remove or the end of the unit is in error.
-    StopError,
-    /// A later hook is in error; its name.
-    HookError(String),
-}
-
-impl std::fmt::Display for Workflow {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Workflow::New => f.write_str("new"),
-            Workflow::Ready => f.write_str("ready"),
-            Workflow::Running => f.write_str("running"),
-            Workflow::InstallError => f.write_str("install-error"),
-            Workflow::StartError => f.write_str("start-error"),
-            Workflow::StopError => f.write_str("stop-error"),
-            Workflow::HookError(hook) => write!(f, "hook-error({hook})"),
-        }
-    }
+fn is_default(writes: &Writes) -> bool {
+    *writes == Writes::default()
 }
 
 impl Local {
@@ -348,27 +362,6 @@ impl Local {
             workload_version: String::new(),
             last_action: None,
             outbox: Vec::new(),
-        }
-    }
-
-    /// Returns the position of the unit in the workflow new -> ready -> running (seed 004; spec G.5).
-    pub fn workflow(&self) -> Workflow {
-        // retries, and operations that run while the unit is in error, do not change the error state
-        if let Some(episode) = self.episode() {
-            return match &episode.operation {
-                Operation::Hook(Hook::Stop | Hook::Remove) | Operation::SetDead => Workflow::StopError,
-                Operation::Hook(Hook::Relation { .. }) if self.started => {
-                    Workflow::HookError(hook_name(&episode.operation))
-                }
-                _ if !self.installed => Workflow::InstallError,
-                _ if !self.started => Workflow::StartError,
-                operation => Workflow::HookError(hook_name(operation)),
-            };
-        }
-        match (self.installed, self.started && !self.stopped) {
-            (false, _) => Workflow::New,
-            (true, false) => Workflow::Ready,
-            (true, true) => Workflow::Running,
         }
     }
 
@@ -417,17 +410,5 @@ impl Local {
             _ => None,
         });
         unsent.chain(self.last_action).max()
-    }
-}
-
-fn hook_name(operation: &Operation) -> String {
-    match operation {
-        Operation::Hook(hook) => hook.name().to_string(),
-        Operation::InstallCharm(_)
-        | Operation::EnterScope { .. }
-        | Operation::LeaveScope { .. }
-        | Operation::Action { .. }
-        | Operation::Resync
-        | Operation::SetDead => operation.to_string(),
     }
 }

@@ -5,25 +5,33 @@
 //!
 //! Reading order: `operation` (what an agent can do), `activity` (what it reports while it does so), `snapshot` (the
 //! view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
-//! `resolve`, `relations` and `retry` (what it does next), `hook` and `writes` (what a hook reads and writes),
+//! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `relations` and `retry` (which
+//! operation that is), `wait_reasons` (what holds it back), `hook` and `writes` (what a hook reads and writes),
 //! `context`, `dispatch` and `environment` (how the hook's process receives that), `outcome` and `pending_reports`
 //! (what a finished run becomes).
 
 pub mod activity;
+mod chosen_operation;
 pub mod context;
+pub mod decision;
 pub mod dispatch;
 pub mod dry_run;
 pub mod environment;
 pub mod hook;
 pub mod hook_name;
+mod jitter;
 pub mod local;
 pub mod omitted_bags;
 pub mod operation;
 pub mod outcome;
+pub mod pending_operations;
 pub mod pending_reports;
 pub mod record;
 pub mod relations;
 pub mod resolve;
 pub mod retry;
 pub mod snapshot;
+mod wait_reasons;
+pub mod workflow;
+mod write_buffer;
 pub mod writes;

@@ -4,37 +4,11 @@
 //! context once, so that every later read in that hook returns the same values (I5). Used by the hook session and by
 //! `relation-get`.
 
-use crate::terms::names::{RelationNumber, Uuid};
+use super::hook::HookContext;
+use super::snapshot::BagRequest;
+use crate::terms::names::RelationNumber;
 use crate::terms::owner::Owner;
-use crate::terms::position::Position;
-use crate::terms::settings::{self, Bag, BagChange};
-use crate::unit::hook::HookContext;
-use crate::unit::snapshot::BagRequest;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
-
-/// The bags of one relation that are not in a hook's context yet.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OmittedBags {
-    /// The relation's UUID.
-    pub relation: Uuid,
-    /// The position of the view that the context was built from: bags are requested as they were then.
-    pub position: Position,
-    /// The owners of the bags that were not fetched yet.
-    pub bags: BTreeSet<Owner>,
-    /// The owners of bags that the controller no longer has. This means that the relation was removed, because the
-    /// settings of a departed unit stay readable (I14).
-    pub removed: BTreeSet<Owner>,
-    /// The changes of this unit's earlier hooks to its application's bag that the view does not contain yet.
-    pub pending_application_writes: BagChange,
-}
-
-impl OmittedBags {
-    /// Whether no bag of the relation is omitted, fetched or not.
-    pub fn is_empty(&self) -> bool {
-        self.bags.is_empty() && self.removed.is_empty()
-    }
-}
+use crate::terms::settings::{self, Bag};
 
 impl HookContext {
     /// Returns the request for a bag that must be fetched before the hook can read it, or `None` if it can be read.

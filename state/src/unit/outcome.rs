@@ -4,12 +4,13 @@
 //! its reports; an interrupted run has no record and runs again. The record never exceeds the limits of one
 //! transaction: log lines that do not fit are replaced by a line with their number.
 
+use super::decision::Now;
 use super::dispatch::missing_action;
 use super::hook::{Level, Reboot, ReportContent, Writes};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::operation::{Hook, Operation};
+use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
-use super::resolve::{self, Now};
 use super::retry;
 use super::snapshot::Snapshot;
 use crate::unit::pending_reports::PendingReports;
@@ -180,7 +181,7 @@ fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record
     }
     for number in local.relations.keys() {
         let change = &mut record.writes.bags.entry(*number).or_default().unit;
-        for (key, value) in resolve::addresses(view) {
+        for (key, value) in addresses(view) {
             change.entry(key).or_insert(value);
         }
     }
@@ -191,7 +192,9 @@ mod tests {
     use super::*;
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::status::WorkloadStatus;
+    use crate::unit::decision::Send;
     use crate::unit::local::Event;
+    use crate::unit::resolve::next;
 
     #[test]
     fn a_record_states_the_number_of_lines_that_were_never_delivered() {
@@ -291,10 +294,10 @@ mod tests {
         local.apply(&Event::Started(started(2, 1)));
         let record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 5);
         local.apply(&Event::Finished(record));
-        let send = |local: &Local| resolve::next(local, None, &now).send;
-        assert_eq!(send(&local), resolve::Send::UnrecordedReport(1));
+        let send = |local: &Local| next(local, None, &now).send;
+        assert_eq!(send(&local), Send::UnrecordedReport(1));
         local.apply(&Event::ReportAcknowledged { run: 1 });
-        assert_eq!(send(&local), resolve::Send::Commit(1));
+        assert_eq!(send(&local), Send::Commit(1));
     }
 
     /// Returns the failure message and the logged line of a run that printed these lines on stderr.

@@ -1,7 +1,7 @@
 //! Which hook is next in one relation: the table of spec A.11, of which the first entry that applies is taken.
 //!
 //! The decision compares what this unit's hooks have observed ([`RelationLocal`]) with the relation in the view. It
-//! never orders hooks across relations; `resolve` does that, and calls [`pending_hook`] for each relation.
+//! never orders hooks across relations; `pending_operations` does that, and calls [`pending_hook`] for each relation.
 
 use super::local::RelationLocal;
 use super::operation::RelationEvent;

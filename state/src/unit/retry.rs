@@ -7,19 +7,18 @@
 //! idle.
 
 use super::activity::Activity;
+use super::chosen_operation::{ChosenOperation, start};
+use super::decision::{Act, Now, RECONCILE_WAIT_MS, is_first_claim_pending, is_link_fresh};
+use super::jitter::jitter;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::operation::{Hook, Operation, RelationEvent};
+use super::pending_operations::{config_digest, is_alive, pending_action, wanted_charm};
 use super::record::{Outcome, Record, Timer};
 use super::relations::{self, PendingHook, ThisUnit};
-use super::resolve::{
-    Act, ChosenOperation, Now, RECONCILE_WAIT_MS, config_digest, is_alive, is_first_claim_pending,
-    is_link_fresh, pending_action, stale_link_reason, start, unknown_leader_reason, wait, wait_reason,
-    wanted_charm,
-};
 use super::snapshot::{RelationView, Snapshot};
+use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
 use crate::terms::cause::{Actor, Duty, Retry};
-use crate::terms::names::{RelationNumber, Uuid};
-use sha2::{Digest, Sha256};
+use crate::terms::names::RelationNumber;
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
 pub const RETRY_FIRST_MS: u64 = 5_000;
@@ -241,12 +240,6 @@ pub fn retry_after(
     Some(Timer { boot: now.boot.clone(), started_ms: now.since_boot_ms, delay_ms: delay + jitter })
 }
 
-/// Returns a pseudo-random number that is a function of its arguments.
-pub(super) fn jitter(unit: Uuid, salt: u64) -> u64 {
-    let digest = Sha256::digest([&unit.0.to_be_bytes()[..], &salt.to_be_bytes()[..]].concat());
-    digest[..8].iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
-}
-
 /// Returns the same operation with the newest versions: a retried hook reads, and commits, the newest view.
 fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &Now) -> Operation {
     let Some(view) = view else { return operation.clone() };
@@ -302,7 +295,7 @@ fn refresh_event(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::names::UnitName;
+    use crate::terms::names::{UnitName, Uuid};
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 

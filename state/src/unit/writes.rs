@@ -4,13 +4,17 @@
 //! ([`ReportContent`]: statuses and log lines) take effect immediately, even if the hook fails (spec/hook-tools.md
 //! 3). The limits guarantee that a record always fits into one transaction of the store.
 
-use super::record::REPORTS_MAX;
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The most reports (log lines and statuses) that one record carries. The agent sends further ones while the hook
+/// runs, or drops them and reports how many. 60 reports and the record's own documents fit into the 100 writes of a
+/// transaction.
+pub const REPORTS_MAX: usize = 60;
 
 /// The most documents that one hook may write: the 100 of a transaction, minus one for each of the record's reports,
 /// minus 20 for the record's own documents (sequence, digest, replica and others).
@@ -178,6 +182,19 @@ pub enum ReportContent {
         /// The line.
         text: String,
     },
+}
+
+/// A status or log line that a hook reported and that stands even if the hook fails. Reports are numbered within
+/// their run, so that lost replies do not change their order and a report that is sent twice is stored once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RunReport {
+    /// The number of the report within its run, from 1.
+    pub call: u32,
+    /// The wall clock in milliseconds since 1970, for display only.
+    pub at_ms: i64,
+    /// The status or line.
+    pub what: ReportContent,
 }
 
 /// The most bytes of one line or status message: the 60 of a record take a quarter of a transaction's 1 MiB.

@@ -24,7 +24,6 @@ use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
 };
-pub use crate::views::delta::{AffectedParts, affected_parts, delta};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The full view of one unit.

@@ -7,7 +7,7 @@ use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, model, relation};
-use state::operations::session::{self, PreviousSession};
+use state::operations::session::{self, AttachContext, PreviousSession};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
 
@@ -56,7 +56,11 @@ pub fn start(bounds: &Bounds) -> Result<State, Broken> {
     for name in ["web", "db"].iter().flat_map(|name| (0..bounds.units).map(|n| UnitName::new(name, n))) {
         let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
         documents
-            .run(|draft| session::attach(draft, MODEL, unit, Uuid(9), (PreviousSession::default(), Uuid(0))))
+            .run(|draft| {
+                let context =
+                    AttachContext { previous: PreviousSession::default(), store_generation: Uuid(0) };
+                session::attach(draft, MODEL, unit, Uuid(9), context)
+            })
             .expect("nobody else has");
         let mut local = Local::new(unit, name);
         // the store generation of the views of this model

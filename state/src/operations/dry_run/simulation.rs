@@ -248,7 +248,7 @@ pub(crate) fn finish_running(
 
 /// The record that the unit's agent would send next, with the epoch of its session.
 fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Record)> {
-    let session = read(reader, &model.session(id)).filter(|session| !force::is_fenced(session))?;
+    let session = read(reader, &model.session(id)).filter(|session| !session.is_fenced())?;
     let mut replica = read(reader, &model.replica(id))?;
     let shown = view::full_view_within(reader, model, id, usize::MAX)?;
     let view = Snapshot::from_full(shown.delta).expect("a whole view");

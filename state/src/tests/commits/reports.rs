@@ -125,7 +125,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let begun = |world: &mut World, run: u64, hook: HookName| {
         let activity = Activity::hook(hook);
         let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::note_started(draft, MODEL, unit, (run, &activity), 9);
+            hook_commit::note_started(draft, MODEL, unit, run, &activity, 9);
             Ok(())
         };
         world.run(begin).expect("nothing refuses it");

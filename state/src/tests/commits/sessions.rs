@@ -41,9 +41,10 @@ fn after_a_restore_the_first_folder_that_attaches_continues() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let first = Agent::attach(&mut world, "web/0");
-    let (before, restored) = (held(2).0.store_generation, Uuid(8));
+    let (before, restored) = (held(2).previous.store_generation, Uuid(8));
     let attach = |world: &mut World, nonce, epoch, store_generation| {
-        let held = (PreviousSession { epoch, store_generation }, restored);
+        let previous = PreviousSession { epoch, store_generation };
+        let held = AttachContext { previous, store_generation: restored };
         world.run(|draft, _| session::attach(draft, MODEL, first.unit, Uuid(nonce), held))
     };
     let copy = attach(&mut world, 20, 1, before).expect("the first that comes");

@@ -1,0 +1,125 @@
+//! The controller's replica of a unit's state: which record may be applied to it next, and how it is stored
+//! (design 4; I9).
+//!
+//! The replica is the fold of the records that were applied. A record that is not the next one, or that no correct
+//! agent sends, is refused before anything is written. The bags of the unit are documents of their own, so that the
+//! replica is stored without them. Called by the commit of records, by resyncs and by sessions.
+
+use crate::documents::draft::Draft;
+use crate::documents::keys::{Model, ReplicaDoc, UnitDoc};
+use crate::documents::refusal::{Code, Refusal};
+use crate::terms::names::Uuid;
+use crate::terms::settings::BagChange;
+use crate::unit::local::Local;
+use crate::unit::operation::{Hook, Operation};
+use crate::unit::record::{REPORTS_MAX, Record};
+
+/// The replica of a unit, empty before its first record.
+pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc: &UnitDoc) -> ReplicaDoc {
+    draft.get(&model.replica(unit)).unwrap_or_else(|| ReplicaDoc {
+        sequence: 0,
+        digest: String::new(),
+        refusal: None,
+        dropped: Vec::new(),
+        local: Local::new(unit, doc.name.clone()),
+    })
+}
+
+/// Whether the record is the next one to apply; false if it was applied before.
+pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Record) -> Result<bool, Refusal> {
+    let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
+    let stored = replica_or_empty(draft, model, unit, &doc);
+    if record.sequence == stored.sequence && record.digest() == stored.digest {
+        return Ok(false);
+    }
+    check_order(&stored, record)?;
+    validate(unit, &stored.local, record)?;
+    Ok(true)
+}
+
+/// Removes the bags from a replica before it is stored: they are documents of their own, and several large ones
+/// would exceed a transaction. [`restore_bags`] puts them back. The application settings that a leader wrote
+/// are in the view that its agent receives.
+pub(crate) fn strip_own_bags(local: &mut Local) {
+    for relation in local.relations.values_mut() {
+        relation.bag.clear();
+        relation.pending_application_writes = None;
+    }
+}
+
+/// Puts the bags back into a replica for an attaching agent; the inverse of [`strip_own_bags`].
+///
+/// The bags may be read untracked, because this draft has read the replica, and every transaction that writes a
+/// bag of the unit writes the replica, too. The exception is a batch of an unfinished resync, whose last batch
+/// writes it again. Bags of relations that are removed are cleared.
+pub(crate) fn restore_bags(draft: &Draft, model: Model, unit: Uuid, local: &mut Local) {
+    for relation in local.relations.values_mut() {
+        let bag = draft.get_untracked(&model.bag(relation.uuid, unit));
+        relation.lost_bag_changes = bag.is_none().then(BagChange::new);
+        relation.bag = bag.map(|bag| bag.values).unwrap_or_default();
+    }
+}
+
+/// Refuses a record that does not follow the last one that was applied.
+pub(crate) fn check_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
+    let (sequence, expected) = (record.sequence, stored.sequence + 1);
+    if sequence < expected {
+        let message = format!("record {sequence} was applied with another content");
+        return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
+    }
+    // 1. A unit's folder is copied, and both agents continue while the controller is away.
+    // 2. The store is restored.
+    // 3. One agent attaches and sends its records; then the other attaches, and its unsent records have the
+    //    next sequence numbers.
+    if sequence == expected && !record.is_successor_of(&stored.digest) {
+        let message =
+            format!("record {sequence} does not follow the record {} that was applied", stored.sequence);
+        return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
+    }
+    // An agent that resynchronises continues after the records that a restored store has lost.
+    if sequence > expected && record.operation != Operation::Resync {
+        let message = format!("record {sequence} came before record {expected}");
+        return Err(Refusal::new(Code::Gap { expected }, message));
+    }
+    Ok(())
+}
+
+/// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts.
+pub(crate) fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
+    let bad = |what: String| Err(Refusal::new(Code::Invalid, what));
+    if record.reports.len() > REPORTS_MAX {
+        return bad(format!("{} lines and statuses, at most {REPORTS_MAX}", record.reports.len()));
+    }
+    if record.resync_local.is_some() != (record.operation == Operation::Resync) {
+        return bad("a resync record must contain the state of the unit, and no other record may".to_owned());
+    }
+    if record
+        .resync_local
+        .as_ref()
+        .is_some_and(|published| published.unit != unit || !published.outbox.is_empty())
+    {
+        return bad("the state in the resync record is not a published state of this unit".to_owned());
+    }
+    let published = record.resync_local.as_deref();
+    if [Some(record.sequence), Some(record.run), published.map(|published| published.run)]
+        .contains(&Some(u64::MAX))
+    {
+        return bad("sequence or run number out of range".to_owned());
+    }
+    let has_pending_hook_of_no_member = |local: &Local| {
+        let mut relations = local.relations.values();
+        relations
+            .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
+    };
+    if published.is_some_and(has_pending_hook_of_no_member) {
+        return bad(
+            "the resync record has a pending relation-changed hook for a unit that is no member".to_owned()
+        );
+    }
+    match &record.operation {
+        Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {
+            bad(format!("a hook of relation {relation}, whose scope the unit never entered"))
+        }
+        _ => Ok(()),
+    }
+}

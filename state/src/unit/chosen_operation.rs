@@ -1,0 +1,59 @@
+//! The start of a chosen operation: first the bags that its hook delivers are fetched and the machine's hook lock is
+//! acquired.
+//!
+//! Called by `resolve` for pending operations and by `retry` for those that run again.
+
+use super::context;
+use super::decision::{Act, Now};
+use super::local::{Local, Run};
+use super::operation::{Hook, Operation};
+use super::snapshot::Snapshot;
+use super::wait_reasons::{no_view_reason, wait};
+
+/// An operation to start.
+pub(super) struct ChosenOperation {
+    operation: Operation,
+    /// Why it is started, as a text for operators.
+    cause: String,
+}
+
+impl ChosenOperation {
+    pub(super) fn new(operation: Operation, cause: impl Into<String>) -> ChosenOperation {
+        ChosenOperation { operation, cause: cause.into() }
+    }
+
+    pub(super) fn hook(hook: Hook, cause: impl Into<String>) -> Option<ChosenOperation> {
+        Some(ChosenOperation::new(Operation::Hook(hook), cause))
+    }
+
+    pub(super) fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
+        let run = Run {
+            number: 0,
+            operation: self.operation,
+            attempt: 1,
+            cause: self.cause,
+            position: None,
+            leader_generation: None,
+            episode: None,
+        };
+        start(local, Some(view), now, run)
+    }
+}
+
+/// Starts a run. If it executes a program of the charm, the agent acquires the machine's hook lock first and then
+/// decides again (design 12).
+pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
+    if run.operation.runs_charm() && view.is_none() {
+        // The context is built from the view. The cached view may be lost while the run that started on it is not.
+        return wait(None, vec![no_view_reason(local, None, now)]);
+    }
+    // fetched before the lock is acquired: the hooks of other units must not wait for this connection
+    if let Some(request) = view.and_then(|view| context::bag_to_fetch(local, view, &run.operation)) {
+        return Act::FetchBag(request);
+    }
+    if run.operation.runs_charm() && !now.holds_hook_lock {
+        return Act::AcquireHookLock;
+    }
+    let position = view.map(|view| view.position);
+    Act::Start(Run { number: local.run + 1, position, leader_generation: now.leader_generation, ..run })
+}

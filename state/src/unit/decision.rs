@@ -1,0 +1,144 @@
+//! What a decision of the unit agent depends on beside its stored state and its view ([`Now`]), and what the
+//! decision is ([`Next`]).
+//!
+//! The agent fills in `Now` and performs `Next`; `resolve` computes one from the other.
+
+use super::local::{Event, Run};
+use super::record::Record;
+use super::snapshot::BagRequest;
+use crate::terms::cause::Cause;
+
+/// Relation hooks do not start on a view older than this, in milliseconds: three lost heartbeats and a reconnect
+/// (spec B.6.7).
+pub const LINK_AGE_MAX_MS: u64 = 30_000;
+/// How long a starting agent waits for the reconciliation of its disk with the replica, in milliseconds: about forty
+/// round trips of a slow link.
+pub const RECONCILE_WAIT_MS: u64 = 2_000;
+
+/// The facts of the agent's environment that are neither stored nor part of the view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Now {
+    /// The boot id of the machine. Empty: not known (the controller explains a unit), so that no timer has expired.
+    pub boot: String,
+    /// The time since that boot in milliseconds.
+    pub since_boot_ms: u64,
+    /// When this agent started, in milliseconds since that boot.
+    pub agent_start_ms: u64,
+    /// The wall clock in milliseconds since 1970. It is for display only and decides nothing.
+    pub wall_ms: i64,
+    /// Whether this agent holds the machine's hook lock.
+    pub holds_hook_lock: bool,
+    /// Whether the agent has searched for the run that had started before it, and found neither its process nor its
+    /// outcome.
+    pub orphan_missing: bool,
+    /// Whether this process has reconciled disk and replica: a session is open.
+    pub attached: bool,
+    /// The time since the controller last confirmed the position of the view, in milliseconds. `None`: it has not
+    /// done so in this process, or the view has not reached the position that the store had when the session was
+    /// opened.
+    pub link_age_ms: Option<u64>,
+    /// The leadership generation that this unit holds for at least another 30 s. `None`: the unit is not the leader,
+    /// or that is not known.
+    pub leader_generation: Option<u64>,
+    /// Whether the controller has replied to a leadership claim of this process, so that `leader_generation` is
+    /// known.
+    pub is_leader_known: bool,
+    /// The time since the last hook ended or the agent started, in milliseconds.
+    pub idle_ms: u64,
+    /// Whether the charm of the stored state is missing from its folder.
+    pub is_charm_missing: bool,
+}
+
+impl Now {
+    /// Returns facts for explaining a unit without running it: the hook lock is held, the connection is fresh, a
+    /// started run has ended, and the boot is not known, so that no timer has expired.
+    pub fn hypothetical() -> Now {
+        Now {
+            boot: String::new(),
+            since_boot_ms: 0,
+            agent_start_ms: 0,
+            wall_ms: 0,
+            holds_hook_lock: true,
+            orphan_missing: true,
+            attached: true,
+            link_age_ms: Some(0),
+            leader_generation: None,
+            is_leader_known: true,
+            idle_ms: 0,
+            is_charm_missing: false,
+        }
+    }
+}
+
+/// The decision: what to do and, independently, what to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Next {
+    /// What to send.
+    pub send: Send,
+    /// What to do.
+    pub act: Act,
+}
+
+/// The next message to the controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Send {
+    /// The request for a session.
+    Attach,
+    /// The reports of this run, which has no record. They precede the record of any later run, because the controller
+    /// keeps the status that it receives last.
+    UnrecordedReport(u64),
+    /// The oldest unsent record, by its sequence number.
+    Commit(u64),
+    /// Nothing to send.
+    Nothing,
+}
+
+/// The next action of the agent. After every action except [`Act::Finish`] the agent calls [`next`](super::resolve::next)
+/// again.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// The unit is Dead or removed: the agent ends and does not start again.
+    Finish,
+    /// An earlier agent process has started this run: search for its process, then for its outcome.
+    Reattach(Run),
+    /// Acquire the machine's hook lock.
+    AcquireHookLock,
+    /// Fetch an omitted bag that the next hook delivers.
+    FetchBag(BagRequest),
+    /// Store the run, then execute it.
+    Start(Run),
+    /// Store the record of an operation that needs no process.
+    RecordOutcome(Record),
+    /// A hook has requested a reboot: have the machine rebooted, and start no operation.
+    Reboot,
+    /// Store this event.
+    PersistEvent(Event),
+    /// Wait for a change.
+    Wait(Wait),
+}
+
+/// Why and how long the agent waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wait {
+    /// The time in milliseconds since boot at which the agent decides again even if nothing has changed.
+    pub until_ms: Option<u64>,
+    /// The reasons. Empty: nothing is left to do.
+    pub causes: Vec<Cause>,
+}
+
+/// Whether the view is recent enough for relation hooks (spec B.6.7).
+pub(super) fn is_link_fresh(now: &Now) -> bool {
+    now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS)
+}
+
+/// Whether this agent process is attached and has no reply to its first leadership claim yet.
+pub(super) fn is_first_claim_pending(now: &Now) -> bool {
+    !now.is_leader_known && is_link_fresh(now)
+}
+
+/// Returns when the controller last sent a heartbeat, by the wall clock. `None`: at this moment, or not in this
+/// process.
+pub(super) fn last_heartbeat_ms(now: &Now) -> Option<i64> {
+    let age_ms = now.link_age_ms.filter(|age_ms| *age_ms > 0)?;
+    Some(now.wall_ms - i64::try_from(age_ms).ok()?)
+}

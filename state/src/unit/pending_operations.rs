@@ -1,0 +1,380 @@
+//! Which operation of an idle unit is pending, one function for each kind of operation.
+//!
+//! Each compares what the unit has done ([`Local`]) with its view, and returns nothing if no operation of its kind is
+//! pending. A reason that holds an operation back is added to `waits`. No relation hook starts on a view that may be
+//! stale. `resolve` calls the functions in the order of hooks.
+
+use super::chosen_operation::{ChosenOperation, start};
+use super::decision::{Act, Now, is_link_fresh};
+use super::jitter::jitter;
+use super::local::{Episode, Event, FollowUp, Local, Run};
+use super::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
+use super::record::{Outcome, Record, hex};
+use super::relations::{self, PendingHook, ThisUnit};
+use super::snapshot::{RelationView, Snapshot};
+use super::wait_reasons::{subordinate_reason, wait, wait_for_link, wait_reason};
+use crate::terms::cause::{Actor, Cause, Duty};
+use crate::terms::names::RelationNumber;
+use crate::terms::settings::Bag;
+use sha2::{Digest, Sha256};
+
+/// An agent without a connection stops running update-status once its outbox has this many records: five hours of
+/// update-status at the default interval of 5 minutes.
+pub const OUTBOX_MAX: usize = 60;
+
+/// Whether the unit is not being removed. A unit that has run stop or remove is, even if a store that was restored
+/// from a backup has it Alive again.
+pub(super) fn is_alive(local: &Local, view: &Snapshot) -> bool {
+    view.unit.life.is_alive() && !local.is_tearing_down()
+}
+
+/// Runs start again after a reboot of the machine.
+pub(super) fn start_after_reboot(local: &Local, now: &Now) -> Option<ChosenOperation> {
+    let known = !now.boot.is_empty();
+    let running = local.started && !local.stopped && local.follow_up.is_none();
+    if !(known && running && local.boot.as_ref() != Some(&now.boot)) {
+        return None;
+    }
+    ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, "the machine was rebooted")
+}
+
+/// Unpacks the charm again if its folder was lost. Files that the charm stored there are lost too, so upgrade-charm
+/// follows as after an upgrade (spec A.5). This precedes all hooks, because each of them would download the charm
+/// without running upgrade-charm.
+pub(super) fn lost_charm(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
+    // a pending upgrade-charm downloads the charm itself
+    let due =
+        alive && local.installed && now.is_charm_missing && local.follow_up != Some(FollowUp::UpgradeCharm);
+    due.then(|| {
+        ChosenOperation::new(Operation::InstallCharm(wanted_charm(view)), "the charm's folder was lost")
+    })
+}
+
+/// Unpacks the unit's first charm.
+pub(super) fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
+    let due = alive && local.charm.is_none();
+    due.then(|| {
+        ChosenOperation::new(Operation::InstallCharm(wanted_charm(view)), "the unit has no charm yet")
+    })
+}
+
+/// Runs the hook that the last operation has queued, except install on a unit that is being removed (spec A.7).
+pub(super) fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
+    match local.follow_up? {
+        FollowUp::Install if alive => ChosenOperation::hook(Hook::Install, "the charm is deployed"),
+        FollowUp::Install => None,
+        // leadership was lost before the hook could run: `leadership` removes it from the queue
+        FollowUp::LeaderElected if now.leader_generation.is_none() => None,
+        FollowUp::LeaderElected => ChosenOperation::hook(
+            Hook::LeaderElected { generation: now.leader_generation },
+            "this unit became the leader",
+        ),
+        FollowUp::Start => {
+            ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, "config-changed is done")
+        }
+        FollowUp::UpgradeCharm => ChosenOperation::hook(Hook::UpgradeCharm, "the charm was replaced"),
+        FollowUp::ConfigChanged => {
+            ChosenOperation::hook(Hook::ConfigChanged(config_digest(view)), "upgrade-charm is done")
+        }
+    }
+}
+
+/// Enters the scope of the first relation that the unit is not in yet. The unit enters all scopes before it runs any
+/// relation-created.
+pub(super) fn enter_scope(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+    waits: &mut Vec<Cause>,
+) -> Option<Act> {
+    if !alive || !local.installed || local.follow_up.is_some() {
+        return None;
+    }
+    let charm = local.charm.as_ref().expect("an installed unit has a charm");
+    let open = |view: &RelationView| view.head.life.is_alive() && !view.head.suspended;
+    for (relation, remote) in in_order(view) {
+        if local.relations.contains_key(&relation) || !open(remote) {
+            continue;
+        }
+        let head = &remote.head;
+        if !head.implicit && !charm.endpoints.contains(&head.endpoint) {
+            let (application, endpoint) = (local.name.application.clone(), head.endpoint.clone());
+            let duty = Duty::ProvideEndpoint { application, endpoint, relation };
+            waits.push(wait_reason(local, duty, Actor::Operator));
+            continue;
+        }
+        if let Some(reason) = subordinate_reason(local, view, relation, remote) {
+            waits.push(reason);
+            continue;
+        }
+        if !is_link_fresh(now) {
+            wait_for_link(local, waits, now);
+            return None;
+        }
+        let local_endpoint = LocalEndpoint {
+            endpoint: head.endpoint.clone(),
+            interface: head.interface.clone(),
+            peer: head.peer,
+            implicit: head.implicit,
+            remote_application: head.remote_application.clone(),
+        };
+        let settings = addresses(view);
+        let operation = Operation::EnterScope { relation, uuid: head.uuid, local_endpoint, settings };
+        return Some(Act::RecordOutcome(local.record(operation, Outcome::Ok, now.wall_ms)));
+    }
+    None
+}
+
+/// Returns the initial settings of a unit in a relation (spec A.12; `ingress-address` and `egress-subnets` by
+/// E.8#18).
+pub fn addresses(view: &Snapshot) -> Bag {
+    let address = &view.unit.address;
+    [
+        ("private-address", address.clone()),
+        ("ingress-address", address.clone()),
+        ("egress-subnets", format!("{address}/32")),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into()
+}
+
+/// Returns the relations in the order of their hooks: by number, peer relations last.
+fn in_order(view: &Snapshot) -> impl Iterator<Item = (RelationNumber, &RelationView)> {
+    let with_peer =
+        |peer| view.relations.iter().filter(move |(_, r)| r.head.peer == peer).map(|(n, r)| (*n, r));
+    with_peer(false).chain(with_peer(true))
+}
+
+/// Runs relation-created of the first relation that has not run it.
+pub(super) fn created(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+    waits: &mut Vec<Cause>,
+) -> Option<Act> {
+    if !alive || !local.installed || local.follow_up.is_some() {
+        return None;
+    }
+    let (relation, remote) = in_order(view).find(|(relation, remote)| {
+        let is_pending = local.relations.get(relation).is_some_and(|local| !local.created);
+        is_pending && remote.head.life.is_alive() && !remote.head.suspended
+    })?;
+    if !is_link_fresh(now) {
+        wait_for_link(local, waits, now);
+        return None;
+    }
+    let endpoint = remote.head.endpoint.clone();
+    let hook = Hook::Relation { relation, endpoint, event: RelationEvent::Created };
+    let chosen = ChosenOperation::hook(hook, format!("relation {relation} appeared"))?;
+    Some(chosen.act(local, view, now))
+}
+
+/// Queues leader-elected once per leadership generation, and removes it from the queue if the unit lost leadership
+/// before the hook ran.
+pub(super) fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
+    if local.follow_up == Some(FollowUp::LeaderElected) {
+        return now.leader_generation.is_none().then_some(Act::PersistEvent(Event::LeadershipChanged(None)));
+    }
+    let gained = alive && local.installed && local.follow_up.is_none() && now.leader_generation.is_some();
+    (gained && now.leader_generation != local.elected_generation)
+        .then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
+}
+
+/// Runs the next action. `episode` is the open failure, which the action does not affect.
+pub(super) fn pending_action(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    episode: Option<&Episode>,
+) -> Option<Act> {
+    let has_run = |id: &u64| {
+        let same =
+            |record: &Record| matches!(&record.operation, Operation::Action { id: done, .. } if done == id);
+        local.outbox.iter().any(same) || local.last_action.is_some_and(|last| *id <= last)
+    };
+    let (id, action) = view.actions.iter().find(|(id, _)| !has_run(id))?;
+    local.charm.as_ref()?;
+    let operation = Operation::Action { id: *id, name: action.name.clone() };
+    if action.running {
+        // An agent of this unit has started the action, and the stored state of that run is lost. The action may have
+        // run, so it must not run again.
+        let reason = "the unit's stored state was lost while the action ran".to_owned();
+        let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
+        return Some(Act::RecordOutcome(record));
+    }
+    let cause = "requested by an operator".to_owned();
+    let run = Run {
+        number: 0,
+        operation,
+        attempt: 1,
+        cause,
+        position: None,
+        leader_generation: None,
+        episode: episode.cloned(),
+    };
+    Some(start(local, Some(view), now, run))
+}
+
+pub(super) fn action(local: &Local, view: &Snapshot, now: &Now) -> Option<Act> {
+    if !local.installed || local.follow_up.is_some() || local.removed {
+        return None;
+    }
+    pending_action(local, view, now, None)
+}
+
+/// Decides the next step of a Dying unit: it leaves its relations, runs stop and remove, and becomes Dead (spec A.7).
+pub(super) fn shut_down(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+    waits: &mut Vec<Cause>,
+) -> Option<Act> {
+    if alive {
+        return None;
+    }
+    if local.installed {
+        let leave = relation_hook(local, view, now, alive, waits);
+        if leave.is_some() || !waits.is_empty() {
+            return Some(leave.unwrap_or_else(|| wait(None, std::mem::take(waits))));
+        }
+        let last = if local.started && !local.stopped {
+            ChosenOperation::hook(Hook::Stop, "the unit is going away")
+        } else if !local.removed {
+            ChosenOperation::hook(Hook::Remove, "the unit is going away")
+        } else {
+            None
+        };
+        if let Some(chosen) = last {
+            return Some(chosen.act(local, view, now));
+        }
+    }
+    if let Some(subordinate) = view.unit.subordinates.first() {
+        let duty = Duty::RemoveSubordinate { unit: subordinate.clone(), relation: None };
+        return Some(wait(None, vec![wait_reason(local, duty, Actor::Unit(subordinate.clone()))]));
+    }
+    Some(Act::RecordOutcome(local.record(Operation::SetDead, Outcome::Ok, now.wall_ms)))
+}
+
+/// Installs the charm of the application if it differs, or runs an upgrade-charm that is pending since an error.
+pub(super) fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
+    if !alive || !local.installed {
+        return None;
+    }
+    let wanted = wanted_charm(view);
+    if local.charm.as_ref().is_some_and(|charm| charm.sha256 != wanted.sha256 || charm.url != wanted.url) {
+        let cause = format!("the application was refreshed to {}", wanted.url);
+        return Some(ChosenOperation::new(Operation::InstallCharm(wanted), cause));
+    }
+    if local.upgrade_pending {
+        return ChosenOperation::hook(Hook::UpgradeCharm, "it is pending since a forced refresh");
+    }
+    None
+}
+
+/// Runs config-changed if its inputs changed since it ran last.
+pub(super) fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
+    if !alive || !local.installed {
+        return None;
+    }
+    let seen = config_digest(view);
+    let cause = match &local.config {
+        None => "first configuration",
+        Some(old) if *old == seen => return None,
+        Some(old) if old.settings != seen.settings => "settings changed",
+        Some(_) => "addresses changed",
+    };
+    ChosenOperation::hook(Hook::ConfigChanged(seen), cause)
+}
+
+/// Runs the next relation hook, across all relations in order. A changed that must follow a joined precedes the hooks
+/// of other relations.
+pub(super) fn relation_hook(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+    waits: &mut Vec<Cause>,
+) -> Option<Act> {
+    if !local.installed {
+        return None;
+    }
+    let this_unit = ThisUnit { name: &local.name, alive };
+    let remote = |relation: &RelationNumber, uuid| {
+        view.relations.get(relation).filter(|remote| remote.head.uuid == uuid)
+    };
+    let pending = local.relations.iter().find(|(_, relation)| relation.pending_changed.is_some());
+    let peers_last =
+        |peer| local.relations.iter().filter(move |(_, relation)| relation.local_endpoint.peer == peer);
+    let order = pending.into_iter().chain(peers_last(false)).chain(peers_last(true));
+    for (number, relation) in order {
+        let shown = remote(number, relation.uuid);
+        let Some(pending) = relations::pending_hook(relation, shown, this_unit) else { continue };
+        if !is_link_fresh(now) {
+            wait_for_link(local, waits, now);
+            return None;
+        }
+        return Some(match pending {
+            PendingHook::LeaveScope => {
+                let operation = Operation::LeaveScope { relation: *number, uuid: relation.uuid };
+                Act::RecordOutcome(local.record(operation, Outcome::Ok, now.wall_ms))
+            }
+            PendingHook::Hook(event) => {
+                let endpoint = relation.local_endpoint.endpoint.clone();
+                let cause = format!("relation {endpoint}:{number} changed");
+                let hook = Hook::Relation { relation: *number, endpoint, event };
+                ChosenOperation::new(Operation::Hook(hook), cause).act(local, view, now)
+            }
+        });
+    }
+    None
+}
+
+/// Returns when update-status is due next, in milliseconds since boot: after the model's interval, varied by up to a
+/// fifth depending on the unit and its last run, so that units do not run it at the same time.
+pub(super) fn update_status_due(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<u64> {
+    let interval = view.model.update_status_ms;
+    if !alive || !local.started || interval == 0 || local.outbox.len() >= OUTBOX_MAX {
+        return None;
+    }
+    let spread = (interval * 2 / 5).max(1);
+    let delay = interval - interval / 5 + jitter(local.unit, local.run) % spread;
+    Some((now.since_boot_ms + delay).saturating_sub(now.idle_ms))
+}
+
+/// Runs update-status if it is due.
+pub(super) fn update_status(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+) -> Option<ChosenOperation> {
+    let due = update_status_due(local, view, now, alive)?;
+    if due > now.since_boot_ms {
+        return None;
+    }
+    ChosenOperation::hook(Hook::UpdateStatus, "the interval has passed")
+}
+
+/// Returns the charm of the unit's application, which the unit should run.
+pub(super) fn wanted_charm(view: &Snapshot) -> CharmRef {
+    let charm = &view.charm.charm;
+    CharmRef {
+        sha256: charm.sha256.clone(),
+        url: charm.url.clone(),
+        revision: charm.revision,
+        endpoints: view.charm.declared.endpoints.keys().cloned().collect(),
+    }
+}
+
+/// Returns the hashes of the inputs of config-changed. A value that changed and changed back is not a change (H.18).
+pub fn config_digest(view: &Snapshot) -> ConfigDigest {
+    let digest = |text: &str| hex(&Sha256::digest(text)[..8]);
+    let settings = serde_json::to_string(&view.config).expect("settings are plain data");
+    ConfigDigest {
+        settings: digest(&format!("{} {settings}", view.charm.charm.url)),
+        addresses: digest(&view.unit.address),
+    }
+}

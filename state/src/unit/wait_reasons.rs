@@ -1,0 +1,86 @@
+//! The reasons that hold a unit back: who must do what before its next operation starts (shown by `pintle why`).
+//!
+//! Each function returns one cause. Which of them apply is decided by `resolve`, `pending_operations` and `retry`.
+
+use super::decision::{Act, Now, Wait, last_heartbeat_ms};
+use super::local::Local;
+use super::snapshot::{BagRequest, RelationView, Snapshot};
+use crate::terms::cause::{Actor, Cause, Duty, Entity};
+use crate::terms::names::{RelationNumber, UnitName};
+use std::collections::BTreeSet;
+
+/// Returns the decision to wait, at most until a time in milliseconds since boot.
+pub(super) fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
+    Act::Wait(Wait { until_ms, causes })
+}
+
+/// Returns a reason why this unit waits for another party.
+pub(super) fn wait_reason(local: &Local, duty: Duty, actor: Actor) -> Cause {
+    Cause::new(Entity::Unit(local.name.clone()), duty, actor)
+}
+
+/// Returns the reason why a hook that delivers omitted settings has not started.
+pub fn fetch_reason(unit: &UnitName, request: &BagRequest) -> Cause {
+    Cause::of_unit_agent(unit, Duty::FetchSettings { owner: request.owner.clone() })
+}
+
+/// Returns the reason why no operation starts before the reboot. `machine` is the name of the unit's machine, if
+/// known.
+pub fn reboot_reason(unit: &UnitName, machine: Option<&str>) -> Cause {
+    let agent = machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()));
+    Cause::new(Entity::Unit(unit.clone()), Duty::Reboot, agent)
+}
+
+/// Returns the reason why a unit without a view of its own store generation has not started an operation.
+pub(super) fn no_view_reason(local: &Local, view: Option<&Snapshot>, now: &Now) -> Cause {
+    match view {
+        Some(_) => {
+            wait_reason(local, Duty::AgreeOnStoreGeneration, Actor::Operator).since(last_heartbeat_ms(now))
+        }
+        None => wait_reason(local, Duty::SendView, Actor::Controller),
+    }
+}
+
+/// Returns the reason why nothing starts before the reply to the first leadership claim.
+pub(super) fn unknown_leader_reason(local: &Local) -> Cause {
+    wait_reason(local, Duty::AnswerLeadershipClaim, Actor::Controller)
+}
+
+/// Returns the reason why no relation hook starts on a view that may be stale.
+pub(super) fn stale_link_reason(local: &Local, now: &Now) -> Cause {
+    wait_reason(local, Duty::Reconnect, Actor::Controller).since(last_heartbeat_ms(now))
+}
+
+/// Adds the reason of a stale view once, even if several relations wait for it.
+pub(super) fn wait_for_link(local: &Local, waits: &mut Vec<Cause>, now: &Now) {
+    let reason = stale_link_reason(local, now);
+    if !waits.contains(&reason) {
+        waits.push(reason);
+    }
+}
+
+/// Returns the reason why the subordinate unit of this relation cannot be created yet (spec A.12, I.20; scenario
+/// 125).
+pub(super) fn subordinate_reason(
+    local: &Local,
+    view: &Snapshot,
+    relation: RelationNumber,
+    remote: &RelationView,
+) -> Option<Cause> {
+    let head = &remote.head;
+    let find = |units: &BTreeSet<UnitName>| {
+        units.iter().find(|unit| unit.application == head.remote_application).cloned()
+    };
+    if !head.creates_subordinate {
+        return None;
+    }
+    if let Some(old) = find(&view.unit.departing_subordinates) {
+        let duty = Duty::RemoveSubordinate { unit: old.clone(), relation: Some(relation) };
+        return Some(wait_reason(local, duty, Actor::Unit(old)));
+    }
+    if view.unit.machine_full && find(&view.unit.subordinates).is_none() {
+        let duty = Duty::FreeUnitSlot { machine: view.unit.machine.clone(), relation };
+        return Some(wait_reason(local, duty, Actor::Operator));
+    }
+    None
+}
