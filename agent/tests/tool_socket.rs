@@ -129,14 +129,14 @@ async fn silent_and_half_sent_connections_do_not_block_others() {
         }
         idle.push(stream);
     }
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     let mut stream = UnixStream::connect(&socket.path).await.unwrap();
     stream.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
 
     let call = timeout(DEADLINE, socket.calls.recv()).await.expect("a silent connection is closed").unwrap();
 
     // before any of their time limits, which are at least 5 s
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
     assert_eq!(call.pid, Some(std::process::id() as i32));
     let closed = timeout(DEADLINE, idle[0].read(&mut [0])).await.expect("the oldest one was closed");
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
@@ -215,12 +215,12 @@ fn a_long_answer_is_stored_by_its_digest_and_the_context_can_be_rebuilt() {
     let mut first = session(run.path());
     let value = "x".repeat(60_000);
     assert_eq!(answer(&mut first, &frame(0, b"state-set", &[format!("a={value}").as_bytes()], None)).0, 0);
-    let begun = calls_bytes(run.path());
+    let started = calls_bytes(run.path());
     let get = |number| frame(number, b"state-get", &[b"a"], None);
     for number in 1..50 {
         assert_eq!(answer(&mut first, &get(number)).1.trim_end(), value);
     }
-    assert!(calls_bytes(run.path()) - begun < 50 * 1_000, "{} bytes", calls_bytes(run.path()) - begun);
+    assert!(calls_bytes(run.path()) - started < 50 * 1_000, "{} bytes", calls_bytes(run.path()) - started);
 
     let lines = CallsFile::read(run.path()).expect("complete lines");
     let mut second = session(run.path());

@@ -1,7 +1,7 @@
 //! What a program inherits from the process that started it, and must not keep: descriptors, limits, the file mode
 //! mask (security S44, S45).
 //!
-//! A hook sees the same process whoever started Pintle: an interactive shell with open files and limits of its own,
+//! A hook sees the same process however Pintle was started: an interactive shell with open files and limits of its own,
 //! systemd, or a supervisor. Signals are reset where a hook is started, because only the new process can do it.
 //!
 //! Called at the start of the supervisor, the controller, the agents and the shim, before they open a file.
