@@ -44,8 +44,12 @@ pub fn timing(task: &ActionInfo) -> Map<String, Value> {
 /// The plain format: the results as YAML without the return code. For a failed task the message is in the first line.
 pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
     let mut text = String::new();
-    if task.status == ActionStatus::Failed {
-        text = format!("Action id {} failed: {}\n", task.id, terminal::safe_line(&task.message));
+    match task.status {
+        ActionStatus::Failed => {
+            text = format!("Action id {} failed: {}\n", task.id, terminal::safe_line(&task.message));
+        }
+        ActionStatus::Cancelled => text = format!("Action id {} was cancelled\n", task.id),
+        ActionStatus::Pending | ActionStatus::Running | ActionStatus::Completed => {}
     }
     let results: Map<String, Value> =
         task.results.clone().into_iter().filter(|(key, _)| key != "return-code").collect();
@@ -72,7 +76,10 @@ fn failure_text(task: &ActionInfo) -> Option<String> {
     match task.results.get("return-code").and_then(Value::as_i64) {
         Some(0) => None,
         Some(code) => Some(format!("return code {code}")),
-        None => (task.status == ActionStatus::Failed).then(|| "no return code".to_owned()),
+        None => {
+            let is_failure = matches!(task.status, ActionStatus::Failed | ActionStatus::Cancelled);
+            is_failure.then(|| "no return code".to_owned())
+        }
     }
 }
 

@@ -26,6 +26,10 @@ use serde_json::{Map, Value};
 /// the unit, with two writes each beside its own 30.
 pub const QUEUED_MAX: usize = 20;
 
+/// The maximum number of unfinished actions of one unit: the queued ones, and one that was cancelled, made room for
+/// another, and is then reported as started.
+const UNFINISHED_MAX: usize = QUEUED_MAX + 1;
+
 /// The maximum number of actions that one record of another action fails as lost: 5 reads with the page, where
 /// the largest record of an action has 94, and 4 writes. If more were queued between a restore and that record,
 /// the records of the next actions fail them.
@@ -97,13 +101,40 @@ pub fn enqueue(
     Ok(id)
 }
 
-/// Marks a pending action as running. Changes nothing for an action that is not pending.
+/// Cancels an action that its unit has not started, and returns it; one that is cancelled already stays as it is.
+/// Refused if the unit has started or finished it.
+///
+/// The unit may have started it without the controller's knowledge. Then it is not stopped, and what it reports
+/// replaces the cancellation: see [`reportable`].
+pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<ActionDoc, Refusal> {
+    let mut doc = draft.get(&model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
+    match doc.status {
+        ActionStatus::Pending => {}
+        ActionStatus::Cancelled => return Ok(doc),
+        ActionStatus::Running => {
+            let refusal = Refusal::new(Code::Busy, format!("task {id} has started on unit {}", doc.unit_name));
+            return Err(refusal.hint("only a task that has not started can be cancelled"));
+        }
+        ActionStatus::Completed | ActionStatus::Failed => {
+            return Err(Refusal::new(Code::Invalid, format!("task {id} has {} already", doc.status)));
+        }
+    }
+    doc.status = ActionStatus::Cancelled;
+    doc.completed_ms = Some(now_ms);
+    draft.put(&model.action(id), &doc);
+    draft.remove(&model.action_of(doc.unit, id));
+    Ok(doc)
+}
+
+/// Marks a pending action as running, and a cancelled one that the unit had started before it was cancelled. Changes
+/// nothing for any other.
 pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
     if let Some(mut doc) =
-        unfinished(draft, model, unit, id).filter(|doc| doc.status == ActionStatus::Pending)
+        reportable(draft, model, unit, id).filter(|doc| doc.status != ActionStatus::Running)
     {
         doc.status = ActionStatus::Running;
         doc.started_ms = Some(now_ms);
+        doc.completed_ms = None;
         draft.put(&model.action(id), &doc);
         draft.put(&model.action_of(unit, id), &true);
     }
@@ -119,7 +150,7 @@ pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) 
 /// 3. The report of the first one arrives.
 pub(crate) fn set_running(draft: &mut Draft, model: Model, unit: Uuid, activity: &Activity, now_ms: i64) {
     if let Activity::Action { id, name } = activity
-        && unfinished(draft, model, unit, *id).is_some_and(|doc| doc.name == *name)
+        && reportable(draft, model, unit, *id).is_some_and(|doc| doc.name == *name)
     {
         start(draft, model, unit, *id, now_ms);
     }
@@ -128,6 +159,16 @@ pub(crate) fn set_running(draft: &mut Draft, model: Model, unit: Uuid, activity:
 fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<ActionDoc> {
     draft.get(&model.action_of(unit, id))?;
     draft.get(&model.action(id))
+}
+
+/// An action that a report or a record of this unit can be about: an unfinished one, or one that was cancelled.
+///
+/// 1. An action is queued, and the unit starts it.
+/// 2. A user cancels it before the unit's report arrives.
+/// 3. The unit reports that it runs, and later how it ended: that is what people are shown.
+fn reportable(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<ActionDoc> {
+    let doc = draft.get(&model.action(id)).filter(|doc| doc.unit == unit)?;
+    (!doc.status.is_final() || doc.status == ActionStatus::Cancelled).then_some(doc)
 }
 
 /// Appends log lines to the running action, which is the oldest unfinished one.
@@ -179,7 +220,7 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     // 4. The record of action 3 arrives, in order. The unit has recorded that it finished all actions up to 3,
     //    so action 2 and the following ones would wait without end (cargo sim 51042551).
     fail_lost(draft, model, unit, id.saturating_sub(1), LOST_PER_RECORD_MAX, record.at_ms);
-    let Some(mut doc) = unfinished(draft, model, unit, id) else {
+    let Some(mut doc) = reportable(draft, model, unit, id) else {
         sequence::advance_to(draft, model, "action", id);
         return;
     };
@@ -256,7 +297,7 @@ fn fail_without_record(doc: &mut ActionDoc, message: String) {
 
 /// Fails all unfinished actions of a unit that is being removed.
 pub(crate) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName) {
-    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX) {
+    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", UNFINISHED_MAX) {
         let id = last_number(&key).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {
             fail_without_record(&mut doc, format!("unit {name} was removed"));

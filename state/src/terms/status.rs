@@ -115,6 +115,9 @@ words! {
         Completed = "completed",
         /// It finished with a failure, or the unit was removed before it could run.
         Failed = "failed",
+        /// A user cancelled it before the controller knew of its start. If the unit had started it already, its report
+        /// or its record replaces this status.
+        Cancelled = "cancelled",
     }
 }
 
@@ -129,11 +132,11 @@ words! {
 }
 
 impl ActionStatus {
-    /// Whether the status can no longer change.
+    /// Whether nobody waits for the action any more.
     pub fn is_final(self) -> bool {
         match self {
             ActionStatus::Pending | ActionStatus::Running => false,
-            ActionStatus::Completed | ActionStatus::Failed => true,
+            ActionStatus::Completed | ActionStatus::Failed | ActionStatus::Cancelled => true,
         }
     }
 }

@@ -9,7 +9,9 @@ use crate::tests::*;
 use crate::unit::activity::Activity;
 use crate::unit::hook::ReportContent;
 use crate::unit::record::RunReport;
+use crate::unit::snapshot::Snapshot;
 use crate::unit::writes::{HOOK_WRITES_BYTES_MAX, Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::views::view;
 use serde_json::{Map, Value, json};
 
 fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u64, Refusal> {
@@ -232,8 +234,8 @@ fn a_late_report_of_another_action_does_not_start_an_action() {
     let (unit, run) = (agent.unit, agent.local.run + 1);
     let first = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
     let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
-    let says = |world: &mut World| {
-        let begun = |draft: &mut Draft| {
+    let report_started = |world: &mut World| {
+        let note_started = |draft: &mut Draft| {
             hook_commit::note_started(
                 draft,
                 MODEL,
@@ -244,12 +246,12 @@ fn a_late_report_of_another_action_does_not_start_an_action() {
             );
             Ok(())
         };
-        world.run(|draft, _| begun(draft)).expect("no refusal");
+        world.run(|draft, _| note_started(draft)).expect("no refusal");
     };
-    says(&mut world);
+    report_started(&mut world);
     assert_eq!(doc(&world, first).status, ActionStatus::Running);
     agent.done(&mut world, Operation::Action { id: first, name: "backup".into() });
-    says(&mut world);
+    report_started(&mut world);
     assert_eq!(doc(&world, second).status, ActionStatus::Pending);
 }
 
@@ -285,5 +287,71 @@ fn the_largest_action_is_stored() {
     agent.commit(&mut world, record);
     let ended = doc(&world, id);
     assert_eq!(ended.status, ActionStatus::Completed);
-    assert!(ended.log.is_empty() && ended.params.is_empty(), "what else is said takes their place");
+    assert!(ended.log.is_empty() && ended.params.is_empty(), "the other reports take their place");
+}
+
+fn cancel(world: &mut World, id: u64) -> Result<ActionDoc, Refusal> {
+    world.run(|draft, _| action::cancel(draft, MODEL, id, 90))
+}
+
+/// The numbers of the actions that the unit is shown.
+fn shown(world: &World, unit: Uuid) -> Vec<u64> {
+    let view = view::full_view(world.reader(), MODEL, unit).expect("it is there");
+    Snapshot::from_full(view.delta).expect("a full view is complete").actions.keys().copied().collect()
+}
+
+#[test]
+fn an_action_that_has_not_started_is_cancelled_and_the_unit_is_not_shown_it_any_more() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let [first, second] =
+        [(); 2].map(|()| enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits"));
+    let cancelled = cancel(&mut world, first).expect("it waits");
+    assert_eq!((cancelled.status, cancelled.completed_ms), (ActionStatus::Cancelled, Some(90)));
+    assert_eq!(cancel(&mut world, first).expect("the request is repeated"), cancelled);
+    assert_eq!(shown(&world, agent.unit), [second]);
+    let operation = Operation::Action { id: second, name: "backup".into() };
+    let record = agent.record(operation, Outcome::Ok);
+    agent.commit(&mut world, record);
+    assert_eq!(
+        [first, second].map(|id| doc(&world, id).status),
+        [ActionStatus::Cancelled, ActionStatus::Completed]
+    );
+    assert_eq!(refused(cancel(&mut world, second)), (Code::Invalid, "task 2 has completed already".to_owned()));
+    assert_eq!(refused(cancel(&mut world, 7)).0, Code::NotFound);
+}
+
+#[test]
+fn what_a_unit_had_started_before_it_was_cancelled_is_shown_as_it_really_ended() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let (unit, name) = (agent.unit, "backup".to_owned());
+    let id = enqueue(&mut world, unit, &name, json!({})).expect("it fits");
+    cancel(&mut world, id).expect("nothing is reported yet");
+    world
+        .run(|draft, _| {
+            action::set_running(draft, MODEL, unit, &Activity::Action { id, name: name.clone() }, 95);
+            Ok(())
+        })
+        .expect("no refusal");
+    let running = doc(&world, id);
+    assert_eq!((running.status, running.completed_ms), (ActionStatus::Running, None));
+    assert_eq!(refused(cancel(&mut world, id)).0, Code::Busy);
+    let record = agent.record(Operation::Action { id, name }, Outcome::Ok);
+    agent.commit(&mut world, record);
+    assert_eq!(doc(&world, id).status, ActionStatus::Completed);
+}
+
+#[test]
+fn the_record_of_a_cancelled_action_replaces_the_cancellation() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
+    cancel(&mut world, id).expect("nothing is reported yet");
+    let record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
+    agent.commit(&mut world, record);
+    assert_eq!(doc(&world, id).status, ActionStatus::Completed);
 }
