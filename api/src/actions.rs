@@ -10,9 +10,27 @@ use std::collections::BTreeMap;
 
 requests! { ActionRequests {
     Run = post "/v1/models/{model}/run", Writer => RunActionResponse;
+    CancelAction = post "/v1/models/{model}/cancel-action", Writer => CancelActionResponse;
     GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionInfo>;
 } }
+
+/// Cancels an action that its unit has not started; a cancelled one stays so. `Busy` if it has started, `Invalid` if it
+/// has finished, `NotFound` if it does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CancelAction {
+    /// The number of the task.
+    pub id: u64,
+}
+
+/// The cancelled action.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CancelActionResponse {
+    /// The action.
+    pub action: ActionInfo,
+    /// The revision of the store that contains the change.
+    pub revision: u64,
+}
 
 /// Returns one action. `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -66,6 +66,7 @@ fn every_command_line_of_clients_is_parsed() {
         "operations --apps a --units u/0 --actions x --status completed --limit 3 --format json",
         "show-operation 7 --format json",
         "show-task 7 --wait 5s --format json",
+        "cancel-task 7 8 --format json",
         "status --no-settle",
     ];
     for line in lines {

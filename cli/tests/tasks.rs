@@ -6,7 +6,7 @@ use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::Arguments;
 use cli::commands::Verb;
-use cli::commands::{constraints, destroy_model, operations, run, show_task, status, switch};
+use cli::commands::{cancel_task, constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;
 use cli::last_write::LastWrites;
 use cli::output::Output;
@@ -29,6 +29,7 @@ async fn run_command(
 ) -> Result<(), CommandError> {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
         Verb::Run(args) => run::run(&args, session).await,
+        Verb::CancelTask(args) => cancel_task::run(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
         Verb::Operations(args) => operations::list(&args, session).await,
         Verb::ShowOperation(args) => operations::show(&args, session).await,
@@ -67,6 +68,19 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
     let failure =
         run_command(&["show-task", "7", "--wait", "20ms"], &session, None).await.expect_err("it never ends");
     assert!(failure.message.contains("timed out"), "{failure:?}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn tasks_are_cancelled_and_those_that_cannot_be_are_named() {
+    let refuses = [("8".to_owned(), "task 8 has started on unit ledger/0".to_owned())].into();
+    let session = session_with(FakeController { refuses, ..FakeController::default() });
+    let failure = run_command(&["cancel-task", "7", "8", "9", "--format", "json"], &session, None)
+        .await
+        .expect_err("one of them has started");
+    assert_eq!((failure.message.as_str(), failure.code), ("task 8 has started on unit ledger/0", 1));
+    let printed: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
+    let task = |id: &str| json!({"action": "post", "completed at": "1970-01-01 10:00:09", "id": id, "status": "cancelled", "unit": "ledger/0"});
+    assert_eq!(printed, json!({"actions": [task("7"), task("9")]}));
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -6,6 +6,7 @@
 pub mod add_machine;
 pub mod add_model;
 pub mod add_unit;
+pub mod cancel_task;
 pub mod charm_source;
 pub mod config;
 pub mod constraints;
@@ -155,6 +156,8 @@ pub enum Verb {
     ShowOperation(operations::ShowOperationArgs),
     /// Show the status and the results of a task
     ShowTask(show_task::ShowTaskArgs),
+    /// Cancel tasks that have not started
+    CancelTask(cancel_task::CancelTaskArgs),
     /// Set the constraints of machines; only the architecture of this host is accepted
     SetModelConstraints(constraints::SetModelConstraintsArgs),
     /// Show the constraints of machines
@@ -168,7 +171,7 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 72] = [
+pub const NOT_OFFERED: [&str; 71] = [
     "actions",
     "add-cloud",
     "add-credential",
@@ -182,7 +185,6 @@ pub const NOT_OFFERED: [&str; 72] = [
     "attach-storage",
     "bind",
     "bootstrap",
-    "cancel-task",
     "charm-resources",
     "clouds",
     "consume",
@@ -311,6 +313,7 @@ async fn with_controller(
         Verb::Operations(args) => operations::list(&args, session).await,
         Verb::ShowOperation(args) => operations::show(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
+        Verb::CancelTask(args) => cancel_task::run(&args, session).await,
         Verb::SetModelConstraints(args) => constraints::set(&args, session),
         Verb::ModelConstraints(args) => constraints::show(&args, session),
         Verb::Up(_) | Verb::Down(_) | Verb::Supervise(_) | Verb::Version(_) | Verb::External(_) => {

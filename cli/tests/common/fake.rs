@@ -175,6 +175,13 @@ impl FakeClient {
                     None => ActionInfo { status: ActionStatus::Running, ..super::sample_task() },
                 })
             }
+            "CancelAction" => {
+                let CancelAction { id } = parsed(&body);
+                self.record(format!("cancel {id}"));
+                self.require_known(&id.to_string())?;
+                let action = ActionInfo { id, status: ActionStatus::Cancelled, ..super::sample_task() };
+                json(CancelActionResponse { action, revision: 9 })
+            }
             "ListActions" => json(self.task.iter().cloned().collect::<Vec<_>>()),
             "DryRunRemoval" => {
                 let DryRunRemoval { removed, .. } = parsed(&body);

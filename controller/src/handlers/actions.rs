@@ -5,7 +5,9 @@ use crate::named::find_unit;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{ActionInfo, GetAction, Handle, ListActions, Run, RunActionResponse};
+use api::{
+    ActionInfo, CancelAction, CancelActionResponse, GetAction, Handle, ListActions, Run, RunActionResponse,
+};
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::keys::{ActionDoc, Kind};
 use state::documents::refusal::{Code, Refusal};
@@ -44,6 +46,17 @@ impl<S: Store, O: Environment> Handle<Run> for Authorised<S, O> {
         };
         let committed = self.controller.run(transition).await?;
         Ok(RunActionResponse { id: committed.answer, unit, revision: committed.revision })
+    }
+}
+
+impl<S: Store, O: Environment> Handle<CancelAction> for Authorised<S, O> {
+    async fn handle(&self, CancelAction { id }: CancelAction) -> Result<CancelActionResponse, ApiError> {
+        let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
+        let committed = self
+            .controller
+            .run(move |draft: &mut Draft<'_>| action::cancel(draft, model, id, now_ms))
+            .await?;
+        Ok(CancelActionResponse { action: action_info(committed.answer), revision: committed.revision })
     }
 }
 

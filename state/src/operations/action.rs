@@ -112,7 +112,8 @@ pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<A
         ActionStatus::Pending => {}
         ActionStatus::Cancelled => return Ok(doc),
         ActionStatus::Running => {
-            let refusal = Refusal::new(Code::Busy, format!("task {id} has started on unit {}", doc.unit_name));
+            let refusal =
+                Refusal::new(Code::Busy, format!("task {id} has started on unit {}", doc.unit_name));
             return Err(refusal.hint("only a task that has not started can be cancelled"));
         }
         ActionStatus::Completed | ActionStatus::Failed => {

@@ -318,7 +318,10 @@ fn an_action_that_has_not_started_is_cancelled_and_the_unit_is_not_shown_it_any_
         [first, second].map(|id| doc(&world, id).status),
         [ActionStatus::Cancelled, ActionStatus::Completed]
     );
-    assert_eq!(refused(cancel(&mut world, second)), (Code::Invalid, "task 2 has completed already".to_owned()));
+    assert_eq!(
+        refused(cancel(&mut world, second)),
+        (Code::Invalid, "task 2 has completed already".to_owned())
+    );
     assert_eq!(refused(cancel(&mut world, 7)).0, Code::NotFound);
 }
 

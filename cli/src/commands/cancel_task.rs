@@ -1,0 +1,56 @@
+//! `cancel-task N…`: cancels tasks that their units have not started.
+//!
+//! The document of the cancelled tasks is Juju's. A task that cannot be cancelled is named with its reason, and the exit
+//! code is 1; the others are cancelled all the same.
+
+use crate::command_error::CommandError;
+use crate::commands::removal;
+use crate::render::{self, StructuredFormat, task};
+use crate::session::CommandSession;
+use crate::times::Zone;
+use api::{ActionInfo, CancelAction, UserPort};
+use clap::Args;
+use serde_json::{Value, json};
+
+/// Arguments of `cancel-task`.
+#[derive(Debug, Args)]
+pub struct CancelTaskArgs {
+    /// Numbers of tasks, as printed by run
+    #[arg(required = true)]
+    pub ids: Vec<u64>,
+    /// Output format
+    #[arg(long, value_enum, default_value = "yaml")]
+    pub format: StructuredFormat,
+}
+
+pub async fn run<A: UserPort>(
+    args: &CancelTaskArgs,
+    session: &CommandSession<A>,
+) -> Result<(), CommandError> {
+    let (mut cancelled, mut failures) = (Vec::new(), Vec::new());
+    for &id in &args.ids {
+        match session.api.handle(CancelAction { id }).await {
+            Ok(answer) => {
+                session.note_write(answer.revision);
+                cancelled.push(document(&answer.action));
+            }
+            Err(error) => failures.push(task::unknown_task_error(error, "task", id)),
+        }
+    }
+    if !cancelled.is_empty() {
+        session.output.print(&render::structured(&json!({ "actions": cancelled }), args.format)?)?;
+    }
+    removal::combine(failures)
+}
+
+fn document(task: &ActionInfo) -> Value {
+    let completed =
+        task.completed_ms.map_or("n/a".to_owned(), |ms| Zone::new(true).log_time(ms, true, false));
+    json!({
+        "action": task.action,
+        "completed at": completed,
+        "id": task.id.to_string(),
+        "status": task.status.as_str(),
+        "unit": task.unit.to_string(),
+    })
+}
