@@ -103,7 +103,7 @@ impl RawSqlite {
         let value = format!("{:?}", "x".repeat(DOCUMENT_BYTES));
         for first in (0..clients * TRANSACTIONS_PER_CLIENT).step_by(per_commit) {
             let transaction =
-                self.connection.transaction_with_behavior(TransactionBehavior::Immediate).expect("begun");
+                self.connection.transaction_with_behavior(TransactionBehavior::Immediate).expect("a transaction starts");
             let mut put = transaction
                 .prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3)")
                 .expect("valid");

@@ -156,10 +156,10 @@ impl<S: Store> Fixture<'_, S> {
     async fn deploy(&mut self, name: &str, sha256: &str) {
         let ids = self.ids();
         let (name, sha256) = (name.into(), sha256.into());
-        let wish =
+        let request =
             application::Deploy { name, sha256, units: 1, now_ms: 1, ..application::Deploy::default() };
         self.call("application::deploy", move |draft| {
-            application::deploy(draft, MODEL, &wish, &mut ids()).map(drop)
+            application::deploy(draft, MODEL, &request, &mut ids()).map(drop)
         })
         .await;
     }
@@ -298,12 +298,12 @@ async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (web, ids) = (fixture.application("web").await, fixture.ids());
     fixture.call("unit::add", move |draft| unit::add(draft, MODEL, web, None, 1, &mut ids()).map(drop)).await;
     fixture.call("machine::add", |draft| machine::add(draft, MODEL, Uuid(60), 1).map(drop)).await;
-    let wish =
+    let request =
         application::Refresh { sha256: "w2".into(), forced: false, config: BTreeMap::new(), now_ms: 2 };
     let ids = fixture.ids();
     fixture
         .call("application::refresh", move |draft| {
-            application::refresh(draft, MODEL, web, &wish, &mut ids()).map(drop)
+            application::refresh(draft, MODEL, web, &request, &mut ids()).map(drop)
         })
         .await;
 }
@@ -626,13 +626,13 @@ async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
 async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (other, on) = (Model(Uuid(8)), Uuid(80));
     fixture.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
-    let (ids, wish) = (
+    let (ids, request) = (
         fixture.ids(),
         application::Deploy { name: "web".into(), sha256: "w2".into(), ..application::Deploy::default() },
     );
     fixture
         .call("application::deploy", move |draft| {
-            application::deploy(draft, other, &wish, &mut ids()).map(drop)
+            application::deploy(draft, other, &request, &mut ids()).map(drop)
         })
         .await;
     fixture.call("machine::add", move |draft| machine::add(draft, other, on, 1).map(drop)).await;

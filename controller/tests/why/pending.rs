@@ -1,4 +1,4 @@
-//! Since when operations of units are pending, and what `why` says while hooks wait for each other.
+//! Since when operations of units are pending, and what `why` reports while hooks wait for each other.
 
 use crate::fixture::{causes, idle_agent, pending, run_until_idle};
 use crate::support::*;

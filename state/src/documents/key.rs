@@ -52,7 +52,7 @@ words! {
         /// The instance of a machine.
         MachineInstance = "machine-instance",
         /// The provisioning error of a machine.
-        MachineTrouble = "machine-trouble",
+        ProvisioningError = "provisioning-error",
         /// Index: the name of a machine.
         MachineName = "machine-name",
         /// Index: a unit of a machine.

@@ -80,7 +80,7 @@ impl Model {
     }
     /// The provisioning error of the machine; absent unless the last attempt failed.
     pub fn machine_provisioning_error(&self, id: Uuid) -> Key<ProvisioningErrorDoc> {
-        self.key(Kind::MachineTrouble, &[id])
+        self.key(Kind::ProvisioningError, &[id])
     }
     /// The machine of this name.
     pub fn machine_name(&self, name: &str) -> Key<Uuid> {

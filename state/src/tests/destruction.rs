@@ -15,12 +15,12 @@ fn destroy(world: &mut World, force: Option<ForceRequest>) {
 
 /// Runs the janitor until nothing is left to do; returns the number of batches.
 fn run_all_batches(world: &mut World) -> usize {
-    let mut bites = 1;
+    let mut batches = 1;
     while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is never refused") {
-        bites += 1;
-        assert!(bites < 10_000, "it ends");
+        batches += 1;
+        assert!(batches < 10_000, "it ends");
     }
-    bites
+    batches
 }
 
 /// Makes all machines that can be removed Dead, and releases their instances.
@@ -63,13 +63,13 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
     destroy(&mut world, None);
     // no batch has run yet: everything in the model is still Alive
     assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Alive; 3]);
-    let wish = Deploy { name: "late".into(), sha256: "plain".into(), ..Deploy::default() };
+    let request = Deploy { name: "late".into(), sha256: "plain".into(), ..Deploy::default() };
     let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("it is there");
     let on: crate::documents::keys::MachineDoc =
         read(world.reader(), &MODEL.machine(on.machine)).expect("too");
     let answers = [
-        world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids).map(drop)),
+        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids).map(drop)),
         world.run(|draft, ids| unit::add(draft, MODEL, web, None, 1, ids).map(drop)),
         world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&on.name), 1, ids).map(drop)),
         world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)),
@@ -209,10 +209,10 @@ fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
     for world in [&mut few, &mut many] {
         destroy(world, Some(ForceRequest { no_wait: true, now_ms: NOW }));
     }
-    let bite = |world: &World| {
+    let batch_cost = |world: &World| {
         cost(&world.documents, |draft| destruction::destroy_batch(draft, MODEL).map(|more| assert!(more)))
     };
-    assert_eq!(bite(&few), bite(&many));
+    assert_eq!(batch_cost(&few), batch_cost(&many));
     // one batch for each of 26 applications and one that finds none; 20 machines, 6, and one that finds none
     assert_eq!(run_all_batches(&mut many), 26 + 1 + 2 + 1);
     assert_eq!(lives(&many, Kind::MachineLife), [Life::Dying; 26]);

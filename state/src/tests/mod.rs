@@ -296,8 +296,8 @@ impl Agent {
 
     pub fn send(&self, world: &mut World, record: &Record) -> Result<CommitOutcome, Refusal> {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
-        while let Some(bite) = next {
-            let batch = resync::ResyncBatch { record, position: &bite };
+        while let Some(progress) = next {
+            let batch = resync::ResyncBatch { record, position: &progress };
             next = world
                 .run(|draft, ids| resync::apply_batch(draft, MODEL, self.unit, self.epoch, batch, ids))?
                 .0;

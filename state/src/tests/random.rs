@@ -1,4 +1,4 @@
-//! Tests with random histories of valid and invalid calls.
+//! Tests with random sequences of valid and invalid calls.
 //!
 //! [`crate::tests::World`] checks every transaction: the invariants, lives that only move forward, and deltas that add
 //! up to the full view.
@@ -12,10 +12,10 @@ use crate::tests::*;
 use crate::unit::hook::{BagWrites, PortWrites};
 
 /// xorshift64*; the seeds are fixed, so that a failure can be reproduced.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl Random {
+    fn below(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -23,7 +23,7 @@ impl Dice {
     }
 
     fn pick<T: Copy>(&mut self, all: &[T]) -> Option<T> {
-        (!all.is_empty()).then(|| all[self.roll(all.len())])
+        (!all.is_empty()).then(|| all[self.below(all.len())])
     }
 }
 
@@ -35,15 +35,15 @@ fn ids(world: &World, kind: Kind) -> Vec<Uuid> {
 }
 
 /// One random call of an agent or a user; returns whether it was accepted. Refusals are expected.
-fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) -> bool {
-    let Some(id) = dice.pick(&ids(world, Kind::Unit)).filter(|_| dice.roll(3) == 0) else {
-        return call(world, dice).is_ok();
+fn step(world: &mut World, random: &mut Random, agents: &mut BTreeMap<Uuid, Agent>) -> bool {
+    let Some(id) = random.pick(&ids(world, Kind::Unit)).filter(|_| random.below(3) == 0) else {
+        return call(world, random).is_ok();
     };
     if read(world.reader(), &MODEL.session(id)).is_some_and(|session: SessionDoc| session.nonce == Uuid(0)) {
         return false; // fenced by force: it has no agent any more
     }
-    if let Some(mut agent) = agents.remove(&id).filter(|_| dice.roll(8) > 0) {
-        let acted = act(world, dice, &mut agent);
+    if let Some(mut agent) = agents.remove(&id).filter(|_| random.below(8) > 0) {
+        let acted = act(world, random, &mut agent);
         agents.insert(id, agent);
         return acted;
     }
@@ -56,103 +56,104 @@ fn step(world: &mut World, dice: &mut Dice, agents: &mut BTreeMap<Uuid, Agent>) 
 }
 
 /// One random transition that needs no agent.
-fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
+fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
     let none = || Refusal::new(Code::NotFound, "nothing to do it to");
-    let pick = |world: &World, dice: &mut Dice, kind: Kind| dice.pick(&ids(world, kind)).ok_or_else(none);
+    let pick =
+        |world: &World, random: &mut Random, kind: Kind| random.pick(&ids(world, kind)).ok_or_else(none);
     let names = ["web", "db", "shop", "store", "logging"];
-    match dice.roll(26) {
+    match random.below(26) {
         0 => {
-            let at = dice.roll(5);
-            let mut wish = application::Deploy {
+            let at = random.below(5);
+            let mut request = application::Deploy {
                 name: names[at].into(),
                 sha256: ["web", "db", "shop", "db", "logging"][at].into(),
                 ..application::Deploy::default()
             };
-            wish.units = dice.roll(3) as u32;
-            world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids))?;
+            request.units = random.below(3) as u32;
+            world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))?;
         }
         1 | 2 => {
-            let (left, right) = (names[dice.roll(5)], names[dice.roll(5)]);
-            let end = ["", ":logs"][dice.roll(2)];
+            let (left, right) = (names[random.below(5)], names[random.below(5)]);
+            let end = ["", ":logs"][random.below(2)];
             let left = if left == "shop" { format!("{left}{end}") } else { left.to_owned() };
             world.integrate(&left, right)?;
         }
         3 => {
-            let (id, to) = (pick(world, dice, Kind::Application)?, dice.roll(8).to_string());
-            let to = (dice.roll(2) == 0).then_some(to.as_str());
+            let (id, to) = (pick(world, random, Kind::Application)?, random.below(8).to_string());
+            let to = (random.below(2) == 0).then_some(to.as_str());
             world.run(|draft, ids| unit::add(draft, MODEL, id, to, 1, ids))?;
         }
-        4 if dice.roll(4) == 0 => {
-            let id = pick(world, dice, Kind::Application)?;
+        4 if random.below(4) == 0 => {
+            let id = pick(world, random, Kind::Application)?;
             world.run(|draft, _| application::destroy(draft, MODEL, id))?;
         }
         5 => {
-            let id = pick(world, dice, Kind::Relation)?;
+            let id = pick(world, random, Kind::Relation)?;
             world.run(|draft, _| relation::destroy(draft, MODEL, id))?;
         }
         6 => {
-            let id = pick(world, dice, Kind::Unit)?;
+            let id = pick(world, random, Kind::Unit)?;
             world.run(|draft, _| unit::destroy(draft, MODEL, id))?;
         }
         7 => {
-            let id = pick(world, dice, Kind::Unit)?;
+            let id = pick(world, random, Kind::Unit)?;
             world.run(|draft, _| unit::remove(draft, MODEL, id))?;
         }
         8 => {
-            let id = pick(world, dice, Kind::Machine)?;
+            let id = pick(world, random, Kind::Machine)?;
             world.run(|draft, _| machine::destroy(draft, MODEL, id))?;
         }
         9 => {
-            let id = pick(world, dice, Kind::Machine)?;
+            let id = pick(world, random, Kind::Machine)?;
             world.run(|draft, _| machine::set_dead(draft, MODEL, id))?;
         }
         10 => {
-            let id = pick(world, dice, Kind::Machine)?;
+            let id = pick(world, random, Kind::Machine)?;
             world.run(|draft, _| machine::remove(draft, MODEL, id))?;
         }
         11 => {
-            let (id, over) = (pick(world, dice, Kind::Unit)?, dice.roll(2) == 0);
+            let (id, over) = (pick(world, random, Kind::Unit)?, random.below(2) == 0);
             world.run(|draft, _| leadership::claim(draft, MODEL, id, over))?;
         }
         12 => {
-            let id = pick(world, dice, Kind::Unit)?;
+            let id = pick(world, random, Kind::Unit)?;
             world.run(|draft, _| unit::set_dead(draft, MODEL, id))?;
         }
         13 => {
-            let set = BTreeMap::from([("port".to_owned(), dice.roll(3).to_string())]);
-            let id = pick(world, dice, Kind::Application)?;
+            let set = BTreeMap::from([("port".to_owned(), random.below(3).to_string())]);
+            let id = pick(world, random, Kind::Application)?;
             world.run(|draft, _| application::configure(draft, MODEL, id, &set, &[]))?;
         }
         14 => {
-            let (id, given) = (pick(world, dice, Kind::Unit)?, serde_json::Map::new());
+            let (id, given) = (pick(world, random, Kind::Unit)?, serde_json::Map::new());
             world.run(|draft, _| action::enqueue(draft, MODEL, id, "backup", &given, 1))?;
         }
         15 => {
-            let id = pick(world, dice, Kind::Cleanup)?;
+            let id = pick(world, random, Kind::Cleanup)?;
             world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id)))?;
         }
         16 | 17 => {
-            let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
+            let (unit, id) = (pick(world, random, Kind::Unit)?, pick(world, random, Kind::Relation)?);
             world.run(|draft, ids| {
                 scope::enter(draft, MODEL, unit, id, &Bag::new(), Creation { now_ms: 1, ids })
             })?;
         }
         18 => {
-            let id = pick(world, dice, Kind::Relation)?;
+            let id = pick(world, random, Kind::Relation)?;
             world.run(|draft, _| relation::suspend(draft, MODEL, id, "later", 1))?;
         }
         19 => {
-            let id = pick(world, dice, Kind::Relation)?;
+            let id = pick(world, random, Kind::Relation)?;
             world.run(|draft, _| relation::resume(draft, MODEL, id))?;
         }
-        22 if dice.roll(4) == 0 => force(world, dice)?,
+        22 if random.below(4) == 0 => force(world, random)?,
         23.. => {
-            let id = pick(world, dice, Kind::Forced)?;
-            let now_ms = 1 + dice.roll(3) as i64 * force::GRACE_MS;
+            let id = pick(world, random, Kind::Forced)?;
+            let now_ms = 1 + random.below(3) as i64 * force::GRACE_MS;
             world.run(|draft, _| force::force_batch(draft, MODEL, id, now_ms))?;
         }
         _ => {
-            let (unit, id) = (pick(world, dice, Kind::Unit)?, pick(world, dice, Kind::Relation)?);
+            let (unit, id) = (pick(world, random, Kind::Unit)?, pick(world, random, Kind::Relation)?);
             world.run(|draft, _| {
                 relation::leave_scope(draft, MODEL, unit, id);
                 Ok(())
@@ -163,16 +164,17 @@ fn call(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
 }
 
 /// A random entity is removed by force, or its grace period ends.
-fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
-    let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][dice.roll(5)];
-    let id = dice.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
-    let force = ForceRequest { no_wait: dice.roll(2) == 0, now_ms: 1 };
+fn force(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
+    let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][random.below(5)];
+    let id =
+        random.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
+    let force = ForceRequest { no_wait: random.below(2) == 0, now_ms: 1 };
     world.run(|draft, _| match kind {
-        Kind::Application if dice.roll(4) > 0 => Ok(()),
+        Kind::Application if random.below(4) > 0 => Ok(()),
         Kind::Application => force::application(draft, MODEL, id, force).map(drop),
         Kind::Relation => force::relation(draft, MODEL, id, force).map(drop),
         Kind::Machine => force::machine(draft, MODEL, id, force),
-        _ if dice.roll(3) == 0 => {
+        _ if random.below(3) == 0 => {
             force::start_budget_timer(draft, MODEL, id, 1, 1);
             Ok(())
         }
@@ -181,33 +183,33 @@ fn force(world: &mut World, dice: &mut Dice) -> Result<(), Refusal> {
 }
 
 /// One record of one unit's agent, at a valid or an invalid time.
-fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
+fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
     let known: Vec<RelationNumber> = agent.local.relations.keys().copied().collect();
     let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("it is there");
     let failing = Outcome::Failed { reason: "exit status 1".into(), retry: None };
-    match dice.roll(8) {
+    match random.below(8) {
         0 | 1 => {
             let index = read_all::<()>(world.reader(), &MODEL.relations_of(unit.application));
             let all: Vec<Uuid> = index.iter().filter_map(|(key, ())| last_id(key)).collect();
-            dice.pick(&all).is_some_and(|id| agent.enter(world, id).dropped.is_empty())
+            random.pick(&all).is_some_and(|id| agent.enter(world, id).dropped.is_empty())
         }
-        2 => dice.pick(&known).is_some_and(|number| {
+        2 => random.pick(&known).is_some_and(|number| {
             // A peer relation never breaks.
             let peer = agent.local.relations[&number].local_endpoint.peer;
             !peer && agent.broken(world, number).dropped.is_empty()
         }),
-        3 | 4 => dice.pick(&known).is_some_and(|number| {
-            let outcome = if dice.roll(5) == 0 { failing } else { Outcome::Ok };
+        3 | 4 => random.pick(&known).is_some_and(|number| {
+            let outcome = if random.below(5) == 0 { failing } else { Outcome::Ok };
             let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), outcome);
-            let change = BTreeMap::from([("key".to_owned(), dice.roll(3).to_string())]);
-            let application = if dice.roll(3) == 0 { change.clone() } else { BTreeMap::new() };
+            let change = BTreeMap::from([("key".to_owned(), random.below(3).to_string())]);
+            let application = if random.below(3) == 0 { change.clone() } else { BTreeMap::new() };
             record.writes.bags.insert(number, BagWrites { unit: change, application });
             agent.commit(world, record).refusal.is_none()
         }),
         5 => {
             let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
-            let ports = BTreeMap::from([("*".to_owned(), [format!("{}/tcp", dice.roll(3))].into())]);
-            record.writes.ports = match dice.roll(2) {
+            let ports = BTreeMap::from([("*".to_owned(), [format!("{}/tcp", random.below(3))].into())]);
+            record.writes.ports = match random.below(2) {
                 0 => PortWrites { open: ports, ..PortWrites::default() },
                 _ => PortWrites { close: ports, ..PortWrites::default() },
             };
@@ -225,17 +227,17 @@ fn act(world: &mut World, dice: &mut Dice, agent: &mut Agent) -> bool {
 }
 
 #[test]
-fn no_random_history_violates_an_invariant() {
+fn no_random_sequence_violates_an_invariant() {
     let (mut taken, mut subordinates) = (0, 0);
     for seed in 1..=5 {
-        let (mut world, mut dice, mut agents) = (World::new(), Dice(seed * 0x9E37_79B9), BTreeMap::new());
+        let (mut world, mut random, mut agents) = (World::new(), Random(seed * 0x9E37_79B9), BTreeMap::new());
         if seed % 2 == 0 {
             world.deploy("shop", "shop", 2);
             world.deploy("logging", "logging", 0);
             world.integrate("shop:logs", "logging").expect("they fit");
         }
         for _ in 0..250 {
-            taken += usize::from(step(&mut world, &mut dice, &mut agents));
+            taken += usize::from(step(&mut world, &mut random, &mut agents));
         }
         let next = read(world.reader(), &MODEL.sequence("unit/logging"));
         subordinates += next.unwrap_or_default();
@@ -249,12 +251,12 @@ fn no_random_history_violates_an_invariant() {
 fn the_reads_of_a_transition_are_a_sufficient_precondition() {
     let (mut conflicts, mut both) = (0, 0);
     for seed in 1..=6 {
-        let (mut world, mut dice) = (World::new(), Dice(seed * 0x85EB_CA6B));
+        let (mut world, mut random) = (World::new(), Random(seed * 0x85EB_CA6B));
         for _ in 0..60 {
             let base = world.documents.clone();
-            let meanwhile = (0..4).filter(|_| call(&mut world, &mut dice).is_ok()).count();
+            let meanwhile = (0..4).filter(|_| call(&mut world, &mut random).is_ok()).count();
             world.stale = Some(base);
-            match call(&mut world, &mut dice) {
+            match call(&mut world, &mut random) {
                 Ok(()) => both += usize::from(meanwhile > 0),
                 Err(refusal) => conflicts += usize::from(refusal.message == CONFLICT),
             }

@@ -147,8 +147,8 @@ fn each_entry_is_a_new_incarnation_with_its_settings() {
     assert_eq!(read(world.reader(), &scope), Some(first.clone()), "in scope already: it stays");
     // 1. A unit resyncs in batches, and one batch is applied. 2. Its folder is lost: it enters again, without any
     // knowledge of what was published (sim 55000707).
-    let said: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("in scope");
-    assert_eq!(said.values, Bag::new(), "what it enters with is all it has said");
+    let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("in scope");
+    assert_eq!(bag.values, Bag::new(), "the unit has published only the settings of its entry");
     let settings = Bag::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
     world
         .run(|draft, ids| scope::enter(draft, MODEL, web.unit, id, &settings, Creation { now_ms: 1, ids }))
@@ -302,14 +302,14 @@ fn bags_of_a_removed_relation_are_deleted_in_batches() {
             .expect("no refusal");
     }
     assert!(world.gone(id));
-    let mut bites = 0;
+    let mut batches = 0;
     while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {
-        bites += 1;
-        assert!(bites < 10, "it ends");
+        batches += 1;
+        assert!(batches < 10, "it ends");
     }
     assert!(read_all::<BagDoc>(world.reader(), &MODEL.bags(id)).is_empty());
     assert_eq!(read(world.reader(), &MODEL.cleanup(id)), None);
-    assert!(bites >= 2);
+    assert!(batches >= 2);
 }
 
 #[test]
@@ -325,7 +325,7 @@ fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_cleane
         .collect();
     let answer = world.run(|draft, _| application::destroy(draft, MODEL, app));
     assert_eq!(answer, Ok(Destroyed::Dying));
-    let mut bites = 0;
+    let mut batches = 0;
     while read(world.reader(), &MODEL.reap(app)).is_some() {
         world
             .run(|draft, _| {
@@ -333,8 +333,8 @@ fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_cleane
                 Ok(())
             })
             .expect("no refusal");
-        bites += 1;
-        assert!(bites < 20, "it ends");
+        batches += 1;
+        assert!(batches < 20, "it ends");
     }
     assert!(world.gone(app) && ids.iter().all(|id| world.gone(*id)));
 }

@@ -38,7 +38,7 @@ fn one_settings_write_sends_one_change_to_each_observing_unit() {
     assert_eq!(world.sent[&db.unit], expected);
     assert_eq!(world.sent[&web.unit], expected);
     assert_eq!(world.sent[&world.unit("web/1")], [], "a sibling sees no bag of it");
-    assert_eq!(world.sent[&world.unit("plain/0")], [], "a stranger sees nothing");
+    assert_eq!(world.sent[&world.unit("plain/0")], [], "an unrelated unit sees nothing");
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
     world.run(|draft, _| unit::resolved(draft, MODEL, unit, false)).expect("it is in error");
     assert_eq!(world.sent[&unit], [Change::Resolved(Some(ResolvedDoc { episode: 1, retry: false }))]);
     assert_eq!(world.sent[&other], []);
-    let wish = application::Refresh { sha256: "web".into(), forced: true, ..Default::default() };
-    world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish, ids)).expect("the same charm");
+    let request = application::Refresh { sha256: "web".into(), forced: true, ..Default::default() };
+    world.run(|draft, ids| application::refresh(draft, MODEL, app, &request, ids)).expect("the same charm");
     assert!(matches!(&world.sent[&unit][..], [Change::Charm(view)] if view.charm.forced));
 }
 
@@ -203,11 +203,11 @@ fn the_units_of_a_dying_machine_are_dying() {
 }
 
 /// The units whose bags are omitted from a view with this bound of inline settings.
-fn withheld(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
+fn omitted(world: &World, unit: Uuid, bound: usize) -> Vec<String> {
     let full = view::full_view_within(world.reader(), MODEL, unit, bound).expect("it is there");
     let bags = full.delta.changes.into_iter().filter_map(|change| match change {
         Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
-            assert!(bag.counter > 0, "the version always comes along");
+            assert!(bag.counter > 0, "the version is always included");
             bag.values.is_none().then(|| unit.to_string())
         }
         _ => None,
@@ -221,9 +221,9 @@ fn if_settings_exceed_the_bound_the_smallest_are_inlined() {
     let (id, mut web, db) = pair(&mut world);
     let number = world.number(id);
     write(&mut world, &mut web, number, &"x".repeat(600));
-    assert_eq!(withheld(&world, db.unit, 2_000), [""; 0]);
-    assert_eq!(withheld(&world, db.unit, 600), ["web/0"]);
-    assert_eq!(withheld(&world, db.unit, 0), ["db/0", "web/0"]);
+    assert_eq!(omitted(&world, db.unit, 2_000), [""; 0]);
+    assert_eq!(omitted(&world, db.unit, 600), ["web/0"]);
+    assert_eq!(omitted(&world, db.unit, 0), ["db/0", "web/0"]);
 }
 
 #[test]

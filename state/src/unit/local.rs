@@ -175,7 +175,7 @@ pub struct Record {
     /// When the operation ended: the wall clock in milliseconds since 1970, for display only.
     pub at_ms: i64,
     /// The leadership generation in which the hook made its leader-only writes. The controller refuses them if
-    /// another generation has begun since, even one of the same unit.
+    /// another generation has started since, even one of the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader_generation: Option<u64>,
     /// The boot id of the machine, if the hook requested a reboot when it succeeds: no operation starts in this boot

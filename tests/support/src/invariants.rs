@@ -269,7 +269,7 @@ impl Check<'_> {
             (Kind::UnitLife, Kind::Unit),
             (Kind::MachineLife, Kind::Machine),
             (Kind::MachineInstance, Kind::Machine),
-            (Kind::MachineTrouble, Kind::Machine),
+            (Kind::ProvisioningError, Kind::Machine),
             (Kind::ApplicationLife, Kind::Application),
             (Kind::RelationLife, Kind::Relation),
         ] {

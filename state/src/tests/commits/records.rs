@@ -54,8 +54,8 @@ fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
     assert_eq!(web.send(&mut world, &record), Ok(committed));
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert_eq!(bag.values.get("a"), None, "a refusal refuses all writes of its record");
-    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it said so");
-    assert_eq!(words.message, "trying", "what was said stands");
+    let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it was reported");
+    assert_eq!(words.message, "trying", "the reported status stays");
     let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it is stored");
     assert_eq!((replica.sequence, replica.digest), (record.sequence, record.digest()));
     assert_eq!(replica.local.episode().map(|e| (e.id, e.reason.as_str())), Some((record.run, text)));
@@ -122,8 +122,8 @@ fn malformed_records_are_refused_and_change_nothing() {
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
     let event = RelationEvent::Broken;
-    let stranger = Operation::Hook(Hook::Relation { relation: 99, endpoint: "db".into(), event });
-    let record = agent.record(stranger, Outcome::Ok);
+    let foreign_relation = Operation::Hook(Hook::Relation { relation: 99, endpoint: "db".into(), event });
+    let record = agent.record(foreign_relation, Outcome::Ok);
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
     // records that would overflow a counter or demand work that cannot be done
     let mut endless = hook(&agent);

@@ -77,7 +77,7 @@ fn only_the_leader_sets_the_application_status() {
     assert_eq!(dropped, ["application status: web/0 is not the leader"]);
     world.run(|draft, _| leadership::claim(draft, MODEL, agent.unit, false)).expect("nobody leads");
     assert_eq!(report(&mut world, &agent, 1, &[run_report(2, words)]), Ok(vec![]));
-    let status: StatusDoc = read(world.reader(), &MODEL.application_status(app)).expect("said");
+    let status: StatusDoc = read(world.reader(), &MODEL.application_status(app)).expect("it was reported");
     assert_eq!(status.status, WorkloadStatus::Active);
 }
 
@@ -122,21 +122,21 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     assert_eq!(words(&world, unit), "maintenance installing charm software; executing running start hook");
     quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
     assert_eq!(words(&world, unit), "unknown ; idle ");
-    let begun = |world: &mut World, run: u64, hook: HookName| {
+    let started = |world: &mut World, run: u64, hook: HookName| {
         let activity = Activity::hook(hook);
-        let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
+        let note = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
             hook_commit::note_started(draft, MODEL, unit, run, &activity, 9);
             Ok(())
         };
-        world.run(begin).expect("nothing refuses it");
+        world.run(note).expect("nothing refuses it");
     };
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
-    begun(&mut world, next, HookName::UpdateStatus);
+    started(&mut world, next, HookName::UpdateStatus);
     assert_eq!(words(&world, unit), "unknown ; idle ");
-    begun(&mut world, next, HookName::Stop);
+    started(&mut world, next, HookName::Stop);
     assert_eq!(words(&world, unit), "maintenance stopping charm software; idle ");
     quiet.done(&mut world, Operation::Hook(Hook::Stop));
-    begun(&mut world, next, HookName::Stop);
+    started(&mut world, next, HookName::Stop);
     assert_eq!(
         words(&world, unit),
         "maintenance cleaning up prior to charm deletion; executing running remove hook"
@@ -172,14 +172,14 @@ fn scenario_50_a_skipped_hook_is_shown_until_it_succeeds() {
         let record = agent.record(Operation::Hook(Hook::UpdateStatus), outcome);
         // the decision of a person ends the error episode
         agent.commit(world, Record { episode: None, ..record });
-        read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said").message
+        read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it was reported").message
     };
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     assert_eq!(ends(&mut agent, &mut world, failed), "hook failed: \"update-status\"");
     assert_eq!(ends(&mut agent, &mut world, Outcome::Skipped), "update-status skipped");
     agent.done(&mut world, Operation::Hook(Hook::Start { boot: "c".into() }));
-    let reports = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it said");
-    assert_eq!(reports.message, "update-status skipped", "another hook's success says nothing of it");
+    let reports = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it was reported");
+    assert_eq!(reports.message, "update-status skipped", "the success of another hook does not change it");
     assert_eq!(ends(&mut agent, &mut world, Outcome::Ok), "");
 }
 

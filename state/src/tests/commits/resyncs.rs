@@ -37,20 +37,20 @@ fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
     let again = Agent::attach(&mut older, "web/0");
     // and resumed before the unit observes it
     older.run(|draft, _| relation::suspend(draft, MODEL, entered[7], "", 1)).expect("it may be");
-    let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
-    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
+    let mut resync = web.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    assert_eq!(again.send(&mut older, &resync), Ok(CommitOutcome::default()));
     for id in &ids {
         let (scope, bag) = (MODEL.scope(*id, Uuid(0), web.unit), MODEL.bag(*id, web.unit));
         let values = |world: &World| read(world.reader(), &bag).map(|bag: BagDoc| bag.values);
         assert_eq!(read(older.reader(), &scope).is_some(), entered.contains(id));
-        assert_eq!(values(&older), values(&world), "what it has published");
+        assert_eq!(values(&older), values(&world), "the published settings");
     }
     let shown = read(older.reader(), &MODEL.unit_status(web.unit)).map(|shown| (shown.status, shown.message));
-    assert_eq!(shown, Some((WorkloadStatus::Active, "ready".into())), "its last word");
+    assert_eq!(shown, Some((WorkloadStatus::Active, "ready".into())), "the newest status");
     assert_eq!(read(older.reader(), &MODEL.workload_version(web.unit)).as_deref(), Some("1.2"));
     let before = older.documents.clone();
-    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()), "the answer was lost");
+    assert_eq!(again.send(&mut older, &resync), Ok(CommitOutcome::default()), "the answer was lost");
     assert_eq!(older.documents.map, before.map);
 }
 
@@ -65,12 +65,12 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     let run = web.local.run + 1;
     let operation = Operation::Hook(Hook::UpdateStatus);
     let (attempt, cause, position, leader_generation, episode) = (1, String::new(), None, None, None);
-    let begun = Run { number: run, operation, attempt, cause, position, leader_generation, episode };
-    web.local.apply(&Event::Started(begun));
+    let started = Run { number: run, operation, attempt, cause, position, leader_generation, episode };
+    web.local.apply(&Event::Started(started));
     let again = Agent::attach(&mut older, "web/0");
-    let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
-    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
+    let mut resync = web.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    assert_eq!(again.send(&mut older, &resync), Ok(CommitOutcome::default()));
     assert_eq!(report(&mut older, &again, run, &[status(1, "restarting")]), Ok(vec![]));
     let shown = |world: &World| read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
     assert_eq!(shown(&older).as_deref(), Some("restarting"));
@@ -107,9 +107,9 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let episode = web.local.episode().cloned();
     begins(&mut web, operation, episode);
     web.epoch = Agent::attach(&mut older, "web/0").epoch;
-    let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
-    web.commit(&mut older, restated);
+    let mut resync = web.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    web.commit(&mut older, resync);
     let unit = web.unit;
     let shown = |world: &World| read(world.reader(), &MODEL.agent_status(unit)).map(|shown| shown.status);
     assert_eq!(shown(&older), Some(AgentStatus::Error), "it is not over");

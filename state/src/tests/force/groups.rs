@@ -135,7 +135,9 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     let again = ForceRequest { no_wait: true, now_ms: NOW + GRACE_MS - 1 };
     world.run(|draft, _| force::machine(draft, MODEL, lost, again)).expect("it may be forced");
     sweep(&mut world, NOW + GRACE_MS - 1);
-    world.run(|draft, _| machine::remove(draft, MODEL, at_work)).expect("its agent says that it is gone");
+    world
+        .run(|draft, _| machine::remove(draft, MODEL, at_work))
+        .expect("its agent reports that it is uninstalled");
     sweep(&mut world, NOW + GRACE_MS);
     assert!(world.gone(lost) && world.gone(at_work));
     assert_eq!(forced(&world), 0);

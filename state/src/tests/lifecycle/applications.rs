@@ -26,8 +26,10 @@ fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
 #[test]
 fn units_beyond_one_transaction_are_left_to_the_caller() {
     let mut world = World::new();
-    let wish = Deploy { name: "web".into(), sha256: "web".into(), units: 50, now_ms: 1, ..Deploy::default() };
-    let deployed = world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("it deploys");
+    let request =
+        Deploy { name: "web".into(), sha256: "web".into(), units: 50, now_ms: 1, ..Deploy::default() };
+    let deployed =
+        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys");
     assert!(deployed.units.len() > 1);
     assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 50);
 }
@@ -40,9 +42,9 @@ fn unit_and_charm_numbers_are_never_reused() {
     assert_eq!(destroy_unit(&mut world, first), Destroyed::Removed);
     let (_, name) = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 9, ids)).expect("it is added");
     assert_eq!(name.to_string(), "web/1");
-    let wish = Refresh { sha256: "web".into(), forced: true, ..Refresh::default() };
+    let request = Refresh { sha256: "web".into(), forced: true, ..Refresh::default() };
     let charm =
-        world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish, ids)).expect("same charm");
+        world.run(|draft, ids| application::refresh(draft, MODEL, app, &request, ids)).expect("same charm");
     assert_eq!((charm.url.as_str(), charm.forced), ("local:web-0", true));
 }
 
@@ -84,13 +86,13 @@ fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_n
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
     assert_eq!(refused(answer).0, Code::NotAlive);
     assert_eq!(refused(world.integrate("web", "db")).0, Code::NotAlive);
-    let wish = Deploy { name: "web".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
-    let refusal = world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect_err("void");
+    let request = Deploy { name: "web".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
+    let refusal = world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect_err("void");
     assert_eq!(refusal.code, Code::AlreadyExists);
     assert_eq!(refusal.blockers[0].entity, Entity::Unit(agent.local.name.clone()));
     assert_eq!(refusal.blockers[0].actor, Actor::UnitAgent(agent.local.name.clone()));
     agent.finish(&mut world);
-    world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("the name is free");
+    world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("the name is free");
     assert_eq!(
         read::<UnitDoc>(world.reader(), &MODEL.unit(world.unit("web/1"))).expect("a new one").name.number,
         1
@@ -139,14 +141,15 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
     for (sha256, charm) in [("next", next), ("broken", broken)] {
         world.upload(sha256, charm);
     }
-    let wish = |sha256: &str| Refresh { sha256: sha256.into(), ..Refresh::default() };
-    let answer = world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish("broken"), ids));
+    let request = |sha256: &str| Refresh { sha256: sha256.into(), ..Refresh::default() };
+    let answer = world.run(|draft, ids| application::refresh(draft, MODEL, app, &request("broken"), ids));
     assert_eq!(
         refused(answer),
         (Code::Busy, "cannot refresh web: it would break relation \"db:server web:db\"".into())
     );
-    let charm =
-        world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish("next"), ids)).expect("it fits");
+    let charm = world
+        .run(|draft, ids| application::refresh(draft, MODEL, app, &request("next"), ids))
+        .expect("it fits");
     assert_eq!(charm.url, "local:web-1");
     let kept: BTreeMap<String, serde_json::Value> =
         read(world.reader(), &MODEL.application_config(app)).expect("some");
@@ -167,11 +170,11 @@ fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
         world.upload(sha256, charm);
     }
     let too_many = (Code::Invalid, "charm web has 9 peer relations, at most 8".to_owned());
-    let wish = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };
-    assert_eq!(refused(world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids))), too_many);
+    let request = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };
+    assert_eq!(refused(world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))), too_many);
     let mut refresh = |sha256: &str| {
-        let wish = Refresh { sha256: sha256.into(), ..Refresh::default() };
-        world.run(|draft, ids| application::refresh(draft, MODEL, app, &wish, ids))
+        let request = Refresh { sha256: sha256.into(), ..Refresh::default() };
+        world.run(|draft, ids| application::refresh(draft, MODEL, app, &request, ids))
     };
     assert_eq!(refused(refresh("nine")), too_many);
     refresh("eight").expect("a unit can leave them");
@@ -184,8 +187,8 @@ fn invalid_names_and_unknown_archives_are_refused() {
     world.deploy("web", "web", 0);
     let mut deploy = |name: &str, sha256: &str, to: Option<&str>| {
         let to = to.map(str::to_owned);
-        let wish = Deploy { name: name.into(), sha256: sha256.into(), units: 1, to, ..Deploy::default() };
-        refused(world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)))
+        let request = Deploy { name: name.into(), sha256: sha256.into(), units: 1, to, ..Deploy::default() };
+        refused(world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)))
     };
     assert_eq!(
         deploy("web", "web", None),

@@ -63,7 +63,7 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
     let view = view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("it is there");
     assert_eq!((view.units[&unit].life, view.units[&unit].attached), (Life::Dying, false));
-    world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("nothing was begun");
+    world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("no operation has started");
     assert!(world.gone(unit) && world.gone(app));
 }
 

@@ -70,7 +70,7 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
     assert!(
         dry_run_within(world.reader(), MODEL, of, 0).expect("it may go").truncated,
-        "it is ended early, and says so"
+        "the action ends early with this reason"
     );
 }
 

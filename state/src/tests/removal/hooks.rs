@@ -63,7 +63,7 @@ fn a_dry_run_predicts_the_next_leader() {
     assert_eq!(elected(&world), ["shop/1 leader-elected"]);
     let (other, _) = add(&mut world);
     assert_eq!(elected(&world), [""; 0], "it may be either");
-    world.run(|draft, _| unit::destroy(draft, MODEL, other).map(drop)).expect("no agent has begun it");
+    world.run(|draft, _| unit::destroy(draft, MODEL, other).map(drop)).expect("no agent has attached");
     assert_eq!(elected(&world), ["shop/1 leader-elected"]);
     world.run(|draft, _| unit::destroy(draft, MODEL, shop.unit)).expect("it may go");
     assert_eq!(elected(&world), [""; 0], "it is under way already");
@@ -231,7 +231,7 @@ fn a_dry_run_finishes_running_hooks_first() {
         }
         shop.done(&mut world, operation);
     }
-    let mut operation = decides(&world, &mut db).expect("it has begun nothing");
+    let mut operation = decides(&world, &mut db).expect("no operation has started");
     while !is_joined(&operation) {
         db.done(&mut world, operation);
         operation = decides(&world, &mut db).expect("it is not joined yet");

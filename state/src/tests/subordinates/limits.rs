@@ -29,14 +29,17 @@ fn a_full_machine_of_dying_units_is_destroyed_in_one_transaction() {
     let mut world = World::new();
     let apps: Vec<Uuid> = (0..UNITS_MAX)
         .map(|n| {
-            let wish = Deploy {
+            let request = Deploy {
                 name: format!("w{n}"),
                 sha256: "plain".into(),
                 units: 1,
                 to: (n > 0).then(|| "0".to_owned()),
                 ..Deploy::default()
             };
-            world.run(|draft, ids| application::deploy(draft, MODEL, &wish, ids)).expect("room").application
+            world
+                .run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
+                .expect("room")
+                .application
         })
         .collect();
     for app in apps {

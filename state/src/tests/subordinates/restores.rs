@@ -20,9 +20,9 @@ fn an_entry_of_a_resync_creates_a_subordinate_within_the_transaction_bounds() {
     let mut older = world.copy();
     ids.iter().for_each(|id| drop(shop.enter(&mut world, *id)));
     let again = Agent::attach(&mut older, "shop/0");
-    let mut restated = shop.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..shop.local.clone() }));
-    assert_eq!(again.send(&mut older, &restated), Ok(CommitOutcome::default()));
+    let mut resync = shop.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..shop.local.clone() }));
+    assert_eq!(again.send(&mut older, &resync), Ok(CommitOutcome::default()));
     for n in 0..12 {
         let unit = older.unit(&format!("log{n}/0"));
         assert_eq!(effective_life::unit_life(&mut older.reader(), MODEL, unit), Some(Life::Alive));
@@ -50,9 +50,9 @@ fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enter
     assert_eq!(web.enter(&mut world, id), CommitOutcome::default());
 
     web.epoch = Agent::attach(&mut older, "web/0").epoch;
-    let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
-    let committed = web.commit(&mut older, restated);
+    let mut resync = web.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    let committed = web.commit(&mut older, resync);
     assert_eq!(committed.dropped.len(), 1, "{committed:?}");
     assert!(head(&older, web.unit, id).suspended, "it is to leave");
     assert!(!head(&older, logging.unit, id).suspended, "to the other it is as it is");
@@ -80,8 +80,8 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
     web.leave(&mut world, id);
     web.done(&mut world, Operation::Hook(Hook::Stop));
-    let mut restated = web.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
+    let mut resync = web.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..web.local.clone() }));
 
     let lives = |world: &World| {
         let life = |unit| effective_life::unit_life(&mut world.reader(), MODEL, unit);
@@ -91,8 +91,8 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     let mut behind = older.copy();
     let again = Agent::attach(&mut behind, "web/0");
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
-    let committed = again.send(&mut behind, &restated).expect("its own session, in order");
-    assert_eq!(lives(&behind), ending, "all was restated");
+    let committed = again.send(&mut behind, &resync).expect("its own session, in order");
+    assert_eq!(lives(&behind), ending, "the whole state was resynced");
     let told = format!("relation {ring}: unit web/0 cannot enter the scope of web:ring: the unit is dying");
     assert_eq!(committed.dropped, [told], "it enters nothing any more (I21)");
 
@@ -118,15 +118,15 @@ fn a_subordinate_that_had_run_stop_before_a_restore_is_replaced() {
     logging.done(&mut world, Operation::Hook(Hook::Stop));
 
     logging.epoch = Agent::attach(&mut older, "logging/0").epoch;
-    let mut restated = logging.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
-    logging.commit(&mut older, restated);
+    let mut resync = logging.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..logging.local.clone() }));
+    logging.commit(&mut older, resync);
     assert!(head(&older, web.unit, id).suspended, "the principal is to leave");
     // it resyncs too: the other subordinate is still Dying
     before.epoch = Agent::attach(&mut older, "web/0").epoch;
-    let mut restated = before.record(Operation::Resync, Outcome::Ok);
-    restated.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..before.local.clone() }));
-    before.commit(&mut older, restated);
+    let mut resync = before.record(Operation::Resync, Outcome::Ok);
+    resync.resync_local = Some(Box::new(Local { outbox: Vec::new(), ..before.local.clone() }));
+    before.commit(&mut older, resync);
     assert!(head(&older, web.unit, id).suspended, "as before");
     before.leave(&mut older, id);
     assert!(!head(&older, web.unit, id).suspended, "it may come in again");

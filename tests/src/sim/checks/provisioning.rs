@@ -64,7 +64,7 @@ impl Check for Provisioning {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in
-            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "machine-trouble")
+            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "provisioning-error")
         {
             let machine = last_id(&change.key).expect("the key ends in the id of a machine");
             let error = change.value.as_ref();
@@ -92,7 +92,7 @@ impl Check for Provisioning {
                 found.push(format!("machine {machine}: the failure was not reported: {reason:?}"));
             }
         }
-        for (key, error) in read_all::<ProvisioningErrorDoc>(end.reader, &end.model.all(Kind::MachineTrouble))
+        for (key, error) in read_all::<ProvisioningErrorDoc>(end.reader, &end.model.all(Kind::ProvisioningError))
         {
             found.push(format!("{key} remains at rest: {error:?}"));
         }
