@@ -1,15 +1,13 @@
-//! No files import each other in a cycle, except the four lifecycles, whose recursion is real.
+//! No files import each other in a cycle, except three lifecycles, whose recursion is real.
 //!
 //! A change in a file of a cycle can concern each file of it, so that none can be read, tested or moved alone.
-//! `cycles.txt` has the files that still are in one.
 
-use super::list::{Exceptions, read, rewrite, updating};
 use super::modules::{Uses, uses};
 use super::source::sources;
 use std::collections::BTreeSet;
 
 /// Removing one can remove the next: a unit its application, that its relations, these units' memberships.
-const LIFECYCLES: [&str; 4] = ["application.rs", "machine.rs", "relation.rs", "unit.rs"];
+const LIFECYCLES: [&str; 3] = ["application.rs", "relation.rs", "unit.rs"];
 
 /// The files that can be reached from one.
 fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
@@ -57,25 +55,12 @@ fn drawn(uses: &Uses, cycle: &BTreeSet<&str>) -> String {
 #[test]
 fn no_files_import_each_other_in_a_cycle() {
     let uses = uses(&sources());
-    let cycles: Vec<BTreeSet<&str>> =
-        cycles(&uses).into_iter().filter(|cycle| !is_of_lifecycles(cycle)).collect();
-    let in_cycles: BTreeSet<&str> = cycles.iter().flatten().copied().collect();
-    if updating() {
-        let entries: Exceptions = in_cycles.iter().map(|file| ((*file).to_owned(), String::new())).collect();
-        rewrite("cycles.txt", &entries);
-    }
-    let listed = read("cycles.txt");
-    let unlisted = cycles.iter().filter(|cycle| cycle.iter().any(|file| !listed.contains_key(*file)));
-    let unlisted: Vec<String> = unlisted.map(|cycle| drawn(&uses, cycle)).collect();
+    let cycles = cycles(&uses).into_iter().filter(|cycle| !is_of_lifecycles(cycle));
+    let cycles: Vec<String> = cycles.map(|cycle| drawn(&uses, &cycle)).collect();
     assert!(
-        unlisted.is_empty(),
-        "files import each other in a cycle:\n{}\nhint: move what both need into a file of its own; after a move of files: UPDATE=1 cargo tidy",
-        unlisted.join("\n")
-    );
-    let unneeded: Vec<&String> = listed.keys().filter(|file| !in_cycles.contains(file.as_str())).collect();
-    assert!(
-        unneeded.is_empty(),
-        "no longer needed in cycles.txt (UPDATE=1 cargo tidy removes them): {unneeded:#?}"
+        cycles.is_empty(),
+        "files import each other in a cycle:\n{}\nhint: move what both need into a file of its own",
+        cycles.join("\n")
     );
 }
 
@@ -92,7 +77,7 @@ fn a_cycle_is_found_and_the_lifecycles_may_be_one() {
     let three = uses(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]);
     assert_eq!(cycles(&three), BTreeSet::from([BTreeSet::from(["b", "c"])]));
     let allowed = |files: [&'static str; 2]| is_of_lifecycles(&BTreeSet::from(files));
-    assert!(allowed(["state/src/lifecycle/unit.rs", "state/src/lifecycle/machine.rs"]));
-    assert!(!allowed(["state/src/lifecycle/unit.rs", "state/src/lifecycle/force.rs"]));
-    assert!(!allowed(["state/src/model/unit.rs", "state/src/unit/machine.rs"]));
+    assert!(allowed(["state/src/lifecycle/unit.rs", "state/src/lifecycle/relation.rs"]));
+    assert!(!allowed(["state/src/lifecycle/unit.rs", "state/src/lifecycle/machine.rs"]));
+    assert!(!allowed(["state/src/model/unit.rs", "state/src/unit/relation.rs"]));
 }

@@ -2,9 +2,7 @@
 //!
 //! A word matches a whole part of an identifier or file name, in snake and in camel case: `said` matches `is_said` and
 //! `RunSaid`, but not `aside`. Words that also have a legitimate meaning (`place`, `line`, `going`) are not listed.
-//! `words.txt` has what is left of each word in each crate: the number there is the most that is allowed.
 
-use super::list::{Exceptions, read, rewrite, updating};
 use super::source::{Source, sources, tokens};
 use std::collections::BTreeMap;
 
@@ -114,9 +112,9 @@ fn member(path: &str) -> &str {
     end.map_or(path, |end| &path[..end])
 }
 
-/// How often each word stands in each crate, and where: `state said`.
-fn counted(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+/// Where each replaced word occurs.
+fn found(sources: &[Source]) -> BTreeMap<&'static str, Vec<String>> {
+    let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     // most names stand in many places
     let mut known: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
     for source in sources {
@@ -125,7 +123,7 @@ fn counted(sources: &[Source]) -> BTreeMap<String, Vec<String>> {
         for name in tokens(&source.text).into_iter().chain([file]).filter(|name| !foreign(name)) {
             for word in known.entry(name.clone()).or_insert_with(|| replaced(&name)).iter() {
                 let place = format!("{}: {name}", source.path);
-                found.entry(format!("{} {word}", member(&source.path))).or_default().push(place);
+                found.entry(*word).or_default().push(place);
             }
         }
     }
@@ -137,32 +135,12 @@ fn replaced_words_do_not_come_back() {
     // this file names them all
     let sources: Vec<Source> =
         sources().into_iter().filter(|source| source.path != "tests/tests/tidy/words.rs").collect();
-    let found = counted(&sources);
-    if updating() {
-        let entries: Exceptions =
-            found.iter().map(|(key, all)| (key.clone(), all.len().to_string())).collect();
-        rewrite("words.txt", &entries);
-    }
-    let listed = read("words.txt");
     let mut violations = String::new();
-    for (key, places) in &found {
-        let most = listed.get(key).map_or(0, |number| number.parse().expect("words.txt has numbers"));
-        let word = key.rsplit(' ').next().unwrap_or_default();
+    for (word, places) in found(&sources) {
         let (_, instead) = REPLACED.iter().find(|(old, _)| *old == word).expect("only these are found");
-        if places.len() > most {
-            let (times, places) = (places.len(), places.join("\n  "));
-            violations += &format!("{key}: {times} times, {most} allowed; use {instead}\n  {places}\n");
-        }
+        violations += &format!("{word}: use {instead}\n  {}\n", places.join("\n  "));
     }
-    assert!(
-        violations.is_empty(),
-        "replaced words came back:\n{violations}hint: rename them; after a move between crates: UPDATE=1 cargo tidy"
-    );
-    let unneeded: Vec<&String> = listed.keys().filter(|key| !found.contains_key(*key)).collect();
-    assert!(
-        unneeded.is_empty(),
-        "no longer needed in words.txt (UPDATE=1 cargo tidy removes them): {unneeded:#?}"
-    );
+    assert!(violations.is_empty(), "replaced words came back:\n{violations}");
 }
 
 #[test]
