@@ -46,9 +46,9 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.requests = None;
-        // The writer then closes the last connection, which merges the WAL into the database file.
+        // First, so that the writer closes the last connection, which merges the WAL into the database file.
         self.readers.close();
+        self.requests = None;
         // A transition that owns the last handle is dropped by the writer, which cannot wait for itself.
         if let Some(writer) = self.writer.take().filter(|w| w.thread().id() != std::thread::current().id()) {
             let _ = writer.join(); // an error is a panic, which its callers have already received
