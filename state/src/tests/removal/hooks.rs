@@ -118,7 +118,8 @@ fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
     let mut world = World::new();
     let (id, _, mut logging) = suspended(&mut world);
     let told = dry_run_alone(&world, EntityId::Relation(id));
-    assert_eq!(names(&told.removed_immediately), ["relation 0 (logging:host web:juju-info)"]);
+    let relation = format!("relation {} (logging:host web:juju-info)", world.number(id));
+    assert_eq!(names(&told.removed_immediately), [relation]);
     assert_eq!(names(&told.dying), ["unit logging/0"]);
     assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
     assert_eq!((names(&told.removed_eventually), told.blockers), (vec!["unit logging/0".to_owned()], vec![]));
