@@ -13,7 +13,7 @@ use api::error::ApiError;
 use serde_json::Value;
 use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{ActionDoc, ForcedDoc, GLOBAL, Kind, Model, last_id};
+use state::documents::keys::{ActionDoc, ForcedDoc, ForcedKind, GLOBAL, Kind, Model, last_id};
 use state::lifecycle::{application, cleanup, model};
 use state::operations::force::ForceTimer;
 use state::operations::{destruction, force};
@@ -39,6 +39,9 @@ const UNITS_PER_SWEEP: usize = 200;
 const AGENTS_PER_SWEEP: usize = 200;
 /// The pause between two sweeps. Leftovers have no effect on the model, so they need not be deleted sooner.
 pub const SWEEP_INTERVAL_MS: u64 = 10_000;
+/// The pause while a model is destroyed with force. A unit whose hook fails on the way is removed in the next sweep,
+/// and an operator waits for the end of the model: below 5 s is wanted.
+const FORCED_DESTRUCTION_INTERVAL_MS: u64 = 1_000;
 
 /// The progress of the sweeps. It is in memory only: after a restart the scans start again.
 #[derive(Default)]
@@ -51,9 +54,16 @@ pub struct Janitor {
     units: BTreeMap<Uuid, String>,
     /// The last agent that was looked up.
     agent: Option<Uuid>,
+    /// Whether the last sweep found a model that is being destroyed with force.
+    destroys_by_force: bool,
 }
 
 impl Janitor {
+    /// The pause until the next sweep.
+    pub fn interval_ms(&self) -> u64 {
+        if self.destroys_by_force { FORCED_DESTRUCTION_INTERVAL_MS } else { SWEEP_INTERVAL_MS }
+    }
+
     /// Runs one sweep over all models: one batch of each leftover and of each log. Returns true if there is more to do
     /// now. An error means that the store accepts no writes at the moment.
     pub async fn sweep<S: Store, O: Environment>(
@@ -70,12 +80,17 @@ impl Janitor {
         forget_agents(controller, &mut self.agent).await;
         // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;
+        self.destroys_by_force = false;
         for id in model_ids {
             let model = Model(id);
             more |= cleanup_batch(controller, model).await?;
             more |= destroy_model_batch(controller, model).await?;
             start_budget_timers(controller, model, self.units.entry(id).or_default()).await?;
-            more |= force_batches(controller, model, self.forced.entry(id).or_default()).await?;
+            let destruction = controller.read(move |reader| read(reader, &model.model_destruction())).await;
+            let destroyed_by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
+            self.destroys_by_force |= destroyed_by_force;
+            let forced = self.forced.entry(id).or_default();
+            more |= force_batches(controller, model, destroyed_by_force, forced).await?;
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let page = controller.read(move |reader| {
@@ -207,6 +222,7 @@ fn next_page(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize
 async fn force_batches<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
+    destroyed_by_force: bool,
     after: &mut String,
 ) -> Result<bool, ApiError> {
     let mut from = std::mem::take(after);
@@ -229,11 +245,18 @@ async fn force_batches<S: Store, O: Environment>(
     }
     let (mut more, mut due, mut checkpoints) = (false, Vec::new(), Vec::new());
     *after = last;
+    let presence = destroyed_by_force.then(|| controller.presence_snapshot());
     for (_, id, forced) in entities {
         let environment = &controller.environment;
         let waited_ms = controller.force_timers.count((model, id), &forced, environment.monotonic_ms());
         let timer_started_ms = force::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
+        let is_away = presence.as_ref().is_some_and(|presence| match forced.kind {
+            ForcedKind::Unit => presence.unit_overdue_ms(id).is_some(),
+            ForcedKind::Machine => presence.is_late(id),
+            ForcedKind::Application | ForcedKind::Relation => false,
+        });
+        let passed_ms = force::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_away);
         let is_due = force::is_due(&forced, passed_ms);
         // A follow-up wait may start now. Its start time is shown to users, so it must not be before the wall clock.
         let now_ms = if is_due { passed_ms.max(environment.wall_ms()) } else { passed_ms };

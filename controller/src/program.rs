@@ -106,7 +106,7 @@ async fn sweep(controller: Arc<Controller<Sqlite, HostEnvironment>>) {
     loop {
         // An error is not handled here: the next sweep repeats what failed.
         if !matches!(janitor.sweep(&controller).await, Ok(true)) {
-            let next = controller.environment.monotonic_ms() + janitor::SWEEP_INTERVAL_MS;
+            let next = controller.environment.monotonic_ms() + janitor.interval_ms();
             controller.wait_for_sweep(next).await;
         }
     }

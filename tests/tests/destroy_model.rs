@@ -1,7 +1,35 @@
 //! Tests destroy-model with the real programs: no process and no folder of the model may remain.
 
+use std::time::{Duration, Instant};
 use tests::host::sample;
 use tests::scene::{scene, text};
+
+/// What pytest-jubilant may wait for after each module. The grace period that a unit in error does not have is 60 s.
+const FORCED_DESTRUCTION_MAX: Duration = Duration::from_secs(5);
+
+#[test]
+fn destroying_a_model_by_force_does_not_wait_for_a_unit_in_error() {
+    let host = scene();
+    host.ok(&["add-model", "shop"]);
+    host.ok(&["model-config", "automatically-retry-hooks=false"]);
+    host.ok(&["deploy", text(&sample("broken")), "--config", "fail-in=start"]);
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    host.ok(&["integrate", "web", "db"]);
+    host.until_status("web/0", "active", "connected to 127.0.0.1");
+    host.until("the unit is in error", |host| {
+        (host.unit("broken/0")?["workload-status"]["current"] == "error").then_some(())
+    });
+    let started = Instant::now();
+    let output = host.pintle(&["destroy-model", "shop", "--force", "--no-prompt", "--destroy-storage"]);
+    let passed = started.elapsed();
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.stderr.ends_with("Model shop destroyed\n"), "{output:?}");
+    assert!(passed < FORCED_DESTRUCTION_MAX, "destroy-model took {passed:?}");
+    assert_eq!(std::fs::read_dir(host.dir.join("machines")).expect("the folder exists").count(), 0);
+    let agents = host.processes().into_iter().filter(|line| line.contains("machines/"));
+    assert_eq!(agents.collect::<Vec<_>>(), Vec::<String>::new());
+}
 
 #[test]
 fn destroying_a_model_removes_its_applications_agents_and_folders() {

@@ -12,6 +12,9 @@
 //! | relation | the units left in its scope leave, a few at a time |
 //! | application | its units and relations are forced, too, a few at a time |
 //! | machine | its units are forced, too; without units it is Dead, and its provider releases it; a manually provisioned machine is removed after another grace period |
+//!
+//! In a model that is destroyed with force, the grace period is for agents that can still finish: a unit in error has
+//! none, and neither has a unit or machine whose agent is away ([`elapsed_ms`]).
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
@@ -173,6 +176,18 @@ pub fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms
 }
 
+/// The time until which a timer has advanced, as `now_ms` of [`is_due`]. `passed_ms`: its start plus the time that has
+/// passed since. If the agent is away and the model is destroyed with force, nobody is waited for.
+pub fn elapsed_ms(forced: &ForcedDoc, passed_ms: i64, destroyed_by_force: bool, is_agent_away: bool) -> i64 {
+    // only the agent of a Dead machine can clean up its host, and the machine may be an operator's own
+    let waits_for_agent = !destroyed_by_force
+        || !is_agent_away
+        || forced.by == ForcedBy::Budget
+        || forced.after == DEAD
+        || !matches!(forced.kind, ForcedKind::Unit | ForcedKind::Machine);
+    if waits_for_agent { passed_ms } else { passed_ms.max(forced.due_ms) }
+}
+
 /// When the timer that ends at `due_ms` was started. A timer with another start is another timer; the same
 /// timer may get another end.
 pub fn timer_started_ms(forced: &ForcedDoc) -> i64 {
@@ -262,7 +277,9 @@ fn unit_batch(
             propagated |= mark_forced(draft, model, *subordinate, forced.clone());
         }
     }
-    if propagated || !is_due(forced, now_ms) {
+    let dead = draft.get(&model.unit_life(id)) == Some(Life::Dead);
+    let due = is_due(forced, now_ms) || !dead && has_failed_in_destroyed_model(draft, model, id, forced);
+    if propagated || !due {
         return Ok(propagated);
     }
     if !session.is_fenced() {
@@ -274,7 +291,7 @@ fn unit_batch(
         draft.put(&model.session(id), &SessionDoc { epoch, nonce: Uuid(0), ..session });
         return Ok(true);
     }
-    if draft.get(&model.unit_life(id)) == Some(Life::Dead) {
+    if dead {
         unit::remove(draft, model, id)?;
         draft.remove(&model.forced(id));
         // its principal may be waiting for this removal
@@ -297,6 +314,16 @@ fn unit_batch(
         draft.put(&model.forced(id), &waits);
     }
     Ok(forced.no_wait)
+}
+
+/// Whether the unit is in error in a model that is destroyed with force. Its agent waits for an operator or for a
+/// retry of a hook that has failed, so its grace period would only delay the removal of the model.
+fn has_failed_in_destroyed_model(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedDoc) -> bool {
+    let destruction = draft.get(&model.model_destruction());
+    let by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
+    by_force
+        && forced.by == ForcedBy::Operator
+        && draft.get(&model.replica(id)).is_some_and(|replica| replica.local.episode().is_some())
 }
 
 /// Whether the budget was changed or turned off since the timer was started; updates or deletes the timer

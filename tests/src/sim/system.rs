@@ -177,7 +177,7 @@ impl System {
                     world.pause().await;
                     continue;
                 }
-                world.sleep(controller::janitor::SWEEP_INTERVAL_MS).await;
+                world.sleep(janitor.interval_ms()).await;
             }
         });
     }

@@ -3,6 +3,7 @@
 //! No agent acts unless a test makes it.
 
 mod budget;
+mod destroyed;
 mod fixture;
 mod groups;
 mod units;

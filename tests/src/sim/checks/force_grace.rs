@@ -1,5 +1,6 @@
 //! A unit that is removed by force, but not at once, has a grace period of one minute before the controller acts in
-//! place of its agent (spec E.6).
+//! place of its agent (spec E.6). The exception is a model that is destroyed with force: the controller does not wait
+//! for a unit in error, or for an agent that is away. `state/src/tests/force/destroyed.rs` tests these.
 
 use super::check::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read, read_all};
@@ -74,6 +75,10 @@ impl Check for ForceGrace {
                 "session" => {
                     let session = read(commit.reader, &commit.model.session(id));
                     let fenced = session.is_some_and(|session| session.epoch > 0 && session.nonce == Uuid(0));
+                    let destruction = read(commit.reader, &commit.model.model_destruction());
+                    if destruction.is_some_and(|destruction| destruction.forced_ms.is_some()) {
+                        continue;
+                    }
                     let Some(since_ms) = self.marked.get(&id).filter(|_| fenced) else { continue };
                     let passed_ms = commit.now_ms - self.since.get(since_ms).copied().unwrap_or(0);
                     if self.acted.insert(id) && passed_ms < WAIT_MS {
