@@ -8,6 +8,8 @@
 //! directly to the handlers (design 10). The identity of the caller is that of the session, never part of a
 //! request. Times are milliseconds since the Unix epoch, in UTC.
 
+#![warn(missing_docs)]
+
 pub mod about;
 pub mod actions;
 pub mod applications;

@@ -8,6 +8,8 @@
 //! the controller sends to agents) and `restore` (after a backup was restored); then `unit` (what one unit
 //! agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner do).
 
+#![warn(missing_docs)]
+
 pub mod charm;
 pub mod documents;
 pub mod lifecycle;
