@@ -14,8 +14,9 @@ pub struct GlobalArguments {
     /// Data folder of the controller that `pintle up` started
     #[arg(long, global = true, env = "PINTLE_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Model to work in: [controller:][user/]name
+    // no doc comment: rustdoc would take the brackets for links
     #[arg(short, long, global = true, env = "JUJU_MODEL", hide_env = true)]
+    #[arg(help = "Model to work in: [controller:][user/]name")]
     pub model: Option<String>,
     /// Write the result to FILE instead of standard output
     #[arg(short, long, global = true, value_name = "FILE")]

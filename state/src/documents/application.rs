@@ -72,7 +72,7 @@ pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Optio
 }
 
 impl Model {
-    /// An uploaded charm archive, by its digest. Under [`GLOBAL`](crate::documents::key::GLOBAL).
+    /// An uploaded charm archive, by its digest. Under [`GLOBAL`].
     pub fn archive(&self, sha256: &str) -> Key<ArchiveDoc> {
         self.named(Kind::Archive, sha256)
     }

@@ -105,7 +105,7 @@ pub fn enqueue(
 /// Refused if the unit has started or finished it.
 ///
 /// The unit may have started it without the controller's knowledge. Then it is not stopped, and what it reports
-/// replaces the cancellation: see [`reportable`].
+/// replaces the cancellation: see `reportable`.
 pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<ActionDoc, Refusal> {
     let mut doc = draft.get(&model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
     match doc.status {

@@ -6,7 +6,7 @@
 //!
 //! 1. The applications are destroyed, one per batch: the lives of units and relations are derived from theirs,
 //!    and the agents run the remaining hooks. With force, each application is also marked as by
-//!    `remove-application --force` (see [`force`](crate::operations::force)).
+//!    `remove-application --force` (see [`force`]).
 //! 2. The machines become Dying, a few per batch: their agents finish once their units are removed, and the
 //!    provider terminates them. Nothing is added meanwhile, because a model that is not Alive accepts no
 //!    application, relation or machine.

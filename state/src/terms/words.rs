@@ -1,6 +1,6 @@
 //! Enums whose variants are fixed words: statuses and kinds of keys.
 //!
-//! [`words!`] defines such an enum and its words in one place. The same words are used in stores, messages and
+//! `words!` defines such an enum and its words in one place. The same words are used in stores, messages and
 //! output. Code compares variants, never words.
 
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Decides what a unit agent does next, as a pure function: [`next`]`(local, view, now)`.
 //!
 //! The function is total: for every state it returns an operation or the reasons why the unit waits, which `pintle
-//! why` shows. The order of hooks is the chain of `or_else` in [`idle`]; no other code orders hooks. No relation hook
+//! why` shows. The order of hooks is the chain of `or_else` in `idle`; no other code orders hooks. No relation hook
 //! starts on a view that may be stale.
 //!
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
