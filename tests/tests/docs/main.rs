@@ -42,10 +42,10 @@ fn all_pages() -> Vec<(String, String)> {
 
 /// A reader who has cloned and built the repository.
 struct Reader {
+    // dropped before its folder: `pintle down`
+    _host: Host,
     folder: TempDir,
     exports: Vec<String>,
-    // dropped first: `pintle down`
-    _host: Host,
 }
 
 impl Reader {
@@ -58,7 +58,7 @@ impl Reader {
         let makefile = format!("programs:\n\t@$(MAKE) -s -C {} programs\n", root().display());
         fs::write(clone.join("Makefile"), makefile).expect("there is room for a test");
         let data = folder.path().join("home/.local/share/pintle");
-        Reader { folder, exports: Vec::new(), _host: Host::new(&data) }
+        Reader { _host: Host::new(&data), folder, exports: Vec::new() }
     }
 
     /// Runs one command in a shell that has what earlier commands exported; answers whether it succeeded, and what it
