@@ -16,3 +16,4 @@ pub mod lock;
 pub mod logging;
 pub mod process;
 pub mod random;
+pub mod restart;

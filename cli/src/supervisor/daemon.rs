@@ -1,12 +1,13 @@
-//! A supervised child process: restarted when it exits, with a bounded back-off.
+//! A supervised child process: restarted when it exits, with a bounded back-off ([`host::restart`]).
 //!
 //! Used by `supervise` for the controller, and by the `local` provider for machine agents.
 
-use host::backoff::Backoff;
 use host::process::Process;
+use host::restart::{EndedBy, Restarts};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -14,10 +15,11 @@ use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 
-/// Delay before a restart. 100 ms doubled 8 times is 25.6 s; after that there is an attempt every 30 s.
-const BACKOFF: Backoff = Backoff::new(100, 30_000);
-/// A program that ran this long has recovered: its back-off starts again at the first delay.
-const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(60);
+/// First delay before the restart of a program that failed. Doubled 8 times it is 25.6 s; after that there is an attempt
+/// every 30 s.
+const FIRST_DELAY_MS: u64 = 100;
+/// Longest delay.
+const DELAY_MAX_MS: u64 = 30_000;
 
 /// A program to start.
 #[derive(Clone, Debug)]
@@ -53,11 +55,11 @@ impl SupervisedProcess {
 }
 
 async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
-    let mut backoff = BACKOFF;
+    let mut restarts = Restarts::new(FIRST_DELAY_MS, DELAY_MAX_MS);
     loop {
         let started = Instant::now();
-        let reason = match start(&program) {
-            Err(error) => format!("cannot start: {error}"),
+        let (reason, ended) = match start(&program) {
+            Err(error) => (format!("cannot start: {error}"), EndedBy::Itself),
             Ok(mut child) => {
                 let process = child.id().and_then(|pid| Process::find(pid as i32));
                 *current.lock().expect("no holder panics") = process;
@@ -68,20 +70,20 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
                 }
                 let ended = child.wait().await;
                 *current.lock().expect("no holder panics") = None;
-                ended.map_or_else(|error| error.to_string(), |status| status.to_string())
+                match ended {
+                    Ok(status) => (status.to_string(), EndedBy::of_signal(status.signal())),
+                    Err(error) => (error.to_string(), EndedBy::Itself),
+                }
             }
         };
-        if started.elapsed() >= BACKOFF_RESET_AFTER {
-            backoff.reset();
-        }
-        let delay = Duration::from_millis(backoff.delay_ms());
+        let ran_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let delay = Duration::from_millis(restarts.delay_ms(ran_ms, ended));
         eprintln!(
             "{}: {reason}; restarting in {delay:?}, see {}",
             program.path.display(),
             program.log.display()
         );
         tokio::time::sleep(delay).await;
-        backoff.increase();
     }
 }
 
@@ -121,12 +123,17 @@ mod tests {
                 _ => tokio::time::sleep(Duration::from_millis(5)).await,
             }
         };
-        let first = next_process(None).await;
-        stop(&[first], Duration::from_secs(5)).await;
-        let second = next_process(Some(first)).await;
-        assert_eq!(daemon.release(), Some(second));
-        assert_eq!(stop(&[second], Duration::from_secs(5)).await, []);
-        tokio::time::sleep(Duration::from_millis(BACKOFF.delay_ms() * 3)).await; // three times the delay of a restart
+        let mut latest = next_process(None).await;
+        // with the delays of a program that fails, this would take 100 ms * (2^9 - 1) = 51 s
+        let killing = Instant::now();
+        for _ in 0..9 {
+            stop(&[latest], Duration::from_secs(5)).await;
+            latest = next_process(Some(latest)).await;
+        }
+        assert!(killing.elapsed() < Duration::from_secs(10), "{:?}", killing.elapsed());
+        assert_eq!(daemon.release(), Some(latest));
+        assert_eq!(stop(&[latest], Duration::from_secs(5)).await, []);
+        tokio::time::sleep(Duration::from_millis(FIRST_DELAY_MS * 3)).await; // three times the delay of a restart
         assert_eq!(Process::read_alive(&pid_file), None);
     }
 }

@@ -9,6 +9,7 @@
 //! to its controller), `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
+pub mod concurrent;
 pub mod daemon;
 pub mod lock;
 pub mod machines;

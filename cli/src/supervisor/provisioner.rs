@@ -250,8 +250,8 @@ fn desired_machine(machine: &MachineInfo) -> DesiredMachine {
         has_instance: machine.instance_id.is_some(),
         keep_instance: machine.kept,
         agent_gone: machine.left,
-        has_units: machine.occupied,
-        has_attached_unit: machine.lived,
+        has_units: machine.has_units,
+        has_attached_unit: machine.has_attached_unit,
         retry_at_ms: machine.retry_ms,
     }
 }
@@ -398,8 +398,8 @@ mod tests {
             manual: false,
             kept: false,
             left: false,
-            occupied: true,
-            lived: false,
+            has_units: true,
+            has_attached_unit: false,
             nonce: Some(Uuid(70)),
             instance_id: instance_id.map(str::to_owned),
             retry_ms,

@@ -31,7 +31,7 @@ use crate::data_dir::DataDir;
 use crate::supervisor::daemon::open_log;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
-use crate::supervisor::{agent_file, tools};
+use crate::supervisor::{agent_file, concurrent, tools};
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
 use nix::mount::{MsFlags, mount, umount};
@@ -62,6 +62,8 @@ const READY_FILE: &str = "furnished";
 const EXIT_REBOOTED: i32 = 133;
 /// Longest time for a machine to stop its services during shutdown; after that it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(20);
+/// Machines that are shut down at once. One takes 1.7 s, nearly all of it waiting: 16 take less than 5 s on two cores.
+const STOPPED_AT_ONCE_MAX: usize = 16;
 /// A container that cannot start exits at once; one that still runs after this time has started to boot.
 const START_CHECK_AFTER: Duration = Duration::from_millis(300);
 /// Shortest time between two starts of the same machine.
@@ -473,18 +475,18 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
 /// Shuts down all machines of a data folder, including kept instances, and deletes their network. Returns the number
 /// of machines that were running.
 pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
-    let mut ran = 0;
+    let mut all = Vec::new();
     for path in [dir.machines(), dir.kept_instances()] {
         // The path is not checked with `mount_path`: the data folder of another provider can have any name.
         let path = path.canonicalize().unwrap_or(path);
         let listed = folders(&path);
-        for folder in
-            listed.map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))?
-        {
-            ran += usize::from(running_container(&folder).is_some());
-            stop_container(&folder).await?;
-        }
+        all.extend(listed.map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))?);
     }
+    let ran = all.iter().filter(|folder| running_container(folder).is_some()).count();
+    // A machine that does not stop must not keep the others running: each is stopped, then the first error is returned.
+    let results =
+        concurrent::for_each(STOPPED_AT_ONCE_MAX, &all, async |folder| stop_container(folder).await).await;
+    results.into_iter().collect::<Result<(), CommandError>>()?;
     Network::delete(&own_folder(dir))?;
     Ok(ran)
 }
