@@ -56,6 +56,16 @@ impl DataDir {
         self.0.join("supervisor.pid")
     }
 
+    /// Which folder this is, so that a copy is detected.
+    pub fn identity(&self) -> PathBuf {
+        self.0.join("identity.yaml")
+    }
+
+    /// Exists until a controller has started whose store is a copy or a backup.
+    pub fn restored_mark(&self) -> PathBuf {
+        self.0.join("restored")
+    }
+
     /// The process ID of the controller.
     pub fn controller_pid(&self) -> PathBuf {
         self.0.join("controller.pid")

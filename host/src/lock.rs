@@ -53,3 +53,10 @@ impl Lock {
         FileExt::unlock(&self.file)
     }
 }
+
+/// Whether a process holds the lock of this file. False if the file cannot be opened.
+pub fn is_held(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    // closing the file releases the shared lock
+    matches!(FileExt::try_lock_shared(&file), Err(TryLockError::WouldBlock))
+}

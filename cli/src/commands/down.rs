@@ -6,7 +6,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::supervisor::provider::nspawn;
-use crate::supervisor::stop;
+use crate::supervisor::{identity, stop};
 use clap::Args;
 
 /// Arguments of `down`.
@@ -14,6 +14,7 @@ use clap::Args;
 pub struct DownArgs {}
 
 pub async fn run(dir: &DataDir, output: &Output) -> Result<(), CommandError> {
+    identity::check(dir)?;
     let name = dir.path().display();
     let stopped = stop::stop_all(dir).await;
     // The supervisor stops its containers itself, unless it was killed.

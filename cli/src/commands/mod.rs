@@ -46,6 +46,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{CommandSession, explain};
+use crate::supervisor::identity;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
@@ -268,6 +269,7 @@ async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), 
         Verb::Supervise(_) => supervise::run(&DataDir::choose(global.data.as_deref())?).await,
         verb => {
             let dir = DataDir::choose(global.data.as_deref())?;
+            identity::check(&dir)?;
             let session = CommandSession::open(global)?;
             if !needs_no_current_model(&verb) {
                 session.require_model()?;

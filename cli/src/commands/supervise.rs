@@ -11,7 +11,7 @@ use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
 use crate::supervisor::provider::{AnyProvider, ProviderKind};
 use crate::supervisor::settings::UpSettings;
-use crate::supervisor::{lock, stop};
+use crate::supervisor::{identity, lock, stop};
 use clap::Args;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,6 +28,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let to_error = |error: std::io::Error| CommandError::new(format!("cannot catch signals: {error}"));
     let mut end = signal(SignalKind::terminate()).map_err(to_error)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(to_error)?;
+    identity::check(dir)?;
     let _held = lock::acquire(dir)?;
     let (controller, agent) = (program("pintle-controller")?, program("pintle-agent")?);
     // Unit agents require pintle-hook in the folder of their own program.
@@ -48,6 +49,9 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let mut arguments = vec!["--data".to_owned(), dir.path().display().to_string()];
     for also in gateway.iter().cloned().chain(settings.listen.map(|address| address.to_string())) {
         arguments.extend(["--also".to_owned(), also]);
+    }
+    if dir.restored_mark().exists() {
+        arguments.push("--restored".to_owned());
     }
     let controller = SupervisedProcess::start(Program {
         path: controller,

@@ -8,12 +8,14 @@ use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::daemon::open_log;
+use crate::supervisor::identity::{self, CopyPurpose};
 use crate::supervisor::provider::{ProviderKind, nspawn};
 use crate::supervisor::settings::UpSettings;
 use crate::supervisor::{lock, stop};
 use api::error::ErrorCode;
 use api::{ClientFile, GetAbout, Handle};
 use clap::Args;
+use host::file::ignore_not_found;
 use host::process::Process;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -45,10 +47,22 @@ pub struct UpArgs {
     /// for the next start
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<IpAddr>,
+    /// Make this copy of a data folder a system of its own, with new certificates, port and tokens
+    #[arg(long, conflicts_with = "moved")]
+    pub new_identity: bool,
+    /// Continue a system in this copy of its data folder, which was restored from a backup or moved to another disk
+    #[arg(long)]
+    pub moved: bool,
 }
 
 pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), CommandError> {
     dir.create()?;
+    let purpose = match (args.new_identity, args.moved) {
+        (true, _) => CopyPurpose::NewSystem,
+        (false, true) => CopyPurpose::Moved,
+        (false, false) => CopyPurpose::Unknown,
+    };
+    identity::establish(dir, purpose)?;
     let is_running = lock::holder(dir).is_some();
     store_settings(args, dir, is_running, output)?;
     let mut supervisor = match is_running {
@@ -68,6 +82,10 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
             return Err(failure);
         }
     };
+    let forgotten = ignore_not_found(std::fs::remove_file(dir.restored_mark()));
+    forgotten.map_err(|error| {
+        CommandError::new(format!("cannot remove {}: {error}", dir.restored_mark().display()))
+    })?;
     let state = if is_running { "already up" } else { "up" };
     let default = DataDir::choose(std::env::var_os("PINTLE_DATA").as_deref().map(std::path::Path::new))?;
     let data = if *dir == default { String::new() } else { format!(" --data {}", dir.path().display()) };

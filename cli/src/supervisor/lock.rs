@@ -7,9 +7,12 @@ use crate::data_dir::DataDir;
 use host::lock::Lock;
 use host::process::Process;
 
-/// The running supervisor of this folder, if there is one.
+/// The running supervisor of this folder, if there is one. The file of a copied folder names the supervisor of the
+/// original, which does not hold the lock of the copy.
 pub fn holder(dir: &DataDir) -> Option<Process> {
-    Process::read_alive(&dir.supervisor_lock())
+    let path = dir.supervisor_lock();
+    // The lock is tested only if the process runs: a supervisor that is starting is not disturbed.
+    Process::read_alive(&path).filter(|_| host::lock::is_held(&path))
 }
 
 /// Acquires the lock for this process until the returned value is dropped. An error if another process holds it.
@@ -33,6 +36,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         assert_eq!(holder(&dir), None);
+        Process::this().write(&dir.supervisor_lock()).expect("as in a copy");
+        assert_eq!(holder(&dir), None, "nobody holds the lock");
         let held = acquire(&dir).expect("free");
         let failure = acquire(&dir).expect_err("held");
         let expected = format!("process {} already supervises it", std::process::id());

@@ -4,19 +4,21 @@
 //! (a machine is a folder and a process) or `nspawn` (a machine is a container). It never manages units; the machine
 //! agents do.
 //!
-//! Reading order: `lock` (one supervisor per folder), `daemon` (a process that is restarted), `machines` and
+//! Reading order: `identity` (a copy of a folder is refused), `lock` (one supervisor per folder), `daemon` (a process that is restarted), `machines` and
 //! `provisioner` (which machines must exist), `provider` (how they are created), `agent_file` (how an agent connects
 //! to its controller), `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
 pub mod concurrent;
 pub mod daemon;
+pub mod identity;
 pub mod lock;
 pub mod machines;
 pub mod network;
 pub mod process;
 pub mod provider;
 pub mod provisioner;
+pub mod renewal;
 pub mod settings;
 pub mod stop;
 pub mod tools;

@@ -16,7 +16,7 @@ const FILE: &str = "network.yaml";
 const PREFIX: u32 = 20;
 const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// Number of random networks that are tried before giving up.
-const TRIES: u32 = 50;
+const ATTEMPTS_MAX: u32 = 50;
 
 /// A network, as stored in `network.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Network {
     /// A random /20 network of 10.0.0.0/8 for whose /16 this host has no route.
     fn choose() -> Result<Network, CommandError> {
         let known = tools::run("ip", &["-4", "route", "show", "table", "all"])?;
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_MAX {
             let random = host::random::bits().to_be_bytes();
             let (second, third) = (random[0], random[1] & 0xf0);
             if !known.contains(&format!("10.{second}.")) {
@@ -81,7 +81,7 @@ impl Network {
 
     /// Creates the bridge, the translation rules and forwarding. Parts that exist already are kept.
     pub fn create(&self) -> Result<(), CommandError> {
-        if !self.is_there() {
+        if !self.exists() {
             tools::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
         }
         let address = self.with_prefix(self.gateway);
@@ -106,7 +106,7 @@ impl Network {
         Ok(())
     }
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         Path::new("/sys/class/net").join(&self.bridge).exists()
     }
 
@@ -116,7 +116,7 @@ impl Network {
             return Ok(());
         }
         let network = Network::open(folder)?;
-        if network.is_there() {
+        if network.exists() {
             tools::run("ip", &["link", "delete", &network.bridge])?;
         }
         let table = network.bridge.replace('-', "_");

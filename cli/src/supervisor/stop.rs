@@ -126,7 +126,7 @@ mod tests {
         let machine = dir.machines().join("m");
         let unit = machine.join("agents/unit-web-0");
         let sleeps = "exec sleep 1000";
-        let mut named_ones = [
+        let mut children = [
             named(&dir.controller_pid(), sleeps),
             named(&machine.join("machine.pid"), sleeps),
             named(&unit.join("agent.pid"), sleeps),
@@ -140,7 +140,7 @@ mod tests {
         fs::write(unit.join("hooks/000002/shim.pid"), stale.to_string()).expect("written");
 
         assert_eq!(stop_all(&dir).await, StopResult { ended: 4, left: vec![] });
-        for child in &mut named_ones {
+        for child in &mut children {
             child.wait().expect("its parent");
         }
         assert!(process.is_alive());

@@ -73,7 +73,7 @@ const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Shell script that writes `PID STARTTIME` of its own process and then becomes systemd-nspawn, so that the container
 /// is found even if the supervisor dies directly after starting it.
-const LAUNCH: &str = r#"
+const LAUNCH_SCRIPT: &str = r#"
 file=$1; shift
 read -r stat < /proc/$$/stat
 field=2
@@ -319,7 +319,7 @@ impl Nspawn {
         };
         let mut command = Command::new("sh");
         command
-            .args(["-c", LAUNCH, "sh"])
+            .args(["-c", LAUNCH_SCRIPT, "sh"])
             .arg(folder.join("nspawn.pid"))
             .args(["--quiet", "--boot", "--register=no", "--keep-unit", "--link-journal=no"])
             .args(["--console=pipe", "--directory"])

@@ -1,0 +1,235 @@
+//! Which folder a data folder is: a copy never acts as its original.
+//!
+//! A data folder names processes, ports and tokens, and `cp -a` copies these. `identity.yaml` therefore records the
+//! device and the inode of the folder itself, which a copy does not have:
+//!
+//! | the folder has | it is |
+//! |---|---|
+//! | the recorded inode, and the recorded device or path | the same folder, possibly moved (`mv`), or after a reboot that renumbered devices |
+//! | another inode, and the recorded folder exists | a copy: refused; `up --new-identity` makes it a system of its own |
+//! | another inode, and the recorded folder does not exist | a copy, or the original restored from a backup: refused; `up --moved` continues the original |
+//!
+//! Every command checks this first. Called by `commands`; [`super::renewal`] changes a copy.
+
+use crate::command_error::CommandError;
+use crate::data_dir::DataDir;
+use crate::supervisor::{lock, renewal};
+use host::file::{ignore_not_found, write_atomic};
+use host::process::Process;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The content of `identity.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct FolderIdentity {
+    device: u64,
+    inode: u64,
+    /// Where the folder was when it was used last.
+    path: PathBuf,
+}
+
+impl FolderIdentity {
+    /// The identity of an existing folder.
+    fn of(folder: &Path) -> io::Result<FolderIdentity> {
+        let found = folder.metadata()?;
+        Ok(FolderIdentity { device: found.dev(), inode: found.ino(), path: folder.canonicalize()? })
+    }
+
+    /// Whether both are the same folder. A file system may get another device number at each boot, and a copy on
+    /// another file system may have the same inode number: one of device and path must be the same, too.
+    fn is_same_folder(&self, other: &FolderIdentity) -> bool {
+        self.inode == other.inode && (self.device == other.device || self.path == other.path)
+    }
+
+    fn read(dir: &DataDir) -> io::Result<Option<FolderIdentity>> {
+        let damaged =
+            |error: serde_yaml::Error| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+        let text = ignore_not_found(std::fs::read_to_string(dir.identity()))?;
+        text.map(|text| serde_yaml::from_str(&text)).transpose().map_err(damaged)
+    }
+
+    fn write(&self, dir: &DataDir) -> io::Result<()> {
+        write_atomic(&dir.identity(), serde_yaml::to_string(self).map_err(io::Error::other)?.as_bytes())
+    }
+}
+
+/// What an operator states about a copy (`up`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPurpose {
+    /// Nothing: a copy is refused.
+    Unknown,
+    /// It is a system of its own: `--new-identity`.
+    NewSystem,
+    /// It continues the original, which does not exist any more: `--moved`.
+    Moved,
+}
+
+/// What a data folder is.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    /// There is no folder, or no identity is recorded in it.
+    New,
+    /// The recorded folder, at this path.
+    Own(FolderIdentity),
+    /// A copy of the folder at this path.
+    Copy { original: PathBuf, exists: bool },
+}
+
+fn standing(dir: &DataDir) -> io::Result<Standing> {
+    let Some(actual) = ignore_not_found(FolderIdentity::of(dir.path()))? else { return Ok(Standing::New) };
+    let Some(recorded) = FolderIdentity::read(dir)? else {
+        // A folder of an earlier version. Its supervisor holds the lock of its own folder, not of a copy.
+        let runs = Process::read_alive(&dir.supervisor_lock()).filter(|_| lock::holder(dir).is_none());
+        let original = runs.and_then(|supervisor| folder_of(supervisor));
+        return Ok(original.map_or(Standing::New, |original| Standing::Copy { original, exists: true }));
+    };
+    if recorded.is_same_folder(&actual) {
+        return Ok(Standing::Own(actual));
+    }
+    let at_recorded_path = FolderIdentity::of(&recorded.path);
+    let exists = at_recorded_path.is_ok_and(|found| recorded.is_same_folder(&found));
+    Ok(Standing::Copy { original: recorded.path, exists })
+}
+
+/// The data folder in the command line of a supervisor.
+fn folder_of(supervisor: Process) -> Option<PathBuf> {
+    let line = std::fs::read(format!("/proc/{}/cmdline", supervisor.pid)).ok()?;
+    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let is_supervisor = words.any(|word| word == "supervise");
+    let data = words.skip_while(|word| word != "--data").nth(1)?;
+    is_supervisor.then(|| PathBuf::from(data.into_owned()))
+}
+
+fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
+    CommandError::new(format!("cannot use {}: {error}", dir.identity().display()))
+}
+
+/// Refuses a copy. Records the path of a folder that was moved.
+pub fn check(dir: &DataDir) -> Result<(), CommandError> {
+    match standing(dir).map_err(|error| unusable(dir, &error))? {
+        Standing::New => Ok(()),
+        Standing::Own(identity) => {
+            // On a disk that is full or read-only, the folder is still found by its inode.
+            let is_recorded = FolderIdentity::read(dir).is_ok_and(|known| known.as_ref() == Some(&identity));
+            if !is_recorded && let Err(error) = identity.write(dir) {
+                eprintln!("warning: cannot write {}: {error}", dir.identity().display());
+            }
+            Ok(())
+        }
+        Standing::Copy { original, exists } => Err(refusal(dir, &original, exists)),
+    }
+}
+
+/// Checks the folder for `up` and records its identity. A copy is accepted only with a purpose.
+pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError> {
+    let to_error = |error: io::Error| unusable(dir, &error);
+    match (standing(dir).map_err(to_error)?, purpose) {
+        (Standing::Copy { .. }, CopyPurpose::Unknown) | (Standing::Own(_), CopyPurpose::Moved) => check(dir),
+        (Standing::New | Standing::Own(_), CopyPurpose::NewSystem) => {
+            let text = format!("cannot give {} a new identity: it is not a copy", dir.path().display());
+            Err(CommandError::new(text))
+        }
+        (Standing::Copy { original, exists: true }, CopyPurpose::Moved) => {
+            let (name, original) = (dir.path().display(), original.display());
+            let text = format!("cannot continue {original} in {name}: the original still exists");
+            let hint = format!("remove {original} first, or use --new-identity");
+            Err(CommandError::new(text).hint(hint))
+        }
+        (Standing::Copy { original, .. }, CopyPurpose::Moved) => {
+            require_ended(dir, &original)?;
+            renewal::forget_processes(dir).map_err(to_error)?;
+            renewal::start_store_generation(dir).map_err(to_error)?;
+            FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
+        }
+        (Standing::Copy { .. }, CopyPurpose::NewSystem) => {
+            renewal::require_renewable(dir)?;
+            renewal::forget_processes(dir).map_err(to_error)?;
+            renewal::renew_secrets(dir).map_err(to_error)?;
+            renewal::start_store_generation(dir).map_err(to_error)?;
+            // last: a renewal that was interrupted is repeated
+            FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
+        }
+        (Standing::Own(_), CopyPurpose::Unknown) => check(dir),
+        (Standing::New, CopyPurpose::Unknown | CopyPurpose::Moved) => {
+            FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)
+        }
+    }
+}
+
+/// Refuses to continue an original whose processes run: it was moved, and is not gone.
+fn require_ended(dir: &DataDir, original: &Path) -> Result<(), CommandError> {
+    let Some(process) = renewal::processes(dir).into_iter().next() else { return Ok(()) };
+    let (name, original) = (dir.path().display(), original.display());
+    let text = format!("cannot continue {original} in {name}: process {} of the original runs", process.pid);
+    Err(CommandError::new(text).hint("stop it first (if the original was moved: pintle --data DIR down)"))
+}
+
+fn refusal(dir: &DataDir, original: &Path, exists: bool) -> CommandError {
+    let (name, original) = (dir.path().display(), original.display());
+    if exists {
+        return CommandError::new(format!("cannot use {name}: it is a copy of {original}")).hint(format!(
+            "to use the original: --data {original}; to make the copy a system of its own: pintle up --new-identity"
+        ));
+    }
+    let text = format!("cannot use {name}: it is a copy of {original}, which no longer exists there");
+    CommandError::new(text).hint(
+        "if the original is gone and this folder replaces it: pintle up --moved; to make it a system of its own: \
+         pintle up --new-identity",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn identity(device: u64, inode: u64, path: &str) -> FolderIdentity {
+        FolderIdentity { device, inode, path: path.into() }
+    }
+
+    #[test]
+    fn a_folder_is_the_same_after_a_move_or_a_reboot_and_a_copy_is_not() {
+        let recorded = identity(1, 2, "/d");
+        for (same, actual) in [
+            (true, identity(1, 2, "/d")),
+            (true, identity(1, 2, "/moved")),
+            (true, identity(9, 2, "/d")),
+            (false, identity(1, 3, "/d")),
+            (false, identity(1, 3, "/copy")),
+            (false, identity(9, 2, "/copy")),
+        ] {
+            assert_eq!(recorded.is_same_folder(&actual), same, "{actual:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_is_refused_until_its_purpose_is_stated() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir_of = |name: &str| DataDir::choose(Some(&outer.path().join(name))).expect("a path");
+        let (original, copy) = (dir_of("d"), dir_of("d2"));
+        original.create().expect("made");
+        establish(&original, CopyPurpose::Unknown).expect("new");
+        let copied = Command::new("cp").arg("-a").arg(original.path()).arg(copy.path()).status();
+        assert!(copied.expect("cp").success());
+        check(&original).expect("the original");
+        let path = original.path().canonicalize().expect("it exists").display().to_string();
+        let refused = |purpose| establish(&copy, purpose).expect_err("a copy").message;
+        assert!(refused(CopyPurpose::Unknown).ends_with(&format!("it is a copy of {path}")));
+        assert!(refused(CopyPurpose::Moved).ends_with("the original still exists"));
+        assert_eq!(check(&copy).expect_err("a copy").message, refused(CopyPurpose::Unknown));
+
+        // the original is moved and keeps working; the copy cannot know where it is
+        let moved = dir_of("d3");
+        std::fs::rename(original.path(), moved.path()).expect("moved");
+        check(&moved).expect("the same folder");
+        assert!(refused(CopyPurpose::Unknown).ends_with("which no longer exists there"));
+        Process::this().write(&copy.supervisor_lock()).expect("a process of the original");
+        assert!(refused(CopyPurpose::Moved).contains(&format!("process {} ", std::process::id())));
+        std::fs::remove_file(copy.supervisor_lock()).expect("it has ended");
+        establish(&copy, CopyPurpose::Moved).expect("it replaces the original");
+        check(&copy).expect("it is its own folder now");
+        assert!(establish(&copy, CopyPurpose::NewSystem).is_err(), "it is no copy any more");
+    }
+}

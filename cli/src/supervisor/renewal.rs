@@ -1,0 +1,171 @@
+//! What a copy of a data folder must lose before it may start: everything with which it would reach its original.
+//!
+//! * Pid files name processes of the original, and links of the tool sockets lead to its folders.
+//! * The controller's identity, certificates and port, and the tokens of the operator, the machines and the units, would
+//!   let agents of the copy speak for those of the original.
+//!
+//! The models, units and their state are kept. Every step can be repeated after an interruption. Called by `identity`.
+
+use crate::command_error::CommandError;
+use crate::data_dir::DataDir;
+use crate::supervisor::agent_file::AgentConfigFile;
+use crate::supervisor::provider::ProviderKind;
+use crate::supervisor::settings::UpSettings;
+use api::ClientFile;
+use host::file::{ignore_not_found, write_atomic};
+use host::process::Process;
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The address in a configuration until the new controller listens: no program can listen on port 0.
+const NO_ADDRESS: &str = "127.0.0.1:0";
+/// The files of the controller's identity. It creates those that do not exist.
+const CONTROLLER_FILES: [&str; 5] = ["identity.yaml", "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"];
+/// The folders of units in the folder of a machine: deployed, and unknown to a restored controller.
+const UNIT_FOLDERS: [&str; 2] = ["agents", "unknown"];
+/// Exists in a unit's folder once the controller has accepted the unit's token.
+const TOKEN_ACCEPTED: &str = "token-set";
+/// The link in a unit's folder to the folder of its tool socket.
+const SOCKET_LINK: &str = "run";
+
+/// Refuses a copy whose machines are containers: their addresses, their network and the tokens inside them are those
+/// of the original, and this host must not write below the root of a container.
+pub fn require_renewable(dir: &DataDir) -> Result<(), CommandError> {
+    let has_machines = entries(&dir.machines()).next().is_some();
+    if UpSettings::read(dir)?.provider == ProviderKind::Nspawn && has_machines {
+        let text =
+            format!("cannot give {} a new identity: its machines are containers", dir.path().display());
+        return Err(CommandError::new(text).hint("start with another data folder: --data DIR"));
+    }
+    Ok(())
+}
+
+/// The running processes that the pid files of a folder name.
+pub fn processes(dir: &DataDir) -> Vec<Process> {
+    pid_files(dir).iter().filter_map(|file| Process::read_alive(file)).collect()
+}
+
+/// Deletes what names processes and sockets of the original. A hook that ran when the folder was copied is interrupted.
+pub fn forget_processes(dir: &DataDir) -> io::Result<()> {
+    for file in pid_files(dir) {
+        ignore_not_found(std::fs::remove_file(file))?;
+    }
+    for link in units(dir).into_iter().map(|unit| unit.join(SOCKET_LINK)) {
+        if link.is_symlink() {
+            std::fs::remove_file(link)?;
+        }
+    }
+    Ok(())
+}
+
+/// Replaces the identity of the controller and all tokens on disk. The controller learns the new tokens when it and its
+/// agents start, and forgets the old ones then.
+pub fn renew_secrets(dir: &DataDir) -> io::Result<()> {
+    let client = ignore_not_found(std::fs::read_to_string(dir.client_file()))?;
+    if let Some(text) = client {
+        let before: ClientFile = serde_yaml::from_str(&text).map_err(io::Error::other)?;
+        let controller = NO_ADDRESS.to_owned();
+        let renewed = ClientFile { controller, token: host::random::token(), ..before };
+        let text = serde_yaml::to_string(&renewed).map_err(io::Error::other)?;
+        write_atomic(&dir.client_file(), text.as_bytes())?;
+    }
+    for name in CONTROLLER_FILES {
+        ignore_not_found(std::fs::remove_file(dir.path().join("controller").join(name)))?;
+    }
+    for unit in units(dir) {
+        // before the token, so that an interrupted renewal never leaves a new token marked as accepted
+        ignore_not_found(std::fs::remove_file(unit.join(TOKEN_ACCEPTED)))?;
+        renew_agent(&unit)?;
+    }
+    machines(dir).iter().try_for_each(|machine| renew_agent(machine))
+}
+
+/// Makes the next start of the controller begin a new store generation: its agents report again what the copy of the
+/// store lacks.
+pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
+    write_atomic(&dir.restored_mark(), b"")
+}
+
+/// Gives an agent a new token, and no controller until its supervisor writes the address of the new one.
+fn renew_agent(folder: &Path) -> io::Result<()> {
+    let path = folder.join(AgentConfigFile::NAME);
+    let Some(text) = ignore_not_found(std::fs::read_to_string(&path))? else { return Ok(()) };
+    let mut config: Value = serde_yaml::from_str(&text).map_err(io::Error::other)?;
+    let Value::Object(fields) = &mut config else {
+        return Err(io::Error::other(format!("{} is damaged", path.display())));
+    };
+    fields.insert("token".into(), host::random::token().into());
+    fields.insert("controllers".into(), Value::Array(vec![NO_ADDRESS.into()]));
+    write_atomic(&path, serde_yaml::to_string(&config).map_err(io::Error::other)?.as_bytes())
+}
+
+fn machines(dir: &DataDir) -> Vec<PathBuf> {
+    [dir.machines(), dir.kept_instances()].iter().flat_map(|folder| entries(folder)).collect()
+}
+
+fn units(dir: &DataDir) -> Vec<PathBuf> {
+    let folders = machines(dir).into_iter();
+    let folders = folders.flat_map(|machine| UNIT_FOLDERS.map(|name| machine.join(name)));
+    folders.flat_map(|folder| entries(&folder).collect::<Vec<_>>()).collect()
+}
+
+fn pid_files(dir: &DataDir) -> Vec<PathBuf> {
+    let units = units(dir);
+    let runs = units.iter().flat_map(|unit| entries(&unit.join("hooks")));
+    let folders = std::iter::once(dir.path().to_owned()).chain(machines(dir)).chain(runs);
+    let folders: Vec<PathBuf> = folders.chain(units.iter().cloned()).collect();
+    let files = folders.iter().flat_map(|folder| entries(folder));
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "pid")).collect()
+}
+
+/// The paths in a folder; none if it does not exist.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewed_copy_has_no_process_no_token_and_no_address_of_its_original() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(&outer.path().join("d"))).expect("a path");
+        dir.create().expect("made");
+        let unit = dir.machines().join("m/agents/unit-web-0");
+        let write = |path: PathBuf, text: &str| {
+            std::fs::create_dir_all(path.parent().expect("in a folder")).expect("made");
+            std::fs::write(path, text).expect("written");
+        };
+        let client =
+            "controller: 127.0.0.1:17070\nserver_name: x\nca: pem\nuser: admin\ntoken: secret\nmodel: shop\n";
+        write(dir.client_file(), client);
+        let config = "kind: unit\nuuid: u\ntoken: secret\ncontrollers: ['127.0.0.1:17070']\nmachine: '0'\n";
+        write(unit.join("agent.yaml"), config);
+        write(dir.machines().join("m/agent.yaml"), config);
+        write(unit.join(TOKEN_ACCEPTED), "");
+        for name in CONTROLLER_FILES {
+            write(dir.path().join("controller").join(name), "");
+        }
+        let own = Process::this().to_string();
+        for file in [dir.controller_pid(), unit.join("agent.pid"), unit.join("hooks/000001/shim.pid")] {
+            write(file, &own);
+        }
+        write(unit.join("charm/charm.pid"), "of the charm");
+        std::os::unix::fs::symlink("/run/pintle-0/of-the-original", unit.join(SOCKET_LINK)).expect("linked");
+        assert_eq!(processes(&dir).len(), 3);
+
+        forget_processes(&dir).expect("forgotten");
+        renew_secrets(&dir).expect("renewed");
+        assert_eq!(processes(&dir), []);
+        assert!(!unit.join(SOCKET_LINK).is_symlink() && !unit.join(TOKEN_ACCEPTED).exists());
+        assert!(unit.join("charm/charm.pid").exists());
+        for file in [dir.client_file(), unit.join("agent.yaml"), dir.machines().join("m/agent.yaml")] {
+            let text = std::fs::read_to_string(&file).expect("it is kept");
+            assert!(!text.contains("secret") && !text.contains("17070"), "{text}");
+        }
+        assert!(std::fs::read_to_string(dir.client_file()).expect("kept").contains("model: shop"));
+        assert_eq!(entries(&dir.path().join("controller")).count(), 0);
+    }
+}

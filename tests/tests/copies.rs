@@ -1,0 +1,109 @@
+//! Tests of copied, moved and restored data folders with the real programs.
+
+use std::path::Path;
+use std::process::Command;
+use tests::host::{Host, sample};
+use tests::scene::{Scene, hooks, scene, text};
+
+fn run(program: &str, args: &[&str]) {
+    let done = Command::new(program).args(args).status();
+    assert!(done.is_ok_and(|status| status.success()), "{program} {args:?}");
+}
+
+/// A system with the unit db/0, which is ready.
+fn with_db() -> Scene {
+    let host = scene();
+    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
+    host.until_status("db/0", "active", "ready");
+    host
+}
+
+/// The tokens and addresses of a system, as its files have them.
+fn secrets(host: &Host) -> Vec<String> {
+    let unit = host.unit_folder("db/0").expect("it is deployed");
+    let machine = unit.parent().and_then(Path::parent).expect("units are in machines").to_path_buf();
+    let files = [host.dir.join("client.yaml"), machine.join("agent.yaml"), unit.join("agent.yaml")];
+    let texts = files.map(|file| std::fs::read_to_string(file).expect("it exists"));
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let is_secret = |line: &&str| line.starts_with("token: ") || line.contains("127.0.0.1:");
+    lines.filter(is_secret).map(str::to_owned).collect()
+}
+
+#[test]
+fn commands_on_a_copy_are_refused_and_a_new_identity_makes_it_a_system_of_its_own() {
+    let host = with_db();
+    let copy = Host::new(&host.beside("copy"));
+    run("cp", &["-a", text(&host.dir), text(&copy.dir)]);
+    let before = (host.agent_pid("db/0").expect("it runs"), hooks(&host, "db/0"));
+    let expected = format!("cannot use {}: it is a copy of {}\n", copy.dir.display(), host.dir.display());
+    for words in [
+        &["down"][..],
+        &["up"],
+        &["up", "--provider", "local"],
+        &["status"],
+        &["config", "db", "color=red"],
+        &["destroy-model", "dev", "--no-prompt"],
+        &["add-unit", "db"],
+    ] {
+        let refused = copy.refused(words);
+        assert!(refused.contains(&expected) && refused.contains("--new-identity"), "{words:?}: {refused}");
+    }
+    assert!(copy.refused(&["up", "--moved"]).contains("the original still exists"));
+    assert!(host.refused(&["up", "--new-identity"]).contains("it is not a copy"));
+    assert_eq!((host.agent_pid("db/0").expect("it runs"), hooks(&host, "db/0")), before);
+
+    copy.ok(&["up", "--new-identity"]);
+    copy.until_status("db/0", "active", "ready");
+    let (own, others) = (secrets(&copy), secrets(&host));
+    assert_eq!((own.len(), others.len()), (6, 6), "{own:?}");
+    assert!(own.iter().all(|line| !others.contains(line)), "{own:?} {others:?}");
+    // each has its unit for itself
+    copy.ok(&["run", "db/0", "get-units"]);
+    assert!(hooks(&copy, "db/0").contains(&"get-units".to_owned()));
+    assert_eq!(hooks(&host, "db/0"), before.1);
+    copy.ok(&["remove-application", "db", "--no-prompt"]);
+    copy.until("the unit of the copy is removed", |copy| copy.unit("db/0").is_none().then_some(()));
+    copy.ok(&["down"]);
+    assert_eq!(copy.processes(), Vec::<String>::new());
+    assert_eq!(host.agent_pid("db/0"), Some(before.0), "the original was never touched");
+    host.ok(&["run", "db/0", "get-units"]);
+}
+
+#[test]
+fn a_moved_folder_keeps_working() {
+    let host = with_db();
+    let agent = host.agent_pid("db/0").expect("it runs");
+    let moved = Host::new(&host.beside("moved"));
+    std::fs::rename(&host.dir, &moved.dir).expect("one file system");
+    moved.ok(&["status"]);
+    moved.ok(&["down"]);
+    assert!(!Path::new(&format!("/proc/{agent}")).exists());
+    moved.ok(&["up"]);
+    moved.until_status("db/0", "active", "ready");
+    moved.ok(&["run", "db/0", "get-units"]);
+}
+
+#[test]
+fn a_restored_folder_continues_the_original_once_that_is_stated() {
+    let host = with_db();
+    host.ok(&["down"]);
+    let (archive, restored) = (host.beside("backup.tar"), Host::new(&host.beside("restored")));
+    run("tar", &["-C", text(&host.dir), "-cf", text(&archive), "."]);
+    std::fs::create_dir(&restored.dir).expect("a new folder");
+    run("tar", &["-C", text(&restored.dir), "-xf", text(&archive)]);
+    std::fs::remove_dir_all(&host.dir).expect("the original is lost");
+    for words in [&["up"][..], &["down"], &["status"]] {
+        let refused = restored.refused(words);
+        assert!(
+            refused.contains(&host.dir.display().to_string()) && refused.contains("--moved"),
+            "{refused}"
+        );
+    }
+    restored.ok(&["up", "--moved"]);
+    restored.until_status("db/0", "active", "ready");
+    let before = hooks(&restored, "db/0");
+    restored.ok(&["down"]);
+    restored.ok(&["up"]);
+    restored.ok(&["run", "db/0", "get-units"]);
+    assert_eq!(hooks(&restored, "db/0")[..before.len()], before, "no hook ran again");
+}
