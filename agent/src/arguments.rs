@@ -3,7 +3,7 @@
 
 use crate::program::{self, hook_client};
 use crate::service::{Supervision, systemd};
-use crate::{inspect, machine_program, shim, unit_program};
+use crate::{fault, inspect, machine_program, shim, unit_program};
 use anyhow::Result;
 use host::inherited;
 use host::logging::{self, Level};
@@ -35,7 +35,9 @@ pub fn main() -> ExitCode {
             inherited::reset_for_hook();
             shim::run(Path::new(run), Path::new(program)).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
-        ["unit", "--dir", dir] => run_async(|level| unit_program::run(PathBuf::from(dir), level)),
+        ["unit", "--dir", dir] => {
+            run_async(|level| unit_program::run(PathBuf::from(dir), level)).or_else(fault::as_exit_code)
+        }
         ["machine", "--data", dir] => {
             run_async(|level| machine_program::run(PathBuf::from(dir), Supervision::Children, level))
         }

@@ -6,6 +6,7 @@
 //! SIGHUP to the unit agents, which also poll. Without inotify everything works, up to [`POLL`] later.
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use state::terms::health::Limit;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +29,9 @@ impl FileWatch {
         let changed = Arc::new(Notify::new());
         let watcher = watch(folder, name, Arc::clone(&changed));
         if let Err(error) = &watcher {
+            let setting = api::text::fault::setting(Limit::Inotify).unwrap_or_default();
             tracing::info!(
-                "cannot use inotify for {}/{name}; polling every {POLL:?}: {error}",
+                "cannot use inotify for {}/{name}: {error}; polling every {POLL:?} instead (to change that, raise {setting})",
                 folder.display()
             );
         }

@@ -3,7 +3,8 @@
 //!
 //! Files are replaced as a whole ([`host::file`]), except the journal, which is appended to and synced.
 
-use crate::folder_files::FolderFiles;
+use crate::fault;
+use crate::folder_files::{FolderFiles, SET_ASIDE};
 use crate::ports::DiskError;
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
@@ -81,7 +82,8 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 
 impl UnitFolder {
     fn disk_error(&self, name: &str, error: io::Error) -> DiskError {
-        DiskError(format!("{}: {error}", self.file(name).display()))
+        let fault = error.raw_os_error().and_then(fault::of_errno);
+        DiskError { text: format!("{}: {error}", self.file(name).display()), fault }
     }
 }
 
@@ -117,7 +119,7 @@ impl FolderFiles for UnitFolder {
 
     async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
         let unused =
-            (1..).map(|n| format!("{name}.corrupt-{n}")).find(|new_name| !self.file(new_name).exists());
+            (1..).map(|n| format!("{name}{SET_ASIDE}{n}")).find(|new_name| !self.file(new_name).exists());
         let new_name = unused.expect("some number is unused");
         let rename = fs::rename(self.file(name), self.file(&new_name)).and_then(|()| sync_folder(&self.root));
         rename.map(|()| new_name).map_err(|error| self.disk_error(name, error))

@@ -5,8 +5,23 @@
 use crate::ports::DiskError;
 use std::future::Future;
 
+/// The file that holds the memory as of one index.
+pub const STATE: &str = "state.yaml";
+/// The file that holds the events since then.
+pub const JOURNAL: &str = "journal.yaml";
+/// What follows the name of a damaged file that was set aside, before a number.
+pub const SET_ASIDE: &str = ".corrupt-";
+
+/// Whether this is the name of a damaged file that was set aside.
+pub fn is_set_aside(name: &str) -> bool {
+    [STATE, JOURNAL]
+        .iter()
+        .any(|file| name.strip_prefix(file).is_some_and(|rest| rest.starts_with(SET_ASIDE)))
+}
+
 /// The journal is compacted beyond this size, so that replaying it takes tens of milliseconds (invariant I42).
 pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
+
 /// The operations on the unit's folder that the memory needs. The simulator's disk implements them too.
 pub trait FolderFiles {
     /// The content of a file. None if it does not exist.

@@ -3,8 +3,8 @@
 //! Implements [`Charms`] for real agents. Hooks run under a hook lock that the shim inherits, so a hook never
 //! runs beside its own repetition, even if the agent dies.
 //!
-//! [`reattach`] continues a run whose agent died; [`leftovers`] kills the processes of a run that must not
-//! continue; [`run_folder`] reads the files of a run.
+//! `reattach` continues a run whose agent died; `leftovers` kills the processes of a run that must not
+//! continue; `run_folder` reads the files of a run.
 
 mod leftovers;
 mod reattach;
@@ -18,6 +18,7 @@ use leftovers::stop_for_reboot;
 use run_folder::{CONTEXT, RunFile, read_outcome};
 
 use crate::clock::kernel_boot;
+use crate::fault;
 use crate::folder::{self, UnitFolder};
 use crate::ports::{Charms, HookHost, HookResult};
 use crate::reboot;
@@ -361,7 +362,10 @@ impl Charms for HostCharms {
                     );
                     tokio::time::sleep(shim::DISK_FULL_RETRY).await;
                 }
-                Err(error) => return nothing(Exit::Refused(format!("cannot start the hook: {error}"))),
+                Err(error) => {
+                    let text = fault::with_setting(&error);
+                    return nothing(Exit::Refused(format!("cannot start the hook: {text}")));
+                }
             }
         };
         let run_folder = self.folder.run(run.number);

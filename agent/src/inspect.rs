@@ -3,17 +3,21 @@
 //!
 //! Reads local files only: needs no controller and changes nothing, so it can be used beside a running agent.
 
+use crate::config::AgentConfig;
 use crate::deployer::{FINISHED, RECALLING};
 use crate::folder::UnitFolder;
 use crate::journal;
 use crate::service;
 use crate::view_cache::ViewCache;
+use crate::{observation, reboot};
 use anyhow::{Context, Result};
 use api::text::cause::{Times, hint, sentence};
 use charms::yaml;
 use serde_json::json;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
+use state::terms::health::Fault;
 use state::terms::names::UnitName;
+use state::unit::decision::REBOOT_DEADLINE_MS;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
 use std::path::{Path, PathBuf};
@@ -43,14 +47,49 @@ fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<Pat
     });
     let is_ending = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
     let not_running = (!is_ending).then(|| {
-        let log = std::fs::read(folder.file("agent.log")).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let last = log.lines().rfind(|line| !line.trim().is_empty());
-        let last = last.map(|line| line.replace(char::is_control, ""));
+        let last = observation::last_line(folder, 0);
         let duty = Duty::StartUnitAgent { machine: None };
         Cause::new(entity, duty, Actor::OwnMachineAgent).last_error(last)
     });
     missing.into_iter().chain(not_running).collect()
+}
+
+/// What prevents the agent from going on, as the folder shows it.
+async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Option<Cause> {
+    let fault = match observation::observe(folder).fault {
+        Some(fault) => Some(fault),
+        None if is_running => None,
+        None if journal::other_format(folder).await.is_some() => Some(Fault::FolderFormat),
+        None => observation::foreign_socket_folder(folder),
+    };
+    // a full disk takes no lines, so that the last line of the log is about something else
+    let last = fault.filter(|fault| !is_running && !matches!(fault, Fault::Limit(_)));
+    let last = last.and_then(|_| observation::last_line(folder, 0));
+    let cause = |fault| {
+        let duty = Duty::ClearFault { fault, machine: None };
+        Cause::new(Entity::Unit(name.clone()), duty, Actor::Operator).last_error(last)
+    };
+    fault.map(cause)
+}
+
+/// The cause that names damaged files which were set aside.
+fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
+    let files = observation::observe(folder).set_aside;
+    let duty = |files| Duty::InspectSetAside { files, machine: None };
+    (!files.is_empty()).then(|| Cause::new(Entity::Unit(name.clone()), duty(files), Actor::Operator))
+}
+
+/// The cause of a unit whose machine is to be rebooted; after [`REBOOT_DEADLINE_MS`], a person has to act.
+fn rebooting(folder: &UnitFolder, name: &UnitName, machine: Option<&str>, now: &Now) -> Cause {
+    let since_ms = reboot::requested_ms(&folder.machine());
+    let cause = match since_ms.is_some_and(|since_ms| now.wall_ms - since_ms > REBOOT_DEADLINE_MS) {
+        false => resolve::reboot_reason(name, machine),
+        true => {
+            let duty = Duty::RebootByHand { machine: machine.map(str::to_owned) };
+            Cause::new(Entity::Unit(name.clone()), duty, Actor::Operator)
+        }
+    };
+    cause.since(since_ms)
 }
 
 /// Two lines for each cause: the sentence and the hint.
@@ -66,6 +105,20 @@ fn text(causes: &[Cause], now: &Now) -> String {
 /// # Errors
 /// If there is no memory that can be read.
 pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
+    let folder = UnitFolder::new(dir.to_path_buf());
+    let is_running = service::running(&folder).is_some();
+    let wall_now = Now { wall_ms: crate::clock::wall_ms(), ..Now::hypothetical() };
+    // the memory of another version cannot be read; the configuration has the name
+    let configured = AgentConfig::read(dir).ok().and_then(|config| config.name.parse::<UnitName>().ok());
+    let obstacle = match &configured {
+        Some(name) => obstacle(&folder, name, is_running).await,
+        None => None,
+    };
+    let damaged = configured.as_ref().and_then(|name| set_aside(&folder, name));
+    let (first, last) = (text(obstacle.as_slice(), &wall_now), text(damaged.as_slice(), &wall_now));
+    if obstacle.is_some() && (!is_running || journal::read_only_load(&folder).await?.is_none()) {
+        return Ok(first + &last);
+    }
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
     let clock = crate::clock::HostClock::new(&folder.machine().join("boot"));
@@ -79,14 +132,14 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         ..Now::hypothetical()
     };
     let name = &local.name;
-    let is_running = service::running(&folder).is_some();
     // a started run is running if the agent is alive; without an agent it was interrupted
     if let (true, Step::Started(run)) = (is_running, &local.step) {
-        return Ok(format!("{name}: running {} (run {}): {}\n", run.operation, run.number, run.cause));
+        let running = format!("{name}: running {} (run {}): {}\n", run.operation, run.number, run.cause);
+        return Ok(first + &running + &last);
     }
     let agent_causes = if is_running { Vec::new() } else { missing_agent_causes(&folder, name, client) };
     if view.is_none() && !agent_causes.is_empty() {
-        return Ok(text(&agent_causes, &now));
+        return Ok(text(&agent_causes, &now) + &last);
     }
     let machine = view.as_ref().map(|view| view.unit.machine.as_str());
     let next: String = match resolve::next(&local, view.as_ref(), &now).act {
@@ -98,10 +151,10 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         Act::PersistEvent(event) => format!("{name}: next: store the event {event:?}\n"),
         Act::AcquireHookLock => format!("{name}: next: a hook, once the hook lock is free\n"),
         Act::FetchBag(request) => text(&[resolve::fetch_reason(name, &request)], &now),
-        Act::Reboot => text(&[resolve::reboot_reason(name, machine)], &now),
+        Act::Reboot => text(&[rebooting(&folder, name, machine, &now)], &now),
         Act::Finish => format!("{name}: finished\n"),
     };
-    Ok(text(&agent_causes, &now) + &next)
+    Ok(first + &text(&agent_causes, &now) + &next + &last)
 }
 
 #[cfg(test)]
@@ -156,5 +209,88 @@ mod tests {
         );
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(why(Ok(client)).await, expected);
+    }
+
+    /// The folder of web/0 with its configuration and an idle memory, two levels below that of its machine.
+    async fn configured() -> (tempfile::TempDir, UnitFolder) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let root = dir.path().join("agents/unit-web-0");
+        std::fs::create_dir_all(&root).expect("created");
+        let folder = UnitFolder::new(root);
+        let config = AgentConfig {
+            kind: crate::config::AgentKind::Unit,
+            uuid: Uuid(7),
+            name: "web/0".to_owned(),
+            model: Uuid(2),
+            controllers: Vec::new(),
+            server_name: String::new(),
+            ca: String::new(),
+            token: String::new(),
+            machine: "0".to_owned(),
+        };
+        std::fs::write(folder.file(crate::config::FILE), config.to_yaml()).expect("written");
+        let local = Local::new(Uuid(7), UnitName::new("web", 0));
+        Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
+        (dir, folder)
+    }
+
+    fn no_client() -> Result<PathBuf> {
+        Ok(PathBuf::from("pintle-hook"))
+    }
+
+    #[tokio::test]
+    async fn a_memory_of_another_format_is_named_although_it_cannot_be_read() {
+        let (_dir, folder) = configured().await;
+        let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("it is there");
+        let body = state.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
+        let newer = format!("# checksum {}\n{body}", host::digest::checksum(body.as_bytes()));
+        std::fs::write(folder.file(journal::STATE), newer).expect("written");
+        std::fs::write(folder.file("agent.log"), "ERROR its format is 2\nhint: update\n").expect("written");
+        let why = why(folder.root(), no_client()).await.expect("it is explained");
+        assert!(
+            why.contains("another version of Pintle wrote its folder; last error: ERROR its format is 2"),
+            "{why}"
+        );
+        assert!(
+            why.contains("install the version of pintle-agent that wrote agents/unit-web-0/state.yaml"),
+            "{why}"
+        );
+    }
+
+    #[tokio::test]
+    async fn files_that_were_set_aside_are_named_until_they_are_deleted() {
+        let (_dir, folder) = configured().await;
+        Process::this().write(&folder.file(AGENT_PID)).expect("written");
+        let file = folder.file("journal.yaml.corrupt-1");
+        std::fs::write(&file, "damaged").expect("written");
+        let named = why(folder.root(), no_client()).await.expect("it is explained");
+        assert!(named.contains("which it set aside: journal.yaml.corrupt-1\n"), "{named}");
+        assert!(named.contains("in agents/unit-web-0, and delete them"), "{named}");
+        std::fs::remove_file(file).expect("it is there");
+        let after = why(folder.root(), no_client()).await.expect("it is explained");
+        assert!(!after.contains("set aside"), "{after}");
+    }
+
+    #[tokio::test]
+    async fn a_reboot_is_overdue_after_its_deadline_and_a_repeated_request_keeps_its_time() {
+        let (dir, folder) = configured().await;
+        let now = |after_ms| {
+            let since_ms = reboot::requested_ms(dir.path()).expect("it is requested");
+            Now { wall_ms: since_ms + after_ms, ..Now::hypothetical() }
+        };
+        reboot::request(dir.path(), "boot").expect("written");
+        let name = UnitName::new("web", 0);
+        assert_eq!(rebooting(&folder, &name, None, &now(REBOOT_DEADLINE_MS)).duty, Duty::Reboot);
+        let overdue = Duty::RebootByHand { machine: None };
+        assert_eq!(rebooting(&folder, &name, None, &now(REBOOT_DEADLINE_MS + 1)).duty, overdue);
+        let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        let request =
+            std::fs::File::options().write(true).open(dir.path().join("reboot")).expect("it is there");
+        request.set_modified(past).expect("it is ours");
+        let before = reboot::requested_ms(dir.path());
+        reboot::request(dir.path(), "boot").expect("written");
+        assert_eq!(reboot::requested_ms(dir.path()), before);
+        reboot::request(dir.path(), "another boot").expect("written");
+        assert_ne!(reboot::requested_ms(dir.path()), before);
     }
 }

@@ -9,6 +9,7 @@
 //! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped.
 
 use crate::folder_files::FolderFiles;
+pub use crate::folder_files::{JOURNAL, STATE};
 use crate::ports::{DiskError, UnitMemory};
 use crate::view_cache::ViewCache;
 use charms::yaml;
@@ -18,11 +19,6 @@ use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-
-/// The file that holds the memory as of one index.
-pub const STATE: &str = "state.yaml";
-/// The file that holds the events since then.
-pub const JOURNAL: &str = "journal.yaml";
 
 /// The format of a unit's folder. A program refuses a folder of another format without changing it. The number
 /// must be raised when an [`Event`] or anything in it changes, because a program that cannot parse a journal
@@ -166,8 +162,8 @@ fn recover(state: Option<&[u8]>, journal: &[u8]) -> Recovered {
     };
     let read = read_journal(journal);
     let newer: Vec<JournalEntry> = read.entries.into_iter().filter(|entry| entry.index > index).collect();
-    let hole = newer.first().is_some_and(|entry| entry.index != index + 1);
-    if read.corrupt || hole {
+    let has_gap = newer.first().is_some_and(|entry| entry.index != index + 1);
+    if read.corrupt || has_gap {
         return Recovered::Corrupt { state: false, journal: true };
     }
     for entry in newer {
@@ -185,6 +181,15 @@ pub async fn read_only_load<F: FolderFiles>(files: &F) -> Result<Option<Local>, 
         Recovered::Memory { local, .. } => Some(*local),
         Recovered::Nothing | Recovered::Corrupt { .. } | Recovered::OtherFormat { .. } => None,
     })
+}
+
+/// The format of the folder's memory, if it is not [`FORMAT`].
+pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
+    let state = files.read(STATE).await.ok().flatten()?;
+    match decode_state(&state) {
+        Err(Unreadable::OtherFormat { format }) => Some(format),
+        Ok(_) | Err(Unreadable::Corrupt) => None,
+    }
 }
 
 /// Reads the memory and compacts the files: afterwards `state.yaml` holds everything and the journal is new and
@@ -282,7 +287,7 @@ impl<F: FolderFiles> Journal<F> {
 impl<F: FolderFiles> UnitMemory for Journal<F> {
     async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
         if self.is_poisoned.get() {
-            return Err(DiskError("cannot write after an earlier write failed".to_owned()));
+            return Err(DiskError::new("cannot write after an earlier write failed"));
         }
         // if this future is dropped during the write (a crash), the journal stays poisoned
         self.is_poisoned.set(true);

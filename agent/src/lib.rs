@@ -12,13 +12,14 @@
 //! * hooks: `hook_process`, `shim`, `socket_dir`, `tool_socket`, `tool_calls`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
-//! * output for the operator: `inspect`, `outage`.
+//! * what the operator is told: `inspect`, `observation`, `fault`, `outage`.
 
 pub mod arguments;
 pub mod clock;
 pub mod config;
 pub mod deployer;
 pub mod enrolment;
+pub mod fault;
 pub mod file_watch;
 pub mod folder;
 pub mod folder_files;
@@ -27,6 +28,7 @@ pub mod inspect;
 pub mod journal;
 pub mod machine_agent;
 pub mod machine_program;
+pub mod observation;
 pub mod outage;
 pub mod ports;
 pub mod program;

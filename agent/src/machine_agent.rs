@@ -6,16 +6,19 @@
 //!
 //! Started by `pintle-agent machine`, and by the simulator.
 
+use crate::fault;
 use crate::outage::{Channel, Outage};
 use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
     Existence, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
-    ReportMachineDead, ReportPresence, ReportUninstalled, SetUnitToken, Stream, Watch, WatchMachine,
+    ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch,
+    WatchMachine,
 };
 use host::backoff::Backoff;
 use state::machine::plan::{DeployStep, Evidence, evidence, is_dying_and_empty, plan};
+use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::views::view;
@@ -55,13 +58,27 @@ pub struct MachineAgent<A, D, C> {
     units_with_token: RefCell<BTreeSet<Uuid>>,
     /// The last logged error of each step that fails.
     logged_errors: RefCell<BTreeMap<DeployStep, String>>,
+    /// Units that could not be deployed, with the error.
+    failed_deployments: RefCell<BTreeMap<Uuid, UnitHealth>>,
+    /// What the controller has received about unit agents in this watch.
+    reported_health: RefCell<BTreeMap<Uuid, UnitHealth>>,
 }
 
 impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// An agent that has not started yet.
     pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
         let (refused_removals, units_with_token, logged_errors) = Default::default();
-        MachineAgent { api, deployments, clock, refused_removals, units_with_token, logged_errors }
+        let (failed_deployments, reported_health) = Default::default();
+        MachineAgent {
+            api,
+            deployments,
+            clock,
+            refused_removals,
+            units_with_token,
+            logged_errors,
+            failed_deployments,
+            reported_health,
+        }
     }
 
     /// Runs this machine's units until the machine is Dead. Deployed units run whether or not the controller is
@@ -140,10 +157,12 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         mut watch: <A as Watch<WatchMachine>>::Stream,
     ) -> Result<MachineAgentEnd, ApiError> {
         self.units_with_token.borrow_mut().clear();
+        self.reported_health.borrow_mut().clear();
         let (mut view, mut backoff) = (None, BACKOFF);
         loop {
             // a step failed: the plan is applied again after a delay
             let is_incomplete = self.apply_plan(view.as_ref()).await;
+            self.report_health().await;
             if !is_incomplete {
                 backoff.reset();
             }
@@ -171,7 +190,23 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             let next_ms = self.clock.since_boot_ms() + api::HEARTBEAT_MS;
             // a lost heartbeat does no harm: the next one follows, and an outage ends the watch
             self.api.handle(ReportPresence).await.ok();
+            self.report_health().await;
             self.clock.sleep_until(next_ms).await;
+        }
+    }
+
+    /// Reports what has changed in the health of the unit agents. A report that is lost is repeated with the next one.
+    async fn report_health(&self) {
+        let mut found = self.failed_deployments.borrow().clone();
+        for (unit, folder) in self.deployments.deployed() {
+            found.insert(unit, self.deployments.health(unit, &folder));
+        }
+        {
+            let reported = self.reported_health.borrow();
+            found.retain(|unit, health| reported.get(unit).unwrap_or(&UnitHealth::default()) != health);
+        }
+        if !found.is_empty() && self.api.handle(ReportUnitHealth { units: found.clone() }).await.is_ok() {
+            self.reported_health.borrow_mut().extend(found);
         }
     }
 
@@ -190,6 +225,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
         let deployed = self.deployments.deployed();
         self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
+        self.failed_deployments.borrow_mut().retain(|unit, _| !deployed.contains_key(unit));
         let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
         let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
         let refused =
@@ -216,7 +252,14 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             self.logged_errors.borrow_mut().retain(|step, _| steps.contains(step));
         }
         for step in steps {
-            let failure = self.execute(step, view, &deployed).await.err().map(|error| format!("{error:#}"));
+            let result = self.execute(step, view, &deployed).await;
+            if let DeployStep::Deploy(unit) = step {
+                let failed =
+                    result.as_ref().err().map(|error| fault::not_started(error, self.clock.wall_ms()));
+                let health = UnitHealth { exit: failed, ..UnitHealth::default() };
+                self.failed_deployments.borrow_mut().insert(unit, health);
+            }
+            let failure = result.err().map(|error| format!("{error:#}"));
             is_incomplete |= failure.is_some();
             self.log_once(step, failure);
         }

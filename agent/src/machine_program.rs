@@ -126,7 +126,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
         let (running_agent, mut terminate) = (machine_agent(), signal(SignalKind::terminate())?);
         tokio::select! {
             MachineAgentEnd::Dead = running_agent.run().instrument(tracing::info_span!("machine", name = config.name)) => {}
-            never = reboot::execute(&dir, &deployer, services) => match never? {},
+            never = reboot::execute(&dir, &deployer, services) => match never {},
             _ = terminate.recv() => {
                 sd_notify::send(NotifyState::Stopping);
                 return Ok(ExitCode::from(EXIT_SIGNALLED));

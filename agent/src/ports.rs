@@ -5,6 +5,7 @@
 //! implements these traits, and nothing else of this crate.
 
 use state::charm::Charm;
+use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Writes};
@@ -21,8 +22,20 @@ use std::sync::Arc;
 /// A write to the disk failed. The content after it is unknown: the agent ends and restarts from what is on
 /// disk.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct DiskError(pub String);
+#[error("{text}")]
+pub struct DiskError {
+    /// The file and the error.
+    pub text: String,
+    /// What is wrong with the disk, if that is known.
+    pub fault: Option<Fault>,
+}
+
+impl DiskError {
+    /// A failure of which only the text is known.
+    pub fn new(text: impl Into<String>) -> DiskError {
+        DiskError { text: text.into(), fault: None }
+    }
+}
 
 /// The durable memory of a unit.
 pub trait UnitMemory {
@@ -140,6 +153,9 @@ pub trait Deployments {
     fn delete(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Stops the agent and moves the folder away from the unit's name. Returns the new path, for the log.
     fn quarantine(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;
+    /// What is observed of the unit agent from outside: how it ended, what prevents it from going on, and which damaged
+    /// files were set aside.
+    fn health(&self, unit: Uuid, folder: &Self::Folder) -> UnitHealth;
     /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
 }

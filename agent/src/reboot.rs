@@ -23,7 +23,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::future;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The file with the boot identity of a local machine that was rebooted.
 pub const BOOT_FILE: &str = "boot";
@@ -33,10 +33,22 @@ const REQUEST_FILE: &str = "reboot";
 pub const HOOK_LOCK: &str = "hook.lock";
 /// The interval between two polls of the request and of the hook lock.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The interval between two attempts to reboot a host that refuses.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Requests that this boot of the machine ends.
+/// Requests that this boot of the machine ends. A request that exists is kept with its time.
 pub fn request(machine: &Path, boot: &str) -> std::io::Result<()> {
-    write_atomic_unsynced(&machine.join(REQUEST_FILE), boot.as_bytes())
+    match fs::read(machine.join(REQUEST_FILE)) {
+        Ok(known) if known == boot.as_bytes() => Ok(()),
+        _ => write_atomic_unsynced(&machine.join(REQUEST_FILE), boot.as_bytes()),
+    }
+}
+
+/// When the reboot was requested, by the wall clock; none if none is requested.
+pub fn requested_ms(machine: &Path) -> Option<i64> {
+    let requested = fs::metadata(machine.join(REQUEST_FILE)).ok()?.modified().ok()?;
+    let since = requested.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
 }
 
 fn requested_boot(machine: &Path) -> Result<Option<String>> {
@@ -56,36 +68,51 @@ pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<(
     Ok(fs::remove_file(machine.join(REQUEST_FILE))?)
 }
 
-/// Ends this boot whenever it is requested. Never returns without an error.
-pub async fn execute(machine: &Path, deployer: &Deployer, services: Supervision) -> Result<Infallible> {
+/// Ends this boot whenever it is requested. A failure is logged and tried again, because the machine agent has other
+/// duties.
+pub async fn execute(machine: &Path, deployer: &Deployer, services: Supervision) -> Infallible {
+    let mut logged = String::new();
     loop {
-        while requested_boot(machine)? != Some(this_boot(machine)) {
-            tokio::time::sleep(POLL_INTERVAL).await;
-        }
-        // hooks that run in parallel hold the lock of their own unit only
-        let folders = deployer.deployed().into_values().map(|folder| folder.file(HOOK_LOCK));
-        let mut held = Vec::new();
-        for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
-            held.push(acquire_lock(&lock).await?);
-        }
-        let action = match services {
-            Supervision::Systemd => "rebooting the host",
-            Supervision::Children => {
-                "restarting the agents with a new boot identity, without rebooting the host"
-            }
-        };
-        tracing::info!("a hook requested a reboot: {action}");
-        if services == Supervision::Systemd {
-            let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
-            match status.success() {
-                true => future::pending().await,
-                false => bail!("cannot reboot the host: systemctl reboot: {status}"),
+        match execute_one(machine, deployer, services).await {
+            Ok(()) => logged.clear(),
+            Err(error) => {
+                let text = format!("cannot reboot the machine, as a hook requested: {error:#}; retrying");
+                if logged != text {
+                    tracing::error!("{text}");
+                    logged = text;
+                }
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
-        let next = format!("{}-{}", kernel_boot(), random_uuid());
-        write_atomic(&machine.join(BOOT_FILE), next.as_bytes())?;
-        finish_interrupted(machine, deployer).await?;
     }
+}
+
+/// Waits for a request, and ends this boot.
+async fn execute_one(machine: &Path, deployer: &Deployer, services: Supervision) -> Result<()> {
+    while requested_boot(machine)? != Some(this_boot(machine)) {
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+    // hooks that run in parallel hold the lock of their own unit only
+    let folders = deployer.deployed().into_values().map(|folder| folder.file(HOOK_LOCK));
+    let mut held = Vec::new();
+    for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
+        held.push(acquire_lock(&lock).await?);
+    }
+    let action = match services {
+        Supervision::Systemd => "rebooting the host",
+        Supervision::Children => "restarting the agents with a new boot identity, without rebooting the host",
+    };
+    tracing::info!("a hook requested a reboot: {action}");
+    if services == Supervision::Systemd {
+        let status = tokio::process::Command::new("systemctl").arg("reboot").status().await?;
+        match status.success() {
+            true => future::pending().await,
+            false => bail!("cannot reboot the host: systemctl reboot: {status}"),
+        }
+    }
+    let next = format!("{}-{}", kernel_boot(), random_uuid());
+    write_atomic(&machine.join(BOOT_FILE), next.as_bytes())?;
+    finish_interrupted(machine, deployer).await
 }
 
 async fn acquire_lock(lock: &Path) -> Result<Lock> {

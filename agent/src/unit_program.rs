@@ -8,6 +8,7 @@
 use crate::clock::HostClock;
 use crate::config::{self, AgentConfig};
 use crate::deployer::{AGENT_LOCK, FINISHED};
+use crate::fault::{self, Recognised};
 use crate::file_watch;
 use crate::folder::{EXIT_DISK, UnitFolder};
 use crate::hook_process::HostCharms;
@@ -26,6 +27,7 @@ use host::lock::Lock;
 use host::logging::{LEVEL_FILE, Level};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
+use state::terms::health::Fault;
 use state::terms::names::UnitName;
 use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
 use state::unit::local::{Local, Step};
@@ -56,7 +58,7 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
 /// # Errors
 /// If the folder has another format or belongs to another unit, or the disk fails.
 async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
-    let loaded = journal::load(folder).await.map_err(|failed| anyhow!("{failed}"))?;
+    let loaded = journal::load(folder).await?;
     let name: UnitName = config.name.parse()?;
     let mut empty = Local::new(config.uuid, name);
     let (local, index, is_new) = match loaded {
@@ -83,15 +85,17 @@ async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journa
             empty.run = newest_run(folder);
             (empty, 0, true)
         }
-        Loaded::OtherFormat { format } => bail!(
-            "cannot use {}: its format is {format}, and this pintle-agent uses format {}; nothing was changed\n\
-             hint: run the pintle-agent of the version that wrote it",
-            folder.root().display(),
-            journal::FORMAT
-        ),
+        Loaded::OtherFormat { format } => {
+            return Err(anyhow!(
+                "cannot use {}: its format is {format}, and this pintle-agent uses format {}; nothing was changed\n\
+                 hint: run the pintle-agent of the version that wrote it",
+                folder.root().display(),
+                journal::FORMAT
+            )
+            .context(Recognised(Fault::FolderFormat)));
+        }
     };
-    let journal = Journal::open(folder.clone(), index, &local, is_new).await;
-    journal.map_err(|failed| anyhow!("{failed}"))
+    Ok(Journal::open(folder.clone(), index, &local, is_new).await?)
 }
 
 /// The number of the newest run folder: runs are numbered from there, because a number must name one run only.
@@ -123,13 +127,13 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         Ok(journal) => journal,
         Err(error) => {
             eprintln!("ERROR {error:#}");
-            return Ok(ExitCode::from(EXIT_DISK));
+            return Ok(ExitCode::from(fault::of_error(&error).map_or(EXIT_DISK, fault::exit_code)));
         }
     };
     let local =
         journal::read_only_load(&folder).await?.context("the memory that was just written cannot be read")?;
     link_tools(&folder)?;
-    let socket = socket_dir(&folder)?.join(SOCKET);
+    let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
     let has_started_run = matches!(local.step, Step::Started(_));
     let (gate, gate_seen) = watch::channel(if has_started_run { Gate::Undecided } else { Gate::Closed });
     let calls = tool_socket::listen(&socket, gate_seen)?;
@@ -187,9 +191,15 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         }
         UnitAgentEnd::Disk(failed) => {
             eprintln!("ERROR the disk failed: {failed}");
-            ExitCode::from(EXIT_DISK)
+            ExitCode::from(failed.fault.map_or(EXIT_DISK, fault::exit_code))
         }
     })
+}
+
+/// The error of a tool socket that has no folder: a limit, or a folder of another user.
+fn socket_error(error: std::io::Error) -> anyhow::Error {
+    let limit = error.raw_os_error().and_then(fault::of_errno);
+    anyhow::Error::new(error).context(Recognised(limit.unwrap_or(Fault::SocketFolder)))
 }
 
 /// Completes when the unit's configuration has changed or was deleted: without its folder an agent is useless,

@@ -7,34 +7,50 @@ use crate::config::AgentConfig;
 use crate::deployer::Deployer;
 use crate::folder::UnitFolder;
 use crate::ports::{Deployments, UnitToken};
-use crate::service::{self, AgentExit};
+use crate::program::EXIT_SIGNALLED;
+use crate::service::{self, AgentExit, EndedAgent};
+use crate::{clock, fault, observation};
 use anyhow::Result;
-use host::backoff::Backoff;
+use host::restart::{EndedBy, Restarts};
+use state::terms::health::{ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The delay before a unit agent that ended is started again: doubled up to 30 s while the agent keeps ending
-/// soon after its start.
-const RESTART_BACKOFF: Backoff = Backoff::new(200, 30_000);
-/// An agent that ran longer than this resets the back-off.
-const BACKOFF_RESET: Duration = Duration::from_secs(60);
+/// The delay before a unit agent that failed is started again: doubled from 200 ms up to 30 s while the agent keeps
+/// failing soon after its start.
+const RESTARTS: Restarts = Restarts::new(200, 30_000);
+/// An agent that ran longer than this has recovered: its earlier exits are not reported any more.
+const RECOVERED_AFTER: Duration = Duration::from_secs(60);
 
-/// The last start of a unit agent, for the back-off.
+/// The last start of a unit agent.
 #[derive(Clone, Copy, Debug)]
-struct Starts {
+struct LastStart {
     started: Instant,
-    backoff: Backoff,
+    restarts: Restarts,
+    /// When the agent may be started again; `None` while it runs.
+    next: Option<Instant>,
+}
+
+/// When an agent ended, and who ended it.
+#[derive(Clone, Copy, Debug)]
+struct Ending {
+    at: Instant,
+    by: EndedBy,
 }
 
 /// The unit agents in the folders under `<machine>/agents`.
 #[derive(Debug)]
 pub struct UnitSupervisor {
     deployer: Deployer,
-    starts: RefCell<BTreeMap<Uuid, Starts>>,
+    starts: RefCell<BTreeMap<Uuid, LastStart>>,
+    /// The agents that ended and were not started again.
+    endings: Arc<Mutex<BTreeMap<Uuid, Ending>>>,
+    /// How the agents ended that have not run for long since.
+    exits: Arc<Mutex<BTreeMap<Uuid, UnitAgentExit>>>,
     /// A unit agent has ended, or its back-off has expired.
     changed: Arc<Notify>,
 }
@@ -42,16 +58,63 @@ pub struct UnitSupervisor {
 impl UnitSupervisor {
     /// A supervisor that has not started any agent yet.
     pub fn new(deployer: Deployer) -> UnitSupervisor {
-        UnitSupervisor { deployer, starts: RefCell::default(), changed: Arc::default() }
+        UnitSupervisor {
+            deployer,
+            starts: RefCell::default(),
+            endings: Arc::default(),
+            exits: Arc::default(),
+            changed: Arc::default(),
+        }
     }
 
-    fn notify_when(&self, exit: AgentExit) {
+    fn notify_after(&self, delay: Duration) {
         let changed = Arc::clone(&self.changed);
         tokio::spawn(async move {
-            exit.await;
+            tokio::time::sleep(delay).await;
             changed.notify_one();
         });
     }
+
+    /// Notes how the agent ends, and that it may be started again then.
+    fn watch(&self, unit: Uuid, exit: AgentExit) {
+        let (changed, exits, started) = (Arc::clone(&self.changed), Arc::clone(&self.exits), Instant::now());
+        let endings = Arc::clone(&self.endings);
+        tokio::spawn(async move {
+            let ended = exit.await;
+            let ending = Ending { at: Instant::now(), by: ended_by(&ended.end) };
+            note_end(&exits, unit, ended, started.elapsed() > RECOVERED_AFTER);
+            endings.lock().expect("no holder panics").insert(unit, ending);
+            changed.notify_one();
+        });
+    }
+}
+
+/// Who ended an agent. An agent that receives SIGTERM exits with a code of its own.
+fn ended_by(end: &ProcessEnd) -> EndedBy {
+    match end {
+        ProcessEnd::Code(code) if *code == i32::from(EXIT_SIGNALLED) => EndedBy::Signal,
+        ProcessEnd::Signal(signal) => EndedBy::of_signal(Some(*signal)),
+        ProcessEnd::Code(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => EndedBy::Itself,
+    }
+}
+
+/// Adds the end of an agent to the earlier ones, unless it had run for long. An agent that has finished or restarts on
+/// purpose has no problem.
+fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: EndedAgent, was_long: bool) {
+    let mut exits = exits.lock().expect("no holder panics");
+    if was_long {
+        exits.remove(&unit);
+    }
+    let fault = match ended.end {
+        ProcessEnd::Code(code) if code == 0 || code == i32::from(EXIT_SIGNALLED) => return,
+        ProcessEnd::Code(code) => fault::of_exit_code(code),
+        ProcessEnd::Signal(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => None,
+    };
+    let at_ms = clock::wall_ms();
+    let (since_ms, count) = exits.get(&unit).map_or((at_ms, 0), |before| (before.since_ms, before.count));
+    let EndedAgent { end, last_line } = ended;
+    let exit = UnitAgentExit { end, fault, last_line, since_ms, at_ms, count: count.saturating_add(1) };
+    exits.insert(unit, exit);
 }
 
 impl Deployments for UnitSupervisor {
@@ -95,27 +158,40 @@ impl Deployments for UnitSupervisor {
         if let Some(process) = service::running(folder) {
             if known.is_none() {
                 // an earlier machine agent started it: it is watched, not restarted
-                self.notify_when(Box::pin(service::wait_for_exit(process)));
-                all.insert(unit, Starts { started: Instant::now(), backoff: RESTART_BACKOFF });
+                self.watch(unit, Box::pin(service::wait_for_exit(process, folder.clone())));
+                all.insert(unit, LastStart { started: Instant::now(), restarts: RESTARTS, next: None });
             }
             return Ok(());
         }
-        let mut backoff = RESTART_BACKOFF;
-        if let Some(known) = known {
-            let (elapsed, delay) = (known.started.elapsed(), Duration::from_millis(known.backoff.delay_ms()));
-            if elapsed < delay {
-                self.notify_when(Box::pin(tokio::time::sleep(delay - elapsed)));
+        let mut restarts = RESTARTS;
+        if let Some(mut known) = known {
+            if known.next.is_none() {
+                // an agent that was just started may not have written its pid file yet: its watch notifies of its end
+                let mut endings = self.endings.lock().expect("no holder panics");
+                let Some(ending) = endings.remove(&unit) else { return Ok(()) };
+                let ran_ms = ending.at.duration_since(known.started).as_millis();
+                let delay_ms = known.restarts.delay_ms(u64::try_from(ran_ms).unwrap_or(u64::MAX), ending.by);
+                known.next = Some(ending.at + Duration::from_millis(delay_ms));
+                all.insert(unit, known);
+            }
+            let left =
+                known.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()));
+            if !left.is_zero() {
+                self.notify_after(left);
                 return Ok(());
             }
-            if elapsed <= BACKOFF_RESET {
-                backoff = known.backoff;
-                backoff.increase();
-            }
+            restarts = known.restarts;
         }
-        let exit = self.deployer.start(folder)?;
+        let exit = self.deployer.start(folder).inspect_err(|error| {
+            let mut exits = self.exits.lock().expect("no holder panics");
+            let failed = fault::not_started(error, clock::wall_ms());
+            let (since_ms, count) =
+                exits.get(&unit).map_or((failed.since_ms, 0), |before| (before.since_ms, before.count));
+            exits.insert(unit, UnitAgentExit { since_ms, count: count.saturating_add(1), ..failed });
+        })?;
         tracing::info!("started the agent of {folder}");
-        all.insert(unit, Starts { started: Instant::now(), backoff });
-        self.notify_when(exit);
+        all.insert(unit, LastStart { started: Instant::now(), restarts, next: None });
+        self.watch(unit, exit);
         Ok(())
     }
 
@@ -126,16 +202,43 @@ impl Deployments for UnitSupervisor {
     async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
         self.deployer.delete(folder)?;
         self.starts.borrow_mut().remove(&unit);
+        self.endings.lock().expect("no holder panics").remove(&unit);
+        self.exits.lock().expect("no holder panics").remove(&unit);
         Ok(())
     }
 
     async fn quarantine(&self, unit: Uuid, folder: &UnitFolder) -> Result<String> {
         let path = self.deployer.quarantine(folder, unit).await?;
         self.starts.borrow_mut().remove(&unit);
+        self.endings.lock().expect("no holder panics").remove(&unit);
         Ok(path.display().to_string())
+    }
+
+    fn health(&self, unit: Uuid, folder: &UnitFolder) -> UnitHealth {
+        let started = self.starts.borrow().get(&unit).map(|start| start.started.elapsed());
+        let runs_long =
+            service::running(folder).is_some() && started.is_some_and(|ran| ran > RECOVERED_AFTER);
+        let exits = self.exits.lock().expect("no holder panics");
+        let exit = exits.get(&unit).filter(|_| !runs_long && self.deployer.may_run(folder)).cloned();
+        UnitHealth { exit, ..observation::observe(folder) }
     }
 
     async fn changed(&self) {
         self.changed.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_is_killed_or_terminated_has_not_failed() {
+        let from_outside =
+            [ProcessEnd::Signal(9), ProcessEnd::Signal(15), ProcessEnd::Code(i32::from(EXIT_SIGNALLED))];
+        assert_eq!(from_outside.map(|end| ended_by(&end)), [EndedBy::Signal; 3]);
+        let failed =
+            [ProcessEnd::Code(1), ProcessEnd::Signal(6), ProcessEnd::NotStarted, ProcessEnd::Unobserved];
+        assert_eq!(failed.map(|end| ended_by(&end)), [EndedBy::Itself; 4]);
     }
 }

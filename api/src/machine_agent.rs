@@ -3,6 +3,7 @@
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Position;
@@ -13,6 +14,7 @@ requests! { MachineAgentRequests {
     SetUnitToken = post "/v1/models/{model}/machine-agents/{agent}/unit-token", MachineAgent => ();
     RemoveDeadUnit = post "/v1/models/{model}/machine-agents/{agent}/remove-unit", MachineAgent => ();
     ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
+    ReportUnitHealth = post "/v1/models/{model}/machine-agents/{agent}/unit-health", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
     ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", MachineAgent => ();
     Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
@@ -53,6 +55,14 @@ pub struct RemoveDeadUnit {
 /// because the stream of a stopped process remains open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportPresence;
+
+/// Reports what the agent observes of unit agents: how they ended, and what prevents them from going on. A watch of the
+/// machine begins with no problem of any unit; only changes are reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportUnitHealth {
+    /// The units by uuid. Units of other machines are ignored.
+    pub units: BTreeMap<Uuid, UnitHealth>,
+}
 
 /// Reports that this Dying machine has no units left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -5,3 +5,5 @@
 pub mod cause;
 /// The states of entities in English.
 pub mod entity_state;
+/// Faults of unit agents, their ends and the settings that help, in English.
+pub mod fault;

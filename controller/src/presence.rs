@@ -4,6 +4,7 @@
 //! every 5 s. An open stream is not a sign of life. The presence is in memory only: after a start of the controller
 //! every agent has the full time to report.
 
+use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::unit::activity::Activity;
 use std::collections::BTreeMap;
@@ -31,6 +32,17 @@ pub struct AgentPresence {
     pub last_applied_run: u64,
     /// The number of open streams of the agent.
     pub streams: u32,
+    /// What the machine agent has observed of a unit agent.
+    pub health: Option<ObservedHealth>,
+}
+
+/// What a machine agent has observed of a unit agent. It is not stored, because it must be known while the disk of the
+/// store is full, too; a machine agent reports it again in each watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedHealth {
+    health: UnitHealth,
+    /// When it was reported, on the monotonic clock.
+    reported_ms: u64,
 }
 
 /// The run that an agent executes.
@@ -83,6 +95,18 @@ impl Presence {
         let presence = agents.entry(agent).or_default();
         let executing = executing.filter(|executing| executing.run > presence.last_applied_run);
         (presence.last_ms, presence.reported, presence.executing) = (now_ms, true, executing);
+    }
+
+    /// Records what the machine agent observes of a unit agent; none if its watch begins.
+    pub fn set_health(&self, unit: Uuid, health: Option<UnitHealth>, now_ms: u64) {
+        let mut agents = self.agents();
+        if health.is_none() && !agents.contains_key(&unit) {
+            return;
+        }
+        // an agent that was not heard yet is silent since the controller started
+        let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
+        let presence = agents.entry(unit).or_insert_with(unknown);
+        presence.health = health.map(|health| ObservedHealth { health, reported_ms: now_ms });
     }
 
     /// Records that the record of a run was applied: the run is no longer executing. If the agent has already reported
@@ -175,6 +199,22 @@ impl PresenceSnapshot {
     /// Whether an agent was silent for longer than [`LOST_AFTER_MS`].
     pub fn is_lost(&self, agent: Uuid) -> bool {
         self.silence_ms(agent) > LOST_AFTER_MS
+    }
+
+    /// Returns what the machine agent observes of a unit agent, if that is a problem. The end of a process is none any
+    /// more if the agent has sent a request since.
+    pub fn health(&self, unit: Uuid) -> Option<UnitHealth> {
+        let presence = self.agents.get(&unit)?;
+        let ObservedHealth { mut health, reported_ms } = presence.health.clone()?;
+        if presence.reported && presence.last_ms > reported_ms {
+            health.exit = None;
+        }
+        (health != UnitHealth::default()).then_some(health)
+    }
+
+    /// The time of the snapshot, on the wall clock.
+    pub fn wall_ms(&self) -> i64 {
+        self.wall_ms
     }
 
     /// Returns the run that an agent executes.

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 pub use machine::{MachineAgent, machine_agent};
 pub use relation::relation_of_number;
-pub use unit::{UnitStatuses, next_act, statuses};
+pub use unit::{UnitStatuses, is_reboot_overdue, next_act, statuses};
 pub use unit_info::unit_info;
 
 /// Returns the status of the whole model. Panics if the model does not exist.

@@ -7,6 +7,7 @@ use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
 use cli::times::Zone;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
+use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::status::{
@@ -49,7 +50,11 @@ fn name(duty: &Duty) -> &'static str {
         Duty::Start { .. } => "Start",
         Duty::Finish { .. } => "Finish",
         Duty::ReleaseHookLock { .. } => "ReleaseHookLock",
+        Duty::RestartUnitAgent { .. } => "RestartUnitAgent",
+        Duty::ClearFault { .. } => "ClearFault",
+        Duty::InspectSetAside { .. } => "InspectSetAside",
         Duty::Reboot => "Reboot",
+        Duty::RebootByHand { .. } => "RebootByHand",
         Duty::Remove => "Remove",
         Duty::FreeCapacity { .. } => "FreeCapacity",
         Duty::LeaveScopes { .. } => "LeaveScopes",
@@ -64,7 +69,7 @@ fn name(duty: &Duty) -> &'static str {
         Duty::Uninstall { .. } => "Uninstall",
         Duty::ReleaseInstance => "ReleaseInstance",
         Duty::StartInstance { .. } => "StartInstance",
-        Duty::TendInstance { .. } => "TendInstance",
+        Duty::ReachInstance { .. } => "ReachInstance",
         Duty::CreateInstance => "CreateInstance",
         Duty::RemoveUnits => "RemoveUnits",
         Duty::Enrol { .. } => "Enrol",
@@ -73,7 +78,7 @@ fn name(duty: &Duty) -> &'static str {
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 44;
+const DUTIES: usize = 48;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -129,7 +134,26 @@ fn examples() -> Vec<Cause> {
             Actor::Charm,
         ),
         of_unit(lock, Actor::UnitAgent(log)),
+        of_unit(
+            Duty::RestartUnitAgent { machine: Some(machine()), exit: exit(None) },
+            Actor::MachineAgent(machine()),
+        )
+        .since(NOW_MS - 36_000)
+        .last_error("thread 'main' panicked".to_owned()),
+        of_unit(
+            Duty::ClearFault { fault: Fault::Limit(Limit::DiskSpace), machine: Some(machine()) },
+            Actor::Operator,
+        )
+        .since(NOW_MS - 36_000),
+        of_unit(
+            Duty::InspectSetAside {
+                files: vec!["journal.yaml.corrupt-1".to_owned()],
+                machine: Some(machine()),
+            },
+            Actor::Operator,
+        ),
         of_unit(Duty::Reboot, Actor::MachineAgent(machine())),
+        of_unit(Duty::RebootByHand { machine: Some(machine()) }, Actor::Operator).since(NOW_MS - 700_000),
         of_unit(Duty::Remove, Actor::Operator),
         of_relation(Duty::FreeCapacity { endpoint: "web:db".parse().expect("an endpoint") }, Actor::Operator),
         by_agent(Duty::LeaveScopes { relations: vec![relation.clone()] }),
@@ -153,7 +177,7 @@ fn examples() -> Vec<Cause> {
         of_machine(Duty::ReleaseInstance, Actor::Provisioner).last_error("the disk is full".to_owned()),
         of_machine(Duty::StartInstance { retry_ms: NOW_MS + 3_000 }, Actor::Provisioner)
             .last_error("no room for a container".to_owned()),
-        of_machine(Duty::TendInstance { retry_ms: NOW_MS + 3_000 }, Actor::Provisioner)
+        of_machine(Duty::ReachInstance { retry_ms: NOW_MS + 3_000 }, Actor::Provisioner)
             .last_error("no room for a container".to_owned()),
         of_machine(Duty::CreateInstance, Actor::Provisioner),
         of_machine(Duty::RemoveUnits, Actor::Operator),
@@ -174,6 +198,35 @@ fn each_duty_renders_as_in_the_golden_file() {
     };
     let text = examples.iter().map(text).collect::<Vec<_>>().join("\n");
     compare("causes.txt", &text);
+}
+
+/// Eight ends of a unit agent.
+fn exit(fault: Option<Fault>) -> UnitAgentExit {
+    let (since_ms, at_ms) = (NOW_MS - 36_000, NOW_MS - 1_000);
+    UnitAgentExit { end: ProcessEnd::Code(101), fault, last_line: None, since_ms, at_ms, count: 8 }
+}
+
+#[test]
+fn each_fault_names_what_is_wrong_and_the_setting_as_in_the_golden_file() {
+    let (web, times) = (UnitName::new("web", 0), Times { now_ms: NOW_MS, time_of_day: None });
+    let text = |fault: &Fault| {
+        let duty = Duty::ClearFault { fault: *fault, machine: Some("0".to_owned()) };
+        let cause = Cause::new(Entity::Unit(web.clone()), duty, Actor::Operator);
+        let health = UnitHealth { exit: Some(exit(Some(*fault))), ..UnitHealth::default() };
+        let status = api::text::fault::status_message(&health, &web).expect("it is a problem");
+        format!(
+            "# {fault:?}\n{}\nhint: {}\nstatus: {status}\n",
+            sentence(&cause, &times),
+            hint(&cause, &times)
+        )
+    };
+    let mut texts: Vec<String> = Fault::ALL.iter().map(text).collect();
+    let ended = UnitHealth { exit: Some(exit(None)), ..UnitHealth::default() };
+    texts.push(format!(
+        "# none\nstatus: {}\n",
+        api::text::fault::status_message(&ended, &web).expect("it ended")
+    ));
+    compare("faults.txt", &texts.join("\n"));
 }
 
 /// Compares a text with a golden file.

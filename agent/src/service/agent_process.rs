@@ -1,8 +1,10 @@
 //! The process of a unit agent, whatever started it: its pid file, and how others signal it and wait for its end.
 
 use crate::folder::UnitFolder;
+use crate::observation::{last_line, log_bytes};
 use host::process::Process;
 use nix::sys::signal::Signal;
+use state::terms::health::ProcessEnd;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -11,8 +13,17 @@ pub const AGENT_PID: &str = "agent.pid";
 /// How often an agent is polled that is not a child of this process.
 pub const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Completes when a unit agent has ended.
-pub type AgentExit = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Completes when a unit agent has ended, with how it ended and the last line that it wrote.
+pub type AgentExit = Pin<Box<dyn Future<Output = EndedAgent> + Send>>;
+
+/// A unit agent that has ended.
+#[derive(Clone, Debug)]
+pub struct EndedAgent {
+    /// How it ended.
+    pub end: ProcessEnd,
+    /// Its last error, or else its last line.
+    pub last_line: Option<String>,
+}
 
 /// The running agent of a folder, whatever started it.
 pub fn running(folder: &UnitFolder) -> Option<Process> {
@@ -28,9 +39,11 @@ pub fn reread_files(folder: &UnitFolder) {
     }
 }
 
-/// Completes when this process, which is not a child, has ended.
-pub async fn wait_for_exit(process: Process) {
+/// Completes when the agent of a folder, which is not a child, has ended.
+pub async fn wait_for_exit(process: Process, folder: UnitFolder) -> EndedAgent {
+    let from = log_bytes(&folder);
     while process.is_alive() {
         tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
     }
+    EndedAgent { end: ProcessEnd::Unobserved, last_line: last_line(&folder, from) }
 }

@@ -2,14 +2,18 @@
 //!
 //! A child is not killed when the machine agent ends. `unit_supervisor` restarts a child that ends.
 
-use super::agent_process::{AgentExit, running};
-use crate::folder::{EXIT_DISK, UnitFolder};
+use super::agent_process::{AgentExit, EndedAgent, running};
+use crate::fault;
+use crate::folder::UnitFolder;
+use crate::observation::{AGENT_LOG, last_line, log_bytes};
 use anyhow::Result;
+use api::text;
 use host::process::Process;
 use nix::sys::signal::Signal;
+use state::terms::health::ProcessEnd;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -22,7 +26,7 @@ const STOP_POLLS_MAX: u32 = 250;
 
 /// Starts the unit agent of a folder. The returned future completes when it has ended.
 pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
-    let log = folder.file("agent.log");
+    let log = folder.file(AGENT_LOG);
     if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
         fs::rename(&log, folder.file("agent.log.1"))?;
     }
@@ -37,13 +41,19 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
         .stdout(log.try_clone()?)
         .stderr(log)
         .process_group(0);
-    let (mut child, tag) = (tokio::process::Command::from(command).spawn()?, folder.tag());
+    let (from, folder) = (log_bytes(folder), folder.clone());
+    let mut child = tokio::process::Command::from(command).spawn()?;
     Ok(Box::pin(async move {
         // The child is reaped here. Its log has the reason for its end, unless the disk was full.
-        let status = child.wait().await;
-        if status.is_ok_and(|status| status.code() == Some(EXIT_DISK.into())) {
-            tracing::error!("the agent of {tag} ended because its disk failed or is full; restarting it");
+        let status = child.wait().await.ok();
+        let code = status.and_then(|status| status.code());
+        let signal = status.and_then(|status| status.signal());
+        let end = code.map(ProcessEnd::Code).or(signal.map(ProcessEnd::Signal));
+        if let Some(fault) = code.and_then(fault::of_exit_code) {
+            tracing::error!("the agent of {folder} ended: {}; restarting it", text::fault::state(fault));
         }
+        let end = end.unwrap_or(ProcessEnd::Unobserved);
+        EndedAgent { end, last_line: last_line(&folder, from) }
     }))
 }
 

@@ -6,10 +6,11 @@
 //!
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
-use super::agent_process::{AgentExit, REATTACHED_POLL_INTERVAL, running, wait_for_exit};
+use super::agent_process::{AgentExit, EndedAgent, REATTACHED_POLL_INTERVAL, running, wait_for_exit};
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
+use state::terms::health::ProcessEnd;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -197,15 +198,36 @@ pub(super) fn start(folder: &UnitFolder) -> AgentExit {
             && let Err(error) = systemctl(&["start", "--no-block", &service]).await
         {
             tracing::warn!("{error:#}");
-            return;
+            return EndedAgent { end: ProcessEnd::NotStarted, last_line: Some(format!("{error:#}")) };
         }
         for _ in 0..START_POLLS_MAX {
             if let Some(agent) = running(&folder) {
-                return wait_for_exit(agent).await;
+                let ended = wait_for_exit(agent, folder.clone()).await;
+                return EndedAgent { end: last_end(&service).await, ..ended };
             }
             tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
         }
+        EndedAgent { end: last_end(&service).await, last_line: None }
     })
+}
+
+/// How the main process of a service ended the last time.
+async fn last_end(service: &str) -> ProcessEnd {
+    let properties = "--property=ExecMainCode,ExecMainStatus";
+    let shown = run_systemctl(&["show", properties, service]).await;
+    shown.map_or(ProcessEnd::Unobserved, |(_, text)| end_of(&text))
+}
+
+/// The end that systemd shows: its code is that of `siginfo_t`, 1 for an exit and 2 or 3 for a signal.
+fn end_of(text: &str) -> ProcessEnd {
+    let number = |name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')?.trim().parse::<i32>().ok())
+    };
+    match (number("ExecMainCode"), number("ExecMainStatus")) {
+        (Some(1), Some(code)) => ProcessEnd::Code(code),
+        (Some(2 | 3), Some(signal)) => ProcessEnd::Signal(signal),
+        _ => ProcessEnd::Unobserved,
+    }
 }
 
 /// Stops a unit agent.
@@ -276,6 +298,13 @@ mod tests {
             fs::read_link(link).unwrap().display().to_string(),
             "/etc/systemd/system/pintle-machine.service"
         );
+    }
+
+    #[test]
+    fn the_end_of_a_service_is_read_as_systemd_shows_it() {
+        assert_eq!(end_of("ExecMainCode=1\nExecMainStatus=90\n"), ProcessEnd::Code(90));
+        assert_eq!(end_of("ExecMainStatus=9\nExecMainCode=2\n"), ProcessEnd::Signal(9));
+        assert_eq!(end_of("ExecMainCode=0\nExecMainStatus=0\n"), ProcessEnd::Unobserved);
     }
 
     #[test]

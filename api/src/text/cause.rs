@@ -4,12 +4,14 @@
 //! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
 //! `pintle-agent why`.
 
+use super::fault;
 use crate::ago;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
 use state::unit::activity::Activity;
+use state::unit::decision::REBOOT_DEADLINE_MS;
 
 /// The most relations that a sentence names; beyond them, only the fact that there are more.
 const RELATIONS_MAX: usize = 20;
@@ -136,6 +138,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::InstallHookTools => {
             "install the hook tools, without which the unit agent does not run".to_owned()
         }
+        Duty::RestoreDocument { document } => {
+            format!("restore the store of the controller: document {document} is damaged on its disk")
+        }
         Duty::Attach { .. } => "attach for the first time; the agent of its machine runs".to_owned(),
         Duty::Respond { lost: false, .. } => "respond: it has missed a heartbeat".to_owned(),
         Duty::Respond { lost: true, .. } => "respond: it has been silent for more than a minute".to_owned(),
@@ -147,7 +152,16 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::ReleaseHookLock { activity, running, .. } => {
             format!("release the machine's hook lock, held for {running}; {activity} is next")
         }
+        Duty::RestartUnitAgent { exit, .. } => format!("restart the unit agent, which {}", fault::end(exit)),
+        Duty::ClearFault { fault, .. } => fault::duty(*fault),
+        Duty::InspectSetAside { files, .. } => {
+            format!("inspect damaged files of its memory, which it set aside: {}", files.join(", "))
+        }
         Duty::Reboot => "reboot the machine, as a hook requested".to_owned(),
+        Duty::RebootByHand { .. } => format!(
+            "reboot the machine, as a hook requested: it did not happen within {} minutes",
+            REBOOT_DEADLINE_MS / 60_000
+        ),
 
         Duty::Remove => "remove it".to_owned(),
         Duty::FreeCapacity { endpoint } => format!("remove it: it uses the capacity of endpoint {endpoint}"),
@@ -172,7 +186,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::Uninstall { .. } => "uninstall itself".to_owned(),
         Duty::ReleaseInstance => "release its instance and remove it".to_owned(),
         Duty::StartInstance { .. } => "start its instance, which failed".to_owned(),
-        Duty::TendInstance { .. } => "reach its instance, which failed".to_owned(),
+        Duty::ReachInstance { .. } => "reach its instance, which failed".to_owned(),
         Duty::CreateInstance => "create an instance on which its units can run their last hooks".to_owned(),
         Duty::RemoveUnits => "remove its units: it has no agent that can stop them".to_owned(),
         Duty::Enrol { .. } => "enrol it with the command that pintle add-machine manual printed".to_owned(),
@@ -257,6 +271,9 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
         Remedy::Integrate { application } => format!("pintle integrate {application} APPLICATION"),
         Remedy::AddUnit { application } => format!("pintle add-unit {application}"),
         Remedy::ResumeRelation { relation } => format!("pintle resume-relation {relation}"),
+        Remedy::RestoreStore => "on the host of the controller, list what is damaged with: pintle-controller check DIR; \
+             then restore the store from a backup"
+            .to_owned(),
         Remedy::InstallHookTools => "install the program pintle-hook beside pintle-agent".to_owned(),
         Remedy::ReadAgentLog { unit, machine: None } => {
             let tag = unit.tag();
@@ -279,6 +296,19 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
                  the process of agents/{}/agent.pid{force}",
                 unit.tag()
             )
+        }
+        Remedy::ClearFault { fault, unit, machine } => fault::remedy(*fault, unit, machine.as_deref()),
+        Remedy::DeleteSetAside { unit, machine } => format!(
+            "nothing is lost that the controller had received: read the files in {}, and delete them",
+            fault::folder(unit, machine.as_deref())
+        ),
+        Remedy::RebootMachine { machine: Some(machine) } => format!(
+            "a hook that runs delays it: pintle why machine {machine}; otherwise read the log of its agent, and reboot the \
+             machine by hand"
+        ),
+        Remedy::RebootMachine { machine: None } => {
+            "a hook that runs delays it; otherwise read the log of the machine agent, and reboot the machine by hand"
+                .to_owned()
         }
         Remedy::AfterResponse => "it starts as soon as the agent responds".to_owned(),
         Remedy::Imminent => "nothing to do: the agent is about to start it".to_owned(),
@@ -311,7 +341,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             ),
             Force::AtOnce => "nothing to do: it is being removed by force".to_owned(),
         },
-        Remedy::ForceAtOnce { phase: ForcePhase::Acting } => "nothing to do: it has begun".to_owned(),
+        Remedy::ForceAtOnce { phase: ForcePhase::Acting } => "nothing to do: it has started".to_owned(),
         Remedy::ForceAtOnce { phase: ForcePhase::Waiting { left_ms } } => {
             format!("it begins in {} s; at once: remove it with --force --no-wait", seconds(*left_ms))
         }

@@ -130,8 +130,14 @@ fn unit_message(
         None if agent.current == AgentStatus::Allocating && workload.message.is_empty() => {
             agent.message.clone()
         }
+        None if has_problem(agent) => agent.message.clone(),
         None => workload.message.clone(),
     }
+}
+
+/// Whether the message of the agent is more urgent than that of the workload: the agent cannot go on.
+fn has_problem(agent: &StatusInfo<AgentStatus>) -> bool {
+    matches!(agent.current, AgentStatus::Failed | AgentStatus::Rebooting) && !agent.message.is_empty()
 }
 
 /// `80,443/tcp 53/udp`: ports are grouped by protocol.

@@ -13,10 +13,10 @@ use crate::watches::MachineStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
     Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence,
-    ReportUninstalled, SetUnitToken, Watch, WatchMachine,
+    ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
-use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{Model, TokenHolder};
+use state::documents::draft::{Draft, Reader, read, read_all};
+use state::documents::keys::{Model, TokenHolder, last_id};
 use state::lifecycle::{machine, unit};
 use state::operations::instance;
 use state::terms::names::Uuid;
@@ -90,6 +90,23 @@ impl<S: Store, O: Environment> Handle<ReportPresence> for Authorised<S, O> {
     }
 }
 
+impl<S: Store, O: Environment> Handle<ReportUnitHealth> for Authorised<S, O> {
+    async fn handle(&self, ReportUnitHealth { mut units }: ReportUnitHealth) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        let own = self.controller.read(move |reader| {
+            let is_own =
+                |unit: &Uuid| read(reader, &model.unit(*unit)).is_some_and(|doc| doc.machine == machine);
+            units.retain(|unit, _| is_own(unit));
+            units
+        });
+        let now_ms = self.controller.environment.monotonic_ms();
+        for (unit, health) in own.await {
+            self.controller.presence.set_health(unit, Some(health.bounded()), now_ms);
+        }
+        Ok(())
+    }
+}
+
 impl<S: Store, O: Environment> Handle<ReportMachineDead> for Authorised<S, O> {
     async fn handle(&self, _: ReportMachineDead) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
@@ -140,6 +157,11 @@ impl<S: Store, O: Environment> Watch<WatchMachine> for Authorised<S, O> {
 
     async fn watch(&self, _: WatchMachine) -> Result<MachineStream<S, O>, ApiError> {
         let (model, machine) = self.machine()?;
+        let units = self.controller.read(move |reader| read_all::<()>(reader, &model.machine_units(machine)));
+        let now_ms = self.controller.environment.monotonic_ms();
+        for unit in units.await.iter().filter_map(|(key, ())| last_id(key)) {
+            self.controller.presence.set_health(unit, None, now_ms);
+        }
         Ok(MachineStream::open(self.controller.clone(), model, machine))
     }
 }

@@ -3,6 +3,7 @@
 use super::info::{LOST_MESSAGE, info, status_info};
 use super::machine::{MachineAgent, machine_agent};
 use crate::presence::PresenceSnapshot;
+use api::text::fault;
 use api::{StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
@@ -10,6 +11,7 @@ use state::documents::keys::{Model, UnitDoc};
 use state::terms::names::Uuid;
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::unit::activity::Activity;
+use state::unit::decision::REBOOT_DEADLINE_MS;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
 use state::views::view;
@@ -113,6 +115,13 @@ pub fn statuses(
             Some(presence.last_heartbeat_ms(doc.machine)),
         ))
     };
+    let health = presence.health(id).filter(|_| workload.current != WorkloadStatus::Terminated);
+    let failure = health.as_ref().and_then(|health| fault::status_message(health, &doc.name));
+    if let Some(message) = failure.filter(|_| lost_with().is_none()) {
+        let since_ms = health.as_ref().and_then(|health| health.exit.as_ref()).map(|exit| exit.since_ms);
+        let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
+        return UnitStatuses::new(workload, info(AgentStatus::Failed, &message, since_ms));
+    }
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
         return match lost_with() {
@@ -149,9 +158,18 @@ pub fn statuses(
         Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
         // attached, but no run has completed yet: the agent downloads the charm
         None => UnitStatuses::new(workload, info(AgentStatus::Allocating, "", since_ms)),
-        Some(Act::Reboot) => UnitStatuses::new(workload, info(AgentStatus::Rebooting, "", since_ms)),
+        Some(Act::Reboot) => {
+            let overdue = match is_reboot_overdue(presence, since_ms) {
+                true => format!("the reboot is overdue, see: pintle why {}", doc.name),
+                false => String::new(),
+            };
+            UnitStatuses::new(workload, info(AgentStatus::Rebooting, &overdue, since_ms))
+        }
         Some(Act::Wait(_) | Act::Finish) => {
-            UnitStatuses::new(workload, info(AgentStatus::Idle, "", since_ms))
+            let set_aside = health.filter(|health| !health.set_aside.is_empty());
+            let message = set_aside.map(|health| fault::set_aside_message(&health.set_aside, &doc.name));
+            let idle = info(AgentStatus::Idle, &message.unwrap_or_default(), since_ms);
+            UnitStatuses::new(workload, idle)
         }
         Some(
             Act::Reattach(_)
@@ -161,6 +179,11 @@ pub fn statuses(
             | Act::PersistEvent(_),
         ) => UnitStatuses::new(workload, info(AgentStatus::Executing, "", since_ms)),
     }
+}
+
+/// Whether a reboot that was requested at this time should have happened long ago ([`REBOOT_DEADLINE_MS`]).
+pub fn is_reboot_overdue(presence: &PresenceSnapshot, since_ms: Option<i64>) -> bool {
+    since_ms.is_some_and(|since_ms| presence.wall_ms() - since_ms > REBOOT_DEADLINE_MS)
 }
 
 /// The error of an agent as it is shown: as the workload status.

@@ -13,12 +13,29 @@ use state::documents::refusal::Refusal;
 use state::documents::{effective_life, waiting};
 use state::lifecycle::relation;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
+use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::AgentStatus;
 use state::unit::activity::Activity;
 use state::unit::local::Run;
 use state::unit::resolve::{Act, fetch_reason, reboot_reason};
+
+/// Returns the cause for a unit whose agent cannot go on, or has ended, as its machine agent observes it.
+fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> {
+    let (machine, entity) = (Some(machine.to_owned()), Entity::Unit(doc.name.clone()));
+    let (since_ms, last_line) =
+        health.exit.as_ref().map_or((None, None), |exit| (Some(exit.since_ms), exit.last_line.clone()));
+    let cause = match (health.fault(), &health.exit) {
+        (Some(fault), _) => Cause::new(entity, Duty::ClearFault { fault, machine }, Actor::Operator),
+        (None, Some(exit)) => {
+            let actor = Actor::MachineAgent(machine.clone().unwrap_or_default());
+            Cause::new(entity, Duty::RestartUnitAgent { machine, exit: exit.clone() }, actor)
+        }
+        (None, None) => return None,
+    };
+    Some(cause.since(since_ms).last_error(last_line))
+}
 
 impl Explainer<'_> {
     pub(super) fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
@@ -29,16 +46,25 @@ impl Explainer<'_> {
         let machine = self.machine_name(&doc);
         let attached = self.is_attached(id);
         let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, &doc);
+        let health = self.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
+        let obstacle = obstacle(&doc, &machine, &health);
         let silent = self.silent_unit_agent(id, &doc);
         let is_silent = silent.is_some();
-        let mut causes: Vec<Cause> = silent.into_iter().collect();
-        if !attached && life == Life::Alive {
-            causes.push(self.unattached(&doc, &machine));
-        }
-        // the unit does nothing else before its current run has finished, whatever its life
-        match self.presence.executing(id).filter(|_| attached && !self.presence.is_lost(id)) {
-            Some(running) => causes.push(self.finishing(&doc, &machine, running)),
-            None => causes.extend(self.next(id, &doc, (&agent, is_silent))),
+        let mut causes: Vec<Cause> = Vec::new();
+        match (obstacle, self.presence.executing(id).filter(|_| attached && !self.presence.is_lost(id))) {
+            // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
+            (Some(obstacle), _) => causes.push(obstacle),
+            (None, running) => {
+                causes.extend(silent);
+                if !attached && life == Life::Alive {
+                    causes.push(self.unattached(&doc, &machine));
+                }
+                // the unit does nothing else before its current run has finished, whatever its life
+                match running {
+                    Some(running) => causes.push(self.finishing(&doc, &machine, running)),
+                    None => causes.extend(self.next(id, &doc, (&agent, is_silent))),
+                }
+            }
         }
         // the agent's next operation is more precise than the blockers of the unit itself
         let blockers = self.blockers(EntityId::Unit(id)).into_iter();
@@ -55,6 +81,11 @@ impl Explainer<'_> {
             causes.splice(0..0, self.machine_agent(doc.machine));
         }
         causes.extend(self.forced(id, entity.clone()));
+        if !health.set_aside.is_empty() {
+            let duty =
+                Duty::InspectSetAside { files: health.set_aside, machine: Some(self.machine_name(&doc)) };
+            causes.push(Cause::new(entity.clone(), duty, Actor::Operator));
+        }
         Ok(Why { entity, life, now: EntityState::Unit { workload, agent }, causes, more: false })
     }
 
@@ -116,10 +147,7 @@ impl Explainer<'_> {
             }
             Some(Act::Start(run)) => single(self.starting(id, doc, run, silent)),
             Some(Act::FetchBag(request)) => single(fetch_reason(&doc.name, &request).since(agent.since_ms)),
-            Some(Act::Reboot) => {
-                let machine = self.machine_name(doc);
-                single(reboot_reason(&doc.name, Some(&machine)).since(agent.since_ms))
-            }
+            Some(Act::Reboot) => self.rebooting(doc, agent.since_ms),
             Some(
                 Act::Finish
                 | Act::Reattach(_)
@@ -144,6 +172,30 @@ impl Explainer<'_> {
         let since_ms = self.pending_since().since_ms(id, doc, &run.operation);
         let duty = Duty::Start { activity, reason: run.cause, silent };
         Cause::of_unit_agent(&doc.name, duty).since(since_ms)
+    }
+
+    /// Returns the causes for a unit whose machine is to be rebooted: the hook that runs on it, which delays the reboot,
+    /// then the reboot itself; after [`REBOOT_DEADLINE_MS`], a person has to act.
+    fn rebooting(&self, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cause> {
+        let machine = self.machine_name(doc);
+        let holder = hook_lock::holder(self.reader, self.model, self.presence, doc.machine);
+        let delays = holder.map(|(holder, running)| {
+            let duty = Duty::Finish {
+                activity: running.activity.clone(),
+                run: running.run,
+                machine: machine.clone(),
+                lock_waiters: vec![doc.name.clone()],
+            };
+            Cause::new(Entity::Unit(holder.clone()), duty, Actor::Charm).since(running.since_ms)
+        });
+        let reboot = match status::is_reboot_overdue(self.presence, since_ms) {
+            false => reboot_reason(&doc.name, Some(&machine)),
+            true => {
+                let duty = Duty::RebootByHand { machine: Some(machine) };
+                Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator)
+            }
+        };
+        delays.into_iter().chain([reboot.since(since_ms)]).collect()
     }
 
     fn suspended_relations(&self, doc: &UnitDoc) -> Vec<Cause> {

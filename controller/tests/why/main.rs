@@ -2,6 +2,7 @@
 
 mod bounds;
 mod fixture;
+mod health;
 mod machines;
 mod pending;
 mod removals;

@@ -11,6 +11,7 @@
 mod remedy;
 
 use crate::terms::force::{Force, ForcePhase, ForcedBy};
+use crate::terms::health::{Fault, UnitAgentExit};
 use crate::terms::names::{EndpointName, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::unit::activity::Activity;
@@ -285,8 +286,42 @@ pub enum Duty {
         /// The unit that holds the lock.
         holder: UnitName,
     },
+    /// Restart the unit agent, which has ended.
+    RestartUnitAgent {
+        /// The unit's machine; none if its name is not known.
+        machine: Option<String>,
+        /// How it ended.
+        exit: UnitAgentExit,
+    },
+    /// Remove what prevents the unit agent from going on.
+    ClearFault {
+        /// What it is.
+        fault: Fault,
+        /// The unit's machine; none if its name is not known.
+        machine: Option<String>,
+    },
+    /// Inspect damaged files of the unit's memory, which were set aside. The unit goes on without them.
+    InspectSetAside {
+        /// The names of the files in the unit's folder.
+        files: Vec<String>,
+        /// The unit's machine; none if its name is not known.
+        machine: Option<String>,
+    },
     /// Reboot the machine: a hook requested it.
     Reboot,
+
+    // The controller's store.
+    /// Restore a document that is damaged on the controller's disk.
+    RestoreDocument {
+        /// The key of the document.
+        document: String,
+    },
+    /// Reboot the machine by hand: the reboot that a hook requested did not come within
+    /// [`crate::unit::decision::REBOOT_DEADLINE_MS`].
+    RebootByHand {
+        /// The machine; none if its name is not known.
+        machine: Option<String>,
+    },
 
     // Removal.
     /// Be removed by a person; nothing else removes it.
@@ -325,7 +360,7 @@ pub enum Duty {
     ForceRemoval {
         /// What started it.
         by: ForcedBy,
-        /// Whether it has begun.
+        /// Whether it has started.
         phase: ForcePhase,
     },
 
@@ -346,8 +381,8 @@ pub enum Duty {
         /// When the provider is called again, in milliseconds of the wall clock.
         retry_ms: i64,
     },
-    /// Act on the instance: the provider failed.
-    TendInstance {
+    /// Reach the instance: the provider failed.
+    ReachInstance {
         /// When the provider is called again, in milliseconds of the wall clock.
         retry_ms: i64,
     },

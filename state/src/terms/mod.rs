@@ -5,6 +5,7 @@
 
 pub mod cause;
 pub mod force;
+pub mod health;
 pub mod life;
 pub mod names;
 pub mod owner;

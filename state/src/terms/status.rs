@@ -45,6 +45,8 @@ words! {
         Rebooting = "rebooting",
         /// The agent has been silent for too long.
         Lost = "lost",
+        /// The agent ends again and again, or cannot go on before a person removes what prevents it.
+        Failed = "failed",
     }
 }
 

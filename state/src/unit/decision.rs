@@ -14,6 +14,9 @@ pub const LINK_AGE_MAX_MS: u64 = 30_000;
 /// How long a starting agent waits for the reconciliation of its disk with the replica, in milliseconds: about forty
 /// round trips of a slow link.
 pub const RECONCILE_WAIT_MS: u64 = 2_000;
+/// When a reboot that a hook requested is overdue, in milliseconds: a host reboots in about a minute, and the hooks of
+/// other units may run before. Then a person is asked to reboot the machine; the unit still waits for the reboot.
+pub const REBOOT_DEADLINE_MS: i64 = 600_000;
 
 /// The facts of the agent's environment that are neither stored nor part of the view.
 #[derive(Clone, Debug, PartialEq)]

@@ -123,7 +123,7 @@ impl Disk {
 
     fn require_space(&self) -> Result<(), DiskError> {
         match self.location.machine.is_full(self.world.now_ms()) {
-            true => Err(DiskError("no space left on device".to_owned())),
+            true => Err(DiskError::new("no space left on device")),
             false => Ok(()),
         }
     }
@@ -220,7 +220,7 @@ impl Disk {
                 }
                 (self.empty_state(), 0, true)
             }
-            Loaded::OtherFormat { .. } => return Err(DiskError("the files have another format".to_owned())),
+            Loaded::OtherFormat { .. } => return Err(DiskError::new("the files have another format")),
         };
         let in_flight = self.state().in_flight.take();
         if let Some((events, after)) = in_flight
@@ -262,7 +262,7 @@ impl Disk {
         self.state().unsynced = Some(unsynced.clone());
         self.world.pause().await;
         if self.world.draws_fault(self.world.profile().sync_fails) {
-            return Err(DiskError("the sync failed".to_owned()));
+            return Err(DiskError::new("the sync failed"));
         }
         let mut state = self.state();
         state.unsynced = None;
@@ -320,7 +320,7 @@ impl Disk {
                 self.world.note(Fact::Recorded { folder, unit, events });
                 return Ok(());
             }
-            return Err(DiskError("the sync failed".to_owned()));
+            return Err(DiskError::new("the sync failed"));
         }
         self.acknowledge(events, after.clone());
         self.world.pause().await;

@@ -1,6 +1,8 @@
 //! Tests a full disk, below a unit's folder and below the controller's. Each test mounts a small file system in its own
 //! mount namespace, so that the mount is invisible to other processes and disappears with the test.
 
+use super::namespace::again_in;
+use super::obstacles::until_named;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -9,25 +11,9 @@ use tests::host::Host;
 use tests::scene::{Scene, scene, text};
 use tests::tally_scenario::{STARTED, deploy, ran, results, until_ran};
 
-/// The environment variable that names the test that runs inside its namespace.
-const INSIDE: &str = "PINTLE_TEST_INSIDE";
-
 /// Runs a test again in a mount namespace where it is root; inside of it, runs `test`.
 fn with_mounts(name: &str, test: impl FnOnce()) {
-    if std::env::var(INSIDE).is_ok_and(|inside| inside == name) {
-        return test();
-    }
-    let this = std::env::current_exe().expect("a process knows its program");
-    let again = Command::new("unshare")
-        .args(namespace())
-        .arg(this)
-        .args([name, "--exact", "--nocapture"])
-        .env(INSIDE, name)
-        .output()
-        .expect("unshare is there: tests/prerequisites.sh");
-    let (stdout, stderr) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
-    assert!(again.status.success(), "{stdout}\n{stderr}");
-    assert!(stdout.contains("1 passed"), "{stdout}");
+    again_in(namespace(), name, test);
 }
 
 /// The arguments of `unshare` for a mount namespace: allowed for root, and for others if user namespaces are enabled.
@@ -88,6 +74,8 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         scene.ok(&["config", "db", "say=second"]);
         let outcome = run.join("outcome");
         assert!(!outcome.exists(), "there is no room for it");
+        let (wrong, remedy) = ("the disk of its folder is full", "free disk space in agents/unit-db-0");
+        until_named(&scene, &folder, wrong, remedy);
         assert_eq!(ran(&scene, "db/0"), hooks, "what has ended is not run again");
         free(&folder);
         hooks.push("config-changed");
@@ -102,10 +90,12 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         scene.until("the log reports that the disk is full", |_| {
             let logs = [folder.join("agent.log"), machine_log.clone()];
             let written = logs.map(|log| fs::read_to_string(log).unwrap_or_default()).concat();
-            (written.contains("No space left on device") || written.contains("its disk failed or is full"))
-                .then_some(())
+            (written.contains("No space left on device")
+                || written.contains("the disk of its folder is full"))
+            .then_some(())
         });
         assert_eq!(ran(&scene, "db/0"), hooks, "it has not started");
+        until_named(&scene, &folder, wrong, remedy);
         let unit = scene.unit("db/0").expect("it is deployed");
         assert_ne!(unit["workload-status"]["current"], "error", "a full disk is not the charm's failure");
         free(&folder);

@@ -5,6 +5,7 @@
 
 use crate::terms::cause::{Actor, Cause, Duty, Entity, Host, Silence};
 use crate::terms::force::{Force, ForcePhase};
+use crate::terms::health::Fault;
 use crate::terms::names::UnitName;
 
 /// The command or the change that helps.
@@ -27,6 +28,8 @@ pub enum Remedy {
     StartFresh,
     /// Check whether the controller was restored from a backup.
     CheckStoreGeneration,
+    /// List what is damaged in the store, and restore it from a backup.
+    RestoreStore,
     /// Check that the machine agent runs.
     CheckMachineAgent {
         /// The machine; none for the unit's own machine.
@@ -87,6 +90,27 @@ pub enum Remedy {
         /// Whether a person can remove the unit; a subordinate is removed with its principal only.
         removable: bool,
     },
+    /// Remove what prevents a unit agent from going on.
+    ClearFault {
+        /// What it is.
+        fault: Fault,
+        /// The unit.
+        unit: UnitName,
+        /// The unit's machine, if its name is known.
+        machine: Option<String>,
+    },
+    /// Read the damaged files that were set aside, and delete them.
+    DeleteSetAside {
+        /// The unit.
+        unit: UnitName,
+        /// The unit's machine, if its name is known.
+        machine: Option<String>,
+    },
+    /// Find out what delays the reboot of the machine, or reboot it by hand.
+    RebootMachine {
+        /// The machine, if its name is known.
+        machine: Option<String>,
+    },
     /// Nothing: the agent starts the activity as soon as it responds.
     AfterResponse,
     /// Nothing: the agent starts the activity now.
@@ -128,7 +152,7 @@ pub enum Remedy {
     },
     /// Wait until force begins, or remove the entity with `--no-wait` to begin now.
     ForceAtOnce {
-        /// Whether force has begun.
+        /// Whether force has started.
         phase: ForcePhase,
     },
     /// Call the provider again now, instead of waiting for the retry.
@@ -186,6 +210,7 @@ impl Cause {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: None })
             }
             Duty::InstallHookTools => Remedy::InstallHookTools,
+            Duty::RestoreDocument { .. } => Remedy::RestoreStore,
             Duty::Attach { machine } => {
                 self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: Some(machine.clone()) })
             }
@@ -200,7 +225,17 @@ impl Cause {
                 self.unit_remedy(|unit| Remedy::InspectHook { unit, run: *run, machine: machine.clone() })
             }
             Duty::ReleaseHookLock { holder, .. } => Remedy::RunHooksInParallel { holder: holder.clone() },
+            Duty::RestartUnitAgent { machine, .. } => {
+                self.unit_remedy(|unit| Remedy::ReadAgentLog { unit, machine: machine.clone() })
+            }
+            Duty::ClearFault { fault, machine } => {
+                self.unit_remedy(|unit| Remedy::ClearFault { fault: *fault, unit, machine: machine.clone() })
+            }
+            Duty::InspectSetAside { machine, .. } => {
+                self.unit_remedy(|unit| Remedy::DeleteSetAside { unit, machine: machine.clone() })
+            }
             Duty::Reboot => Remedy::CheckMachineAgent { machine: self.machine_of_actor() },
+            Duty::RebootByHand { machine } => Remedy::RebootMachine { machine: machine.clone() },
 
             Duty::Remove | Duty::FreeCapacity { .. } => Remedy::Remove(self.entity.clone()),
             Duty::LeaveScopes { .. } | Duty::Terminate { .. } => match &self.last_error {
@@ -220,7 +255,7 @@ impl Cause {
             Duty::ReportUnstartedDead | Duty::ReleaseInstance => self.provisioning_remedy(Remedy::Automatic),
             Duty::Uninstall { forced } => self
                 .provisioning_remedy(Remedy::AutomaticUnlessGone { machine: self.name(), forced: *forced }),
-            Duty::StartInstance { retry_ms } | Duty::TendInstance { retry_ms } => {
+            Duty::StartInstance { retry_ms } | Duty::ReachInstance { retry_ms } => {
                 Remedy::RetryProvisioning { machine: self.name(), retry_ms: Some(*retry_ms) }
             }
             Duty::CreateInstance => Remedy::AutomaticOrForce { machine: self.name() },

@@ -8,6 +8,7 @@ use crate::sim::world::{Command, World};
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Deployments, UnitToken};
 use state::documents::keys::Model;
+use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 
@@ -121,6 +122,11 @@ impl Deployments for Folders {
         let deployed = state.deployed.remove(name).filter(|deployed| deployed.unit == unit);
         deployed.into_iter().for_each(|deployed| drop(state.quarantined.insert(unit, deployed)));
         Ok(format!("unknown/{name}"))
+    }
+
+    /// The fleet shows no problems from outside.
+    fn health(&self, _: Uuid, _: &UnitName) -> UnitHealth {
+        UnitHealth::default()
     }
 
     /// Never returns: the fleet restarts agents that end.

@@ -1,0 +1,84 @@
+//! What is observed of a unit agent from outside: a full disk, damaged files that were set aside, the folder of its
+//! socket, and the last error in its log.
+//!
+//! Reads only. Called for the reports of the machine agent (`unit_supervisor`, `service`) and by `inspect`.
+
+use crate::folder::UnitFolder;
+use crate::folder_files::is_set_aside;
+use nix::sys::statvfs::statvfs;
+use state::terms::health::{Fault, Limit, UnitHealth, bounded_line};
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The log of a unit agent.
+pub const AGENT_LOG: &str = "agent.log";
+/// Below this, a disk is full: an outcome, a record and the pid files of a hook need less.
+const FREE_BYTES_MIN: u64 = 64 << 10;
+/// How much of the end of a log is searched for its last error.
+const TAIL_BYTES: u64 = 8 << 10;
+
+/// What the folder of a unit shows, whether or not its agent runs: a full disk, and damaged files that were set aside.
+pub fn observe(folder: &UnitFolder) -> UnitHealth {
+    let entries = fs::read_dir(folder.root()).into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut set_aside: Vec<String> = names.filter(|name| is_set_aside(name)).collect();
+    set_aside.sort();
+    UnitHealth { exit: None, fault: full_disk(folder.root()), set_aside }
+}
+
+/// Whether the disk of a folder has no room for this user.
+fn full_disk(folder: &Path) -> Option<Fault> {
+    let found = statvfs(folder).ok()?;
+    let free = if nix::unistd::geteuid().is_root() { found.blocks_free() } else { found.blocks_available() };
+    if free.saturating_mul(found.fragment_size()) < FREE_BYTES_MIN {
+        return Some(Fault::Limit(Limit::DiskSpace));
+    }
+    // a file system that creates inodes as they are needed has none to count
+    (found.files() > 0 && found.files_available() == 0).then_some(Fault::Limit(Limit::DiskFiles))
+}
+
+/// Whether the tool socket of a unit cannot be where it belongs, because another user owns that folder.
+pub fn foreign_socket_folder(folder: &UnitFolder) -> Option<Fault> {
+    let owner = fs::metadata(folder.root()).ok()?.uid();
+    let found = fs::metadata(folder.file("run")).ok()?;
+    (found.uid() != owner).then_some(Fault::SocketFolder)
+}
+
+/// The length of a log, from which the lines of the next process begin.
+pub fn log_bytes(folder: &UnitFolder) -> u64 {
+    fs::metadata(folder.file(AGENT_LOG)).map_or(0, |found| found.len())
+}
+
+/// The last error in the log of a unit agent after `from` bytes, or else the last line.
+pub fn last_line(folder: &UnitFolder, from: u64) -> Option<String> {
+    let mut log = fs::File::open(folder.file(AGENT_LOG)).ok()?;
+    let length = log.metadata().ok()?.len();
+    log.seek(SeekFrom::Start(from.max(length.saturating_sub(TAIL_BYTES)))).ok()?;
+    let mut tail = Vec::new();
+    log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    let tail = String::from_utf8_lossy(&tail);
+    let written = || tail.lines().filter(|line| !line.trim().is_empty());
+    let error = written().rfind(|line| line.contains("ERROR") || line.contains("panicked"));
+    error.or_else(|| written().last()).map(bounded_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_error_of_this_process_is_found_and_no_older_one() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = UnitFolder::new(dir.path().to_path_buf());
+        assert_eq!(last_line(&folder, 0), None);
+        fs::write(folder.file(AGENT_LOG), "ERROR old\n").expect("written");
+        let from = log_bytes(&folder);
+        assert_eq!(last_line(&folder, from), None);
+        fs::write(folder.file(AGENT_LOG), "ERROR old\nERROR its format is 2\nhint: \u{7}update\n")
+            .expect("written");
+        assert_eq!(last_line(&folder, from).as_deref(), Some("ERROR its format is 2"));
+        assert_eq!(last_line(&folder, from + 22).as_deref(), Some("hint: update"));
+    }
+}

@@ -1,0 +1,124 @@
+//! What a machine agent observes of a unit agent, in English: how it ended, and for each fault what is wrong and what
+//! helps, with the setting to change.
+//!
+//! Called for causes, for statuses, and for the logs of the agents.
+
+use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::names::UnitName;
+
+/// What is wrong: `the disk of its folder is full`.
+pub fn state(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Limit(Limit::Descriptors) => "the limit of open files of its process is reached",
+        Fault::Limit(Limit::HostDescriptors) => "the limit of open files of the host is reached",
+        Fault::Limit(Limit::Processes) => "the limit of processes is reached",
+        Fault::Limit(Limit::Inotify) => "the limit of inotify instances or watches is reached",
+        Fault::Limit(Limit::DiskSpace) => "the disk of its folder is full",
+        Fault::Limit(Limit::DiskFiles) => "the file system of its folder has no free inodes",
+        Fault::Limit(Limit::DiskQuota) => "the disk quota of its user is used up",
+        Fault::Limit(Limit::Memory) => "no memory is left",
+        Fault::Limit(Limit::Ports) => "no local port is left for a connection",
+        Fault::Disk => "the disk of its folder returns errors",
+        Fault::FolderFormat => "another version of Pintle wrote its folder",
+        Fault::SocketFolder => "the folder of its tool socket belongs to another user",
+    }
+}
+
+/// What follows "waits for the operator to".
+pub(super) fn duty(fault: Fault) -> String {
+    let verb = match fault {
+        Fault::Limit(Limit::DiskSpace | Limit::DiskFiles | Limit::DiskQuota) => "make room",
+        Fault::Limit(_) => "raise a limit",
+        Fault::Disk => "repair the disk",
+        Fault::FolderFormat => "change the version of pintle-agent",
+        Fault::SocketFolder => "remove that folder",
+    };
+    format!("{verb}: {}", state(fault))
+}
+
+/// The setting to change, for the limits of a host; none for what is no setting.
+pub fn setting(limit: Limit) -> Option<&'static str> {
+    match limit {
+        Limit::Descriptors => Some(
+            "LimitNOFILE= of pintle-machine.service and pintle-unit@.service, or ulimit -n of the shell that runs pintle up",
+        ),
+        Limit::HostDescriptors => Some("fs.file-max with sysctl"),
+        Limit::Processes => Some(
+            "TasksMax= and LimitNPROC= of the service, ulimit -u of the shell that runs pintle up, or kernel.pid_max with sysctl",
+        ),
+        Limit::Inotify => Some("fs.inotify.max_user_instances and fs.inotify.max_user_watches with sysctl"),
+        Limit::Memory => Some("MemoryMax= of the service, or ulimit -v of the shell that runs pintle up"),
+        Limit::Ports => Some("net.ipv4.ip_local_port_range with sysctl"),
+        Limit::DiskSpace | Limit::DiskFiles | Limit::DiskQuota => None,
+    }
+}
+
+/// What helps against a fault of a unit. Afterwards the unit goes on by itself.
+pub(super) fn remedy(fault: Fault, unit: &UnitName, machine: Option<&str>) -> String {
+    let folder = folder(unit, machine);
+    let change = match fault {
+        Fault::Limit(Limit::DiskSpace) => format!("free disk space in {folder} (df -h)"),
+        Fault::Limit(Limit::DiskFiles) => format!("delete files on the file system of {folder} (df -i)"),
+        Fault::Limit(Limit::DiskQuota) => {
+            format!("raise the quota, or delete files of the user in {folder} (quota)")
+        }
+        Fault::Limit(Limit::Memory) => {
+            format!(
+                "free memory, or raise {}, on the host of {folder}",
+                setting(Limit::Memory).unwrap_or_default()
+            )
+        }
+        Fault::Limit(limit) => {
+            format!("raise {}, on the host of {folder}", setting(limit).unwrap_or_default())
+        }
+        Fault::Disk => {
+            format!("read the log of the kernel (dmesg) for errors of the disk of {folder}, and replace it")
+        }
+        Fault::FolderFormat => {
+            format!(
+                "install the version of pintle-agent that wrote {folder}/state.yaml; nothing was changed in it"
+            )
+        }
+        Fault::SocketFolder => {
+            format!("find what belongs to another user in {folder} (ls -ld {folder}/run) and remove it")
+        }
+    };
+    format!("{change}; the unit then goes on by itself")
+}
+
+/// `agents/unit-web-0 on machine 0`, without the machine if it is not known.
+pub(super) fn folder(unit: &UnitName, machine: Option<&str>) -> String {
+    match machine {
+        Some(machine) => format!("agents/{} of machine {machine}", unit.tag()),
+        None => format!("agents/{}", unit.tag()),
+    }
+}
+
+/// How the agent ended: `ended 8 times, the last time with exit code 101`.
+pub(super) fn end(exit: &UnitAgentExit) -> String {
+    let last = match exit.end {
+        ProcessEnd::Code(code) => format!("with exit code {code}"),
+        ProcessEnd::Signal(signal) => format!("by signal {signal}"),
+        ProcessEnd::NotStarted => "because it could not be started".to_owned(),
+        ProcessEnd::Unobserved => "for a reason that nobody observed".to_owned(),
+    };
+    match exit.count {
+        1 => format!("ended {last}"),
+        many => format!("ended {many} times, the last time {last}"),
+    }
+}
+
+/// The message of the status of a unit agent that cannot go on; none while it may restart by itself at once.
+pub fn status_message(health: &UnitHealth, unit: &UnitName) -> Option<String> {
+    let state = match (health.fault(), &health.exit) {
+        (Some(fault), _) => state(fault).to_owned(),
+        (None, Some(exit)) if exit.count > 1 => format!("the unit agent {}", end(exit)),
+        (None, _) => return None,
+    };
+    Some(format!("{state}, see: pintle why {unit}"))
+}
+
+/// The message of the status of a unit of which damaged files were set aside.
+pub fn set_aside_message(files: &[String], unit: &UnitName) -> String {
+    format!("damaged files were set aside ({}), see: pintle why {unit}", files.join(", "))
+}

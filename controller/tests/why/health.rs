@@ -1,0 +1,117 @@
+//! What machine agents observe of unit agents: `why` and `status` use it instead of guessing.
+
+use crate::fixture::{MemoryFixture, causes, idle_agent};
+use crate::support::*;
+use api::{Claim, GetStatus, Handle, ReportUnitHealth, SetMachineToken, Stream, Watch, WatchMachine};
+use controller::Session;
+use state::terms::cause::{Actor, Duty};
+use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::names::Uuid;
+use state::terms::status::AgentStatus;
+use std::collections::BTreeMap;
+use test_support::memory_store::MemoryStore;
+
+async fn machine_agent(fixture: &MemoryFixture, machine: Uuid) -> Session<MemoryStore, FakeEnvironment> {
+    let token = format!("{:064x}", machine.0);
+    let set = SetMachineToken { machine, token: token.clone() };
+    fixture.admin.handle(set).await.expect("the token is stored");
+    fixture.controller.session(&token).await.expect("the token is valid")
+}
+
+fn ended(fault: Option<Fault>, count: u32) -> UnitHealth {
+    let exit = UnitAgentExit {
+        end: ProcessEnd::Code(1),
+        fault,
+        last_line: Some("ERROR it\u{1b}ends".to_owned()),
+        since_ms: 5,
+        at_ms: 9,
+        count,
+    };
+    UnitHealth { exit: Some(exit), ..UnitHealth::default() }
+}
+
+async fn report(agent: &Session<MemoryStore, FakeEnvironment>, unit: Uuid, health: UnitHealth) {
+    let units = BTreeMap::from([(unit, health)]);
+    agent.handle(ReportUnitHealth { units }).await.expect("the report is accepted");
+}
+
+async fn agent_status(fixture: &MemoryFixture) -> (AgentStatus, String) {
+    let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
+    let agent = status.applications["web"].units.values().next().expect("one unit").agent.clone();
+    (agent.current, agent.message)
+}
+
+#[tokio::test]
+async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imminent() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let unit = fixture.unit("web/0").await;
+    let agent = machine_agent(&fixture, fixture.machine_of_unit(unit).await).await;
+    let mut watch = agent.watch(WatchMachine).await.expect("the stream opens");
+    watch.next().await.expect("the view");
+    report(&agent, unit, ended(None, 8)).await;
+
+    let why = causes(&fixture, "web/0").await;
+    assert!(!why.iter().any(|cause| matches!(cause.duty, Duty::Attach { .. })), "{why:?}");
+    let Duty::RestartUnitAgent { exit, .. } = &why[0].duty else { panic!("{why:?}") };
+    assert_eq!((exit.count, &why[0].actor), (8, &Actor::MachineAgent("0".to_owned())));
+    assert_eq!((why[0].since_ms, why[0].last_error.as_deref()), (Some(5), Some("ERROR itends")));
+    let (current, message) = agent_status(&fixture).await;
+    assert_eq!(current, AgentStatus::Failed);
+    assert!(message.contains("ended 8 times"), "{message}");
+
+    report(&agent, unit, ended(Some(Fault::Limit(Limit::Descriptors)), 9)).await;
+    let why = causes(&fixture, "web/0").await;
+    let limit = Fault::Limit(Limit::Descriptors);
+    assert!(matches!(why[0].duty, Duty::ClearFault { fault, .. } if fault == limit), "{why:?}");
+    assert_eq!(why[0].actor, Actor::Operator);
+}
+
+#[tokio::test]
+async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_forgets_it() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let unit = fixture.unit("web/0").await;
+    let web = idle_agent(&fixture, "web/0").await;
+    let machine = fixture.machine_of_unit(unit).await;
+    let agent = machine_agent(&fixture, machine).await;
+    agent.watch(WatchMachine).await.expect("the stream opens");
+    fixture.advance(1);
+    report(&agent, unit, ended(None, 2)).await;
+    assert_eq!(agent_status(&fixture).await.0, AgentStatus::Failed);
+    fixture.advance(1);
+    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is heard");
+    assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle);
+    assert_eq!(causes(&fixture, "web/0").await, []);
+
+    // a full disk does not end the agent: it is shown until the report is changed, or the watch begins anew
+    let full = UnitHealth { fault: Some(Fault::Limit(Limit::DiskSpace)), ..UnitHealth::default() };
+    report(&agent, unit, full).await;
+    fixture.advance(1);
+    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is heard");
+    assert!(matches!(causes(&fixture, "web/0").await[0].duty, Duty::ClearFault { .. }));
+    agent.watch(WatchMachine).await.expect("the stream opens");
+    assert_eq!(causes(&fixture, "web/0").await, []);
+
+    let set_aside =
+        UnitHealth { set_aside: vec!["journal.yaml.corrupt-1".to_owned()], ..UnitHealth::default() };
+    report(&agent, unit, set_aside).await;
+    assert!(matches!(causes(&fixture, "web/0").await[0].duty, Duty::InspectSetAside { .. }));
+    let (current, message) = agent_status(&fixture).await;
+    assert_eq!(current, AgentStatus::Idle);
+    assert!(message.contains("journal.yaml.corrupt-1"), "{message}");
+}
+
+#[tokio::test]
+async fn a_machine_agent_reports_about_its_own_units_only() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    fixture.deploy("db", 1).await;
+    let (web, db) = (fixture.unit("web/0").await, fixture.unit("db/0").await);
+    let machine = fixture.machine_of_unit(db).await;
+    assert_ne!(machine, fixture.machine_of_unit(web).await);
+    let agent = machine_agent(&fixture, machine).await;
+    report(&agent, web, ended(None, 8)).await;
+    report(&agent, Uuid(77), ended(None, 8)).await;
+    assert_eq!(agent_status(&fixture).await.0, AgentStatus::Allocating);
+}

@@ -1,0 +1,144 @@
+//! What a machine agent observes of a unit agent from outside: how its process ended, what prevents it from going on,
+//! and which damaged files of the unit were set aside.
+//!
+//! These are facts without English: `api::text::fault` prints them, with the setting or the change that helps. A machine
+//! agent reports them to the controller, which explains and shows them (`pintle why`, `pintle status`); `pintle-agent why`
+//! observes them itself.
+
+use serde::{Deserialize, Serialize};
+
+/// The most characters of a line of a log in a report.
+const LINE_CHARS_MAX: usize = 300;
+/// The most files that a report names as set aside.
+const SET_ASIDE_MAX: usize = 8;
+
+/// A limit of the host, or of the process, that is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// The open files of the process (EMFILE).
+    Descriptors,
+    /// The open files of the host (ENFILE).
+    HostDescriptors,
+    /// The processes of the user, of the service or of the host (EAGAIN at a start).
+    Processes,
+    /// The inotify instances or watches of the user. Files are polled instead.
+    Inotify,
+    /// The space of the file system (ENOSPC).
+    DiskSpace,
+    /// The files of the file system.
+    DiskFiles,
+    /// The user's quota of the file system (EDQUOT).
+    DiskQuota,
+    /// The memory of the host or of the service (ENOMEM).
+    Memory,
+    /// The local ports for outgoing connections (EADDRNOTAVAIL).
+    Ports,
+}
+
+/// What prevents a unit agent from going on, until a person removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// A limit is reached.
+    Limit(Limit),
+    /// The disk returns errors.
+    Disk,
+    /// Another version of Pintle wrote the unit's folder.
+    FolderFormat,
+    /// The folder of the tool socket belongs to another user.
+    SocketFolder,
+}
+
+impl Fault {
+    /// All faults.
+    pub const ALL: &'static [Fault] = &[
+        Fault::Limit(Limit::Descriptors),
+        Fault::Limit(Limit::HostDescriptors),
+        Fault::Limit(Limit::Processes),
+        Fault::Limit(Limit::Inotify),
+        Fault::Limit(Limit::DiskSpace),
+        Fault::Limit(Limit::DiskFiles),
+        Fault::Limit(Limit::DiskQuota),
+        Fault::Limit(Limit::Memory),
+        Fault::Limit(Limit::Ports),
+        Fault::Disk,
+        Fault::FolderFormat,
+        Fault::SocketFolder,
+    ];
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessEnd {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal killed it.
+    Signal(i32),
+    /// It could not be started.
+    NotStarted,
+    /// It ended without a parent that could observe how.
+    Unobserved,
+}
+
+/// The ends of a unit agent that follow each other without a longer run between them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnitAgentExit {
+    /// How it ended the last time.
+    pub end: ProcessEnd,
+    /// What prevents it from going on, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// The last error, or else the last line, that it wrote to its log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<String>,
+    /// The time of the first end, in milliseconds of the wall clock of its machine.
+    pub since_ms: i64,
+    /// The time of the last end.
+    pub at_ms: i64,
+    /// The number of ends.
+    pub count: u32,
+}
+
+/// What a machine agent observes of a unit agent. The default is that of a unit agent without a problem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnitHealth {
+    /// How its process ended; none if it has run for long since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<UnitAgentExit>,
+    /// What the unit's folder shows, whether or not the process runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Fault>,
+    /// The damaged files of the unit's memory that were set aside, and that nobody has deleted since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<String>,
+}
+
+impl UnitHealth {
+    /// What prevents the agent from going on.
+    pub fn fault(&self) -> Option<Fault> {
+        self.fault.or_else(|| self.exit.as_ref()?.fault)
+    }
+
+    /// The same report within its bounds and without control characters, because the reporter is not trusted.
+    #[must_use]
+    pub fn bounded(mut self) -> UnitHealth {
+        self.set_aside.truncate(SET_ASIDE_MAX);
+        self.set_aside.iter_mut().for_each(|name| *name = bounded_line(name));
+        if let Some(exit) = &mut self.exit {
+            exit.last_line = exit.last_line.as_deref().map(bounded_line);
+        }
+        self
+    }
+}
+
+/// A line without control characters and of bounded length.
+pub fn bounded_line(line: &str) -> String {
+    line.trim().chars().filter(|c| !c.is_control()).take(LINE_CHARS_MAX).collect()
+}

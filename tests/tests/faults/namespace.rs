@@ -1,0 +1,24 @@
+//! Runs a test again in namespaces of its own, where it is root and changes nothing that other processes see.
+
+use std::process::Command;
+
+/// The environment variable that names the test that runs inside its namespace.
+const INSIDE: &str = "PINTLE_TEST_INSIDE";
+
+/// Runs a test again under `unshare` with these arguments; inside of it, runs `test`.
+pub fn again_in(arguments: &[&str], name: &str, test: impl FnOnce()) {
+    if std::env::var(INSIDE).is_ok_and(|inside| inside == name) {
+        return test();
+    }
+    let this = std::env::current_exe().expect("a process knows its program");
+    let again = Command::new("unshare")
+        .args(arguments)
+        .arg(this)
+        .args([name, "--exact", "--nocapture"])
+        .env(INSIDE, name)
+        .output()
+        .expect("unshare is there: tests/prerequisites.sh");
+    let (stdout, stderr) = (String::from_utf8_lossy(&again.stdout), String::from_utf8_lossy(&again.stderr));
+    assert!(again.status.success(), "{stdout}\n{stderr}");
+    assert!(stdout.contains("1 passed"), "{stdout}");
+}

@@ -1,0 +1,222 @@
+//! Tests of what prevents a unit agent from going on: it is named with its remedy by `pintle why`, `pintle status` and
+//! `pintle-agent why`, and the unit goes on once the remedy is applied.
+
+use super::namespace::again_in;
+use host::lock::Lock;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::host::{Host, is_root, programs, sample, skip};
+use tests::scene::{Scene, hooks, scene, text};
+use tests::tally_scenario::{STARTED, deploy, ran, until_ran};
+
+/// Deploys one unit of tally that is idle. Returns its folder.
+fn idle() -> (Scene, PathBuf) {
+    let scene = scene();
+    deploy(&scene, "db", &[]);
+    until_ran(&scene, "db/0", &STARTED);
+    let folder = scene.unit_folder("db/0").expect("it is deployed");
+    (scene, folder)
+}
+
+/// What `pintle-agent why` prints of a unit's folder.
+fn agent_why(folder: &Path) -> String {
+    let shown = Command::new(programs().join("pintle-agent")).arg("why").arg(folder).output();
+    let shown = shown.expect("it is there");
+    assert!(shown.status.success(), "{shown:?}");
+    String::from_utf8_lossy(&shown.stdout).into_owned()
+}
+
+/// Waits until all three name the obstacle: `why` with its remedy, `status` as the agent's message.
+pub fn until_named(scene: &Scene, folder: &Path, wrong: &str, remedy: &str) {
+    scene.until(format_args!("why names {wrong}"), |host| {
+        let why = host.ok(&["why", "db/0"]);
+        (why.contains(wrong) && why.contains(remedy)).then_some(())
+    });
+    let why = scene.ok(&["why", "db/0"]);
+    assert!(!why.contains("charm to finish") && !why.contains("kill the process"), "{why}");
+    scene.until("status names it", |host| agent_message(host).contains(wrong).then_some(()));
+    assert!(scene.ok(&["status", "--no-settle"]).contains(wrong), "the table shows it, too");
+    let local = agent_why(folder);
+    assert!(local.contains(wrong) && local.contains(remedy), "{local}");
+}
+
+fn agent_message(host: &Host) -> String {
+    let unit = host.unit("db/0").expect("it is deployed");
+    unit["juju-status"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Waits until nothing is named any more, and a change is applied.
+pub fn until_well(scene: &Scene, folder: &Path, hooks_before: &[&str]) {
+    scene.ok(&["config", "db", "say=again"]);
+    until_ran(scene, "db/0", &[hooks_before, &["config-changed"]].concat());
+    scene.until("nothing is wrong", |host| {
+        let why = host.ok(&["why", "db/0"]);
+        (!why.contains("operator") && !why.contains("restart") && agent_message(host).is_empty())
+            .then_some(())
+    });
+    assert!(agent_why(folder).contains("idle, waits for nothing"), "{}", agent_why(folder));
+}
+
+#[test]
+fn a_folder_of_a_newer_version_is_named_until_that_version_is_back() {
+    let (scene, folder) = idle();
+    scene.ok(&["down"]);
+    let state = fs::read_to_string(folder.join("state.yaml")).expect("it was written");
+    let (_, body) = state.split_once('\n').expect("a checksum, then the state");
+    let newer = body.replacen("format: 1", "format: 2", 1);
+    assert_ne!(newer, body);
+    let newer = format!("# checksum {}\n{newer}", host::digest::checksum(newer.as_bytes()));
+    fs::write(folder.join("state.yaml"), &newer).expect("it is ours");
+    scene.ok(&["up"]);
+    until_named(
+        &scene,
+        &folder,
+        "another version of Pintle wrote its folder",
+        "install the version of pintle-agent",
+    );
+    let why = scene.ok(&["why", "db/0"]);
+    assert!(why.contains("its format is 2"), "the last error of the agent: {why}");
+    assert_eq!(
+        fs::read_to_string(folder.join("state.yaml")).expect("it is there"),
+        newer,
+        "it was not changed"
+    );
+    // the version that understands it is the one of this test
+    fs::write(folder.join("state.yaml"), state).expect("it is ours");
+    until_well(&scene, &folder, &STARTED);
+}
+
+#[test]
+fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
+    let (scene, folder) = idle();
+    scene.ok(&["down"]);
+    fs::write(folder.join("state.yaml"), "# checksum 0\nnothing: 0\n").expect("it is ours");
+    scene.ok(&["up"]);
+    let (wrong, file) = ("damaged files", folder.join("state.yaml.corrupt-1"));
+    scene.until("it is set aside", |_| file.exists().then_some(()));
+    until_named(&scene, &folder, wrong, "and delete them");
+    assert!(scene.ok(&["why", "db/0"]).contains("state.yaml.corrupt-1"));
+    // the remedy: read the files, and delete them
+    for name in ["state.yaml.corrupt-1", "journal.yaml.corrupt-1"] {
+        fs::remove_file(folder.join(name)).ok();
+    }
+    until_well(&scene, &folder, &STARTED);
+}
+
+#[test]
+fn a_socket_folder_of_another_user_is_named_until_it_is_removed() {
+    if !is_root() {
+        return skip(
+            "a_socket_folder_of_another_user_is_named_until_it_is_removed",
+            "only root gives a folder away",
+        );
+    }
+    let (scene, folder) = idle();
+    scene.ok(&["down"]);
+    let run = folder.join("run");
+    let chown = Command::new("chown").args(["-h", "65534", text(&run)]).status();
+    assert!(chown.is_ok_and(|status| status.success()));
+    scene.ok(&["up"]);
+    until_named(&scene, &folder, "the folder of its tool socket belongs to another user", "and remove it");
+    // the remedy
+    fs::remove_dir_all(&run).expect("root may");
+    until_well(&scene, &folder, &STARTED);
+}
+
+#[test]
+fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_last_line() {
+    let (scene, folder) = idle();
+    scene.ok(&["down"]);
+    let config = folder.join("agent.yaml");
+    let known = fs::read_to_string(&config).expect("it is there");
+    let tools = folder.join("../../tools/unit-db-0");
+    fs::remove_dir_all(&tools).expect("it was there");
+    fs::write(&tools, "no folder").expect("it is ours");
+    scene.ok(&["up"]);
+    let named = scene.until("why names the end", |host| {
+        let why = host.ok(&["why", "db/0"]);
+        (why.contains("restart the unit agent, which ended") && why.contains("times")).then_some(why)
+    });
+    assert!(named.contains("with exit code 1") && named.contains("last error:"), "{named}");
+    assert!(agent_message(&scene).contains("the unit agent ended"), "{}", agent_message(&scene));
+    assert_eq!(fs::read_to_string(&config).expect("it is there"), known);
+    fs::remove_file(&tools).expect("it is ours");
+    until_well(&scene, &folder, &STARTED);
+}
+
+/// The hook lock of the machine is held by a process that is no hook of this machine, so that the reboot never comes.
+#[test]
+fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
+    let scene = scene();
+    let charm = scene.copy_of(&sample("peer"), "peer");
+    let hold = scene.beside("hold");
+    let program = format!(
+        "#!/bin/sh\nset -eu\ncase $JUJU_DISPATCH_PATH in\nhooks/config-changed)\n\
+         if [ ! -e done ]; then touch done; touch {hold}; while [ -e {hold} ]; do sleep 0.05; done; juju-reboot; fi;;\nesac\n",
+        hold = hold.display()
+    );
+    fs::write(charm.join("dispatch"), program).expect("it is the test's");
+    scene.ok(&["deploy", text(&charm)]);
+    scene.until("the hook runs", |_| hold.exists().then_some(()));
+    let machine = scene
+        .unit_folder("peer/0")
+        .expect("it is deployed")
+        .ancestors()
+        .nth(2)
+        .expect("two up")
+        .to_path_buf();
+    // the lock of hooks that run in parallel: this hook does not hold it, and the reboot needs it
+    let folder = scene.unit_folder("peer/0").expect("it is deployed");
+    let lock = Lock::take(&folder.join("hook.lock"), "a test").expect("it is ours");
+    let lock = lock.expect("hooks of this machine hold the one of the machine");
+    fs::remove_file(&hold).expect("the hook made it");
+    scene.until("why names the reboot", |host| {
+        host.ok(&["why", "peer/0"]).contains("reboot the machine").then_some(())
+    });
+    // since eleven minutes, for the agent
+    let request = machine.join("reboot");
+    scene.until("it is requested", |_| request.exists().then_some(()));
+    let before = std::time::SystemTime::now() - std::time::Duration::from_secs(660);
+    fs::File::options()
+        .write(true)
+        .open(&request)
+        .and_then(|file| file.set_modified(before))
+        .expect("it is ours");
+    let overdue = agent_why(&folder);
+    assert!(
+        overdue.contains("did not happen within 10 minutes")
+            && overdue.contains("a hook that runs delays it"),
+        "{overdue}"
+    );
+    // the remedy: end what delays it
+    drop(lock);
+    scene.until("the machine was rebooted", |_| {
+        (machine.join("boot").exists() && !request.exists()).then_some(())
+    });
+    scene.until("start ran", |host| hooks(host, "peer/0").contains(&"start".to_owned()).then_some(()));
+}
+
+#[test]
+fn without_inotify_the_agents_of_a_machine_go_on_by_polling() {
+    let test = "obstacles::without_inotify_the_agents_of_a_machine_go_on_by_polling";
+    again_in(&["--user", "--map-root-user"], test, || {
+        fs::write("/proc/sys/user/max_inotify_instances", "0").expect("it is the namespace's own limit");
+        let (scene, folder) = idle();
+        let machine = folder.ancestors().nth(2).expect("two up");
+        let log = scene.until("the machine agent names the setting", |_| {
+            let log = fs::read_to_string(machine.join("machine.log")).unwrap_or_default();
+            log.contains("fs.inotify.max_user_instances").then_some(log)
+        });
+        assert!(log.contains("polling every"), "{log}");
+        // a changed log level is found by polling, by the machine agent and by the unit agent
+        fs::write(machine.join("log-level"), "debug").expect("it is ours");
+        scene.until("the level is followed", |_| {
+            let log = fs::read_to_string(folder.join("agent.log")).unwrap_or_default();
+            log.contains("the log level is now").then_some(())
+        });
+        scene.kill(scene.agent_pid("db/0").expect("it runs"));
+        until_well(&scene, &folder, &STARTED);
+        assert_eq!(ran(&scene, "db/0").len(), STARTED.len() + 1);
+    });
+}
