@@ -64,7 +64,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         let mut dropped = self.resync((model, unit), epoch, &record).await?;
         let ids = Uuids::new(&self.controller.environment);
         let transition = move |draft: &mut Draft<'_>| {
-            hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.supply())
+            hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())
         };
         let committed = self.controller.run(transition).await?;
         let answer = committed.answer;
@@ -86,7 +86,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));
             let transition = move |draft: &mut Draft<'_>| {
                 let batch = resync::ResyncBatch { record: &record, position: &progress };
-                resync::apply_batch(draft, model, unit, epoch, batch, &mut ids.supply())
+                resync::apply_batch(draft, model, unit, epoch, batch, &mut ids.generator())
             };
             let (after, dropped) = self.controller.run(transition).await?.answer;
             all_dropped.extend(dropped);
@@ -96,17 +96,17 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     }
 }
 
-/// Whether a unit may read an archive (I31): any revision of its application's charm, since a refresh may overtake the
-/// unit, and the archive that the unit runs, even if the application has switched to another charm.
+/// Whether a unit may read an archive (I31): one that is assigned to its application or was recently, since a refresh
+/// may overtake the unit, and the one that it runs, if that was assigned when the unit deployed it. Nothing that an
+/// agent has sent grants access.
 fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
-    let current = read(reader, &model.replica(unit)).and_then(|replica| replica.local.charm);
-    if current.is_some_and(|charm| charm.sha256 == sha256) {
+    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
+    let charm = application.and_then(|application| read(reader, &model.application_charm(application)));
+    if charm.is_some_and(|charm| charm.assigns(sha256)) {
         return true;
     }
-    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
-    let wanted = application.and_then(|application| read(reader, &model.application_charm(application)));
-    let archive = read(reader, &GLOBAL.archive(sha256));
-    wanted.zip(archive).is_some_and(|(wanted, archive)| wanted.name == archive.charm.name)
+    let runs = read(reader, &model.replica(unit)).and_then(|replica| replica.assigned_archive);
+    runs.is_some_and(|runs| runs == sha256)
 }
 
 /// The error for an archive that does not exist and for one that the caller may not read: they are the same (S15).
@@ -178,7 +178,8 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
             Ok(())
         };
         self.controller.run(transition).await?;
-        let since_ms = now_ms - i64::try_from(executing_for_ms).unwrap_or(0);
+        // an operation cannot run for longer than the clock has: differences of such times never overflow
+        let since_ms = now_ms.saturating_sub_unsigned(executing_for_ms).max(0);
         let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });
         self.controller.presence.set_executing(unit, executing, self.controller.environment.monotonic_ms());
         Ok(())

@@ -41,6 +41,28 @@ pub struct CharmDoc {
     /// Whether the refresh was made with `--force-units`, which replaces the charm even while a hook is in
     /// error (spec A.6).
     pub forced: bool,
+    /// The digests of the archives that were assigned before, newest last. A refresh may overtake a unit that
+    /// downloads or installs one of them. The view does not contain them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub previous: Vec<String>,
+}
+
+/// The most digests in [`CharmDoc::previous`]: as many refreshes may overtake one download.
+const PREVIOUS_ARCHIVES_MAX: usize = 8;
+
+impl CharmDoc {
+    /// Whether this archive is assigned to the application, or was recently.
+    pub fn assigns(&self, sha256: &str) -> bool {
+        self.sha256 == sha256 || self.previous.iter().any(|earlier| earlier == sha256)
+    }
+
+    /// The digests for the next charm's [`CharmDoc::previous`].
+    pub(crate) fn previous_of_next(&self) -> Vec<String> {
+        let mut previous = self.previous.clone();
+        previous.push(self.sha256.clone());
+        let surplus = previous.len().saturating_sub(PREVIOUS_ARCHIVES_MAX);
+        previous.split_off(surplus)
+    }
 }
 
 /// An uploaded charm archive.

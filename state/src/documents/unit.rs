@@ -38,7 +38,7 @@ pub struct SessionDoc {
     /// Nonces of agents that attached with empty state, newest last. An agent whose attach request arrives a
     /// second time, late, is not taken for a new one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub newcomers: Vec<Uuid>,
+    pub first_attach_nonces: Vec<Uuid>,
     /// When the session was granted; none if no agent has attached and the session exists because the unit is
     /// removed by force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +81,10 @@ pub struct ReplicaDoc {
     /// The writes of that record whose target no longer existed, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+    /// The digest of the charm archive that the unit runs, if the controller had assigned it to the unit's
+    /// application. The state below is what the unit claims; it grants no access to an archive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned_archive: Option<String>,
     /// The unit's state.
     pub local: Local,
 }

@@ -198,6 +198,7 @@ fn charm_doc(draft: &mut Draft, model: Model, name: &str, sha256: &str, charm: &
         url: format!("local:{}-{revision}", charm.name),
         revision,
         forced: false,
+        previous: Vec::new(),
     }
 }
 
@@ -278,7 +279,10 @@ pub fn refresh(
     }
     let mut next = match current.sha256 == request.sha256 {
         true => current.clone(),
-        false => charm_doc(draft, model, &doc.name, &request.sha256, &charm),
+        false => {
+            let next = charm_doc(draft, model, &doc.name, &request.sha256, &charm);
+            CharmDoc { previous: current.previous_of_next(), ..next }
+        }
     };
     next.forced = request.forced;
     if next != current {

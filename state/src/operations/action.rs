@@ -18,6 +18,7 @@ use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::ActionStatus;
 use crate::unit::activity::Activity;
 use crate::unit::hook::{ActionWrites, ReportContent};
+use crate::unit::operation::Operation;
 use crate::unit::record::{Outcome, Record, RunReport};
 use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};
 use serde_json::{Map, Value};
@@ -37,6 +38,9 @@ const LOST_PER_RECORD_MAX: usize = 2;
 /// The message of a lost action.
 const LOST_MESSAGE: &str = "lost: the controller was restored from a backup, and the unit has already recorded an action \
                             with this number or a later one; it is unknown whether this action ran";
+
+/// The sequence that numbers the actions of a model.
+const SEQUENCE: &str = "action";
 
 /// The maximum number of log lines of one action; the oldest are dropped.
 const LOG_LINES_MAX: usize = 1000;
@@ -79,7 +83,11 @@ pub fn enqueue(
         let message = format!("{QUEUED_MAX} actions wait for unit {} already", doc.name);
         return Err(Refusal::new(Code::Busy, message));
     }
-    let id = sequence::take(draft, model, "action") + 1;
+    // After a restore, a new action with a number that this unit has seen would wait without end. The number comes
+    // from a record of the unit, so that it moves the numbers of the model only when a user requests an action.
+    let passed = draft.get(&model.replica(unit)).and_then(|replica| replica.local.last_action);
+    sequence::advance_to(draft, model, SEQUENCE, passed.unwrap_or(0));
+    let id = sequence::take(draft, model, SEQUENCE) + 1;
     draft.put(
         &model.action(id),
         &ActionDoc {
@@ -222,9 +230,16 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     //    so action 2 and the following ones would wait without end (cargo sim 51042551).
     fail_lost(draft, model, unit, id.saturating_sub(1), LOST_PER_RECORD_MAX, record.at_ms);
     let Some(mut doc) = reportable(draft, model, unit, id) else {
-        sequence::advance_to(draft, model, "action", id);
         return;
     };
+    if matches!(&record.operation, Operation::Action { name, .. } if *name != doc.name) {
+        // another action had this number before the restore: see `set_running`
+        fail_without_record(&mut doc, LOST_MESSAGE.to_owned());
+        doc.completed_ms = Some(record.at_ms);
+        draft.put(&model.action(id), &doc);
+        draft.remove(&model.action_of(unit, id));
+        return;
+    }
     let ActionWrites { results, failed } = &record.writes.action;
     let (status, message) = match (&record.outcome, failed) {
         (_, Some(reason)) => (ActionStatus::Failed, reason.clone()),
@@ -263,11 +278,13 @@ pub(crate) fn finish_refused(
     finish(draft, model, unit, id, &refused);
 }
 
-/// Advances the action numbers of the model to the last one that a resynchronising unit has seen, and fails the
-/// actions it has passed: see [`fail_lost`].
-pub(crate) fn resync(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
-    // a new action with a number that this unit has seen would wait without end
-    sequence::advance_to(draft, model, "action", last);
+/// The last number that was granted to an action of the model.
+pub(crate) fn last_granted(draft: &mut Draft, model: Model) -> u64 {
+    draft.get(&model.sequence(SEQUENCE)).unwrap_or(0)
+}
+
+/// Fails the queued actions that a resynchronising unit has passed: see [`fail_lost`].
+pub(crate) fn fail_passed(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
     fail_lost(draft, model, unit, last, QUEUED_MAX, at_ms);
 }
 

@@ -23,7 +23,8 @@ use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::{relation, scope, unit};
-use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags, validate};
+use crate::operations::record_validation::{require_lost_action, validate, validate_reports};
+use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags};
 use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
 use crate::operations::{action, leadership, run_reports, session};
 use crate::restore::resync;
@@ -34,7 +35,7 @@ use crate::unit::activity::Activity;
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
-use crate::unit::record::{Outcome, REPORTS_MAX, Record, RunReport};
+use crate::unit::record::{Outcome, Record, RunReport};
 
 /// The result of a commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,7 +77,8 @@ pub fn commit(
         return Ok(CommitOutcome { refusal: stored.refusal, dropped: stored.dropped });
     }
     check_order(&stored, record)?;
-    validate(unit, &stored.local, record)?;
+    validate(unit, &doc, &stored, record)?;
+    require_granted(draft, model, unit, &doc, record)?;
 
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
@@ -113,12 +115,63 @@ pub fn commit(
         draft.remove(&model.resolved(unit));
     }
     strip_own_bags(&mut local);
+    let assigned_archive = assigned_archive(draft, model, &doc, &stored, &local);
     let (refusal, dropped) = (committed.refusal.clone(), committed.dropped.clone());
     draft.put(
         &model.replica(unit),
-        &ReplicaDoc { sequence: record.sequence, digest, refusal, dropped, local },
+        &ReplicaDoc { sequence: record.sequence, digest, refusal, dropped, assigned_archive, local },
     );
     Ok(committed)
+}
+
+/// Refuses a record that names an entity which was not granted to the unit: an action that was never queued, or
+/// another number or endpoint of a relation.
+fn require_granted(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    doc: &UnitDoc,
+    record: &Record,
+) -> Result<(), Refusal> {
+    let last_action = record.resync_local.as_ref().and_then(|published| published.last_action);
+    match &record.operation {
+        Operation::Action { id, .. } if draft.get(&model.action_of(unit, *id)).is_none() => {
+            require_lost_action(*id, action::last_granted(draft, model))
+        }
+        Operation::Resync => {
+            require_lost_action(last_action.unwrap_or(0), action::last_granted(draft, model))
+        }
+        Operation::EnterScope { relation: number, uuid, local_endpoint, .. } => {
+            let relation = draft.get(&model.relation(*uuid));
+            let end = relation.as_ref().and_then(|relation| relation.end_of(doc.application));
+            let is_granted = relation.as_ref().is_none_or(|relation| relation.number == *number)
+                && end.is_none_or(|end| end.endpoint == local_endpoint.endpoint);
+            if is_granted {
+                return Ok(());
+            }
+            let endpoint = &local_endpoint.endpoint;
+            let message = format!("relation {uuid} is not relation {number} of endpoint {endpoint:?}");
+            Err(Refusal::new(Code::Invalid, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The archive that the unit runs after a record, if the controller had assigned it. What the record names grants
+/// nothing: a unit could name the archive of another charm.
+fn assigned_archive(
+    draft: &mut Draft,
+    model: Model,
+    doc: &UnitDoc,
+    stored: &ReplicaDoc,
+    local: &Local,
+) -> Option<String> {
+    let runs = &local.charm.as_ref()?.sha256;
+    if stored.assigned_archive.as_ref() == Some(runs) || stored.local.charm == local.charm {
+        return stored.assigned_archive.clone();
+    }
+    let charm = draft.get(&model.application_charm(doc.application))?;
+    charm.assigns(runs).then(|| runs.clone())
 }
 
 /// Stores reports of run `run` before it has finished; returns what was dropped, and why. Reports of a run
@@ -132,10 +185,8 @@ pub fn apply_report(
     reports: &[RunReport],
 ) -> Result<Vec<String>, Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
-    if reports.len() > REPORTS_MAX {
-        let message = format!("{} lines and statuses in one message, at most {REPORTS_MAX}", reports.len());
-        return Err(Refusal::new(Code::Invalid, message));
-    }
+    let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
+    validate_reports(last_run, run, reports)?;
     let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
     let mut dropped = Vec::new();
     if !is_record_applied(draft, model, unit, run) {
@@ -343,7 +394,7 @@ fn finish_resync(
     let creation = Creation { now_ms: context.record.at_ms, ids };
     dropped.extend(resync::enter_last(draft, model, context.id, published, creation));
     if let Some(last) = published.last_action {
-        action::resync(draft, model, context.id, last, context.record.at_ms);
+        action::fail_passed(draft, model, context.id, last, context.record.at_ms);
     }
     write_ports(draft, model, context, &published.ports);
     run_reports::resync_status(draft, model, context.id, context.record, published);

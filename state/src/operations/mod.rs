@@ -11,6 +11,7 @@ pub mod force;
 pub mod hook_commit;
 pub mod instance;
 pub mod leadership;
+pub(crate) mod record_validation;
 pub(crate) mod replica;
 pub mod run_reports;
 pub mod session;

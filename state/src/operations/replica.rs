@@ -8,11 +8,12 @@
 use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
+use crate::operations::record_validation::validate;
 use crate::terms::names::Uuid;
 use crate::terms::settings::BagChange;
 use crate::unit::local::Local;
-use crate::unit::operation::{Hook, Operation};
-use crate::unit::record::{REPORTS_MAX, Record};
+use crate::unit::operation::Operation;
+use crate::unit::record::Record;
 
 /// The replica of a unit, empty before its first record.
 pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc: &UnitDoc) -> ReplicaDoc {
@@ -21,6 +22,7 @@ pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc:
         digest: String::new(),
         refusal: None,
         dropped: Vec::new(),
+        assigned_archive: None,
         local: Local::new(unit, doc.name.clone()),
     })
 }
@@ -33,7 +35,7 @@ pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Reco
         return Ok(false);
     }
     check_order(&stored, record)?;
-    validate(unit, &stored.local, record)?;
+    validate(unit, &doc, &stored, record)?;
     Ok(true)
 }
 
@@ -82,44 +84,4 @@ pub(crate) fn check_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Re
         return Err(Refusal::new(Code::Gap { expected }, message));
     }
     Ok(())
-}
-
-/// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts.
-pub(crate) fn validate(unit: Uuid, local: &Local, record: &Record) -> Result<(), Refusal> {
-    let bad = |what: String| Err(Refusal::new(Code::Invalid, what));
-    if record.reports.len() > REPORTS_MAX {
-        return bad(format!("{} lines and statuses, at most {REPORTS_MAX}", record.reports.len()));
-    }
-    if record.resync_local.is_some() != (record.operation == Operation::Resync) {
-        return bad("a resync record must contain the state of the unit, and no other record may".to_owned());
-    }
-    if record
-        .resync_local
-        .as_ref()
-        .is_some_and(|published| published.unit != unit || !published.outbox.is_empty())
-    {
-        return bad("the state in the resync record is not a published state of this unit".to_owned());
-    }
-    let published = record.resync_local.as_deref();
-    if [Some(record.sequence), Some(record.run), published.map(|published| published.run)]
-        .contains(&Some(u64::MAX))
-    {
-        return bad("sequence or run number out of range".to_owned());
-    }
-    let has_pending_hook_of_no_member = |local: &Local| {
-        let mut relations = local.relations.values();
-        relations
-            .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)))
-    };
-    if published.is_some_and(has_pending_hook_of_no_member) {
-        return bad(
-            "the resync record has a pending relation-changed hook for a unit that is no member".to_owned()
-        );
-    }
-    match &record.operation {
-        Operation::Hook(Hook::Relation { relation, .. }) if !local.relations.contains_key(relation) => {
-            bad(format!("a hook of relation {relation}, whose scope the unit never entered"))
-        }
-        _ => Ok(()),
-    }
 }

@@ -70,7 +70,9 @@ pub(crate) fn apply(
                 match grant.filter(|grant| grant.holder == unit) {
                     // Run numbers of different leaders are not comparable; the generations of their grants are.
                     Some(grant) => {
-                        let number = ((grant.generation << 40) + run, *call);
+                        // A run has fewer than 40 bits; beyond 2^24 generations the runs alone are compared.
+                        let generation = grant.generation.min((1 << 24) - 1);
+                        let number = ((generation << 40) | run, *call);
                         let status = status_doc(*status, message, *at_ms, number);
                         put_newer(draft, &model.application_status(doc.application), &status);
                     }

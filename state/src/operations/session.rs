@@ -8,6 +8,7 @@ use crate::documents::draft::Draft;
 use crate::documents::keys::{Model, ReplicaDoc, SessionDoc, SessionOrigin};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::unit::resume_teardown;
+use crate::operations::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
 use crate::operations::replica::restore_bags;
 use crate::terms::names::Uuid;
 
@@ -84,7 +85,7 @@ pub fn attach(
         replica.local.run = replica.local.run.max(reported_run);
     }
     let sequence = replica.as_ref().map_or(0, |replica| replica.sequence);
-    let granted_here = session.granted.filter(|granted| granted.store_generation == store_generation);
+    let current_grant = session.granted.filter(|granted| granted.store_generation == store_generation);
     if session.epoch > 0 && session.nonce == nonce {
         // An agent stores the epoch before it sends a record under it, and never sends that nonce again. A
         // nonce that is sent after a record comes from another folder, copied while the first attach was under
@@ -98,19 +99,20 @@ pub fn attach(
     // 2. Its agent is terminated, and the next one attaches: another nonce, a higher epoch.
     // 3. The delayed request arrives with epoch 0. Treated as an empty folder, it would fence the running
     //    agent.
-    let is_delayed = held.epoch == 0 && session.newcomers.contains(&nonce);
-    let is_of_lost_generation = granted_here.is_some() && held.store_generation != Some(store_generation);
+    let is_delayed = held.epoch == 0 && session.first_attach_nonces.contains(&nonce);
+    let is_of_lost_generation = current_grant.is_some() && held.store_generation != Some(store_generation);
     if is_delayed || held.epoch > 0 && (held.epoch < session.epoch || is_of_lost_generation) {
         return Err(newer_session_refusal(session.epoch, held.epoch));
     }
-    let Some(epoch) = session.epoch.max(held.epoch).checked_add(1) else {
+    if held.epoch > session.epoch.saturating_add(SESSIONS_LOST_MAX).min(NUMBER_MAX) {
         return Err(Refusal::new(Code::Invalid, format!("epoch {} was never granted", held.epoch)));
-    };
-    let mut newcomers = session.newcomers;
+    }
+    let epoch = session.epoch.max(held.epoch) + 1;
+    let mut first_attach_nonces = session.first_attach_nonces;
     if held.epoch == 0 {
-        newcomers.push(nonce);
-        let surplus = newcomers.len().saturating_sub(FIRST_ATTACHES_KEPT);
-        newcomers.drain(..surplus);
+        first_attach_nonces.push(nonce);
+        let surplus = first_attach_nonces.len().saturating_sub(FIRST_ATTACHES_KEPT);
+        first_attach_nonces.drain(..surplus);
     }
     // 1. A unit resynchronises, and its re-entry into a relation is pending.
     // 2. Its folder is lost before the re-entry is done.
@@ -122,7 +124,10 @@ pub fn attach(
     };
     pending_reentry.retain(known);
     let granted = Some(SessionOrigin { store_generation, sequence });
-    draft.put(&model.session(unit), &SessionDoc { epoch, nonce, newcomers, granted, pending_reentry });
+    draft.put(
+        &model.session(unit),
+        &SessionDoc { epoch, nonce, first_attach_nonces, granted, pending_reentry },
+    );
     if replica.as_ref().is_some_and(|replica| replica.local.is_tearing_down()) {
         resume_teardown(draft, model, unit);
     }

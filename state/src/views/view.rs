@@ -233,8 +233,9 @@ impl UnitViewReader<'_> {
 
     /// The charm of the application.
     pub fn charm(&self) -> Option<CharmView> {
-        let (charm, declared) =
+        let (mut charm, declared) =
             application::charm_of(&mut { self.reader }, self.model, self.doc.application)?;
+        charm.previous.clear();
         Some(CharmView { charm, declared })
     }
 
@@ -319,8 +320,8 @@ impl UnitViewReader<'_> {
         let container = self.container(head.scope);
         let all = match only {
             Some(unit) => {
-                let there = self.reader.get(self.model.scope(head.uuid, container, unit).text());
-                there.map(|_| unit).into_iter().collect()
+                let document = self.reader.get(self.model.scope(head.uuid, container, unit).text());
+                document.map(|_| unit).into_iter().collect()
             }
             None => (&mut { self.reader }).ids(&self.model.scopes_in(head.uuid, container), usize::MAX),
         };

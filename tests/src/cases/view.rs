@@ -86,6 +86,7 @@ pub fn charm(revision: u32, forced: bool, endpoints: &[String]) -> CharmView {
             url: format!("local:u-{revision}"),
             revision,
             forced,
+            previous: Vec::new(),
         },
         declared: Arc::new(Charm { endpoints: names.iter().map(endpoint).collect(), ..Charm::default() }),
     }

@@ -1,0 +1,195 @@
+//! A hostile agent with the token of one unit: its requests are changed in every place, and each is sent to a
+//! controller in the same state (I30, I31).
+//!
+//! Afterwards the invariants of the documents hold; no document changed that the unit may not change; no counter
+//! of the model moved by more than 1; the unit can fetch no archive that was not assigned to it; and other units
+//! run actions and lead their application as before.
+
+mod mutation;
+#[path = "../support/mod.rs"]
+mod support;
+mod world;
+
+use api::error::{ApiError, ErrorCode};
+use api::{
+    Attach, Claim, Commit, FetchArchive, GetAction, GetStatus, GetWhy, Handle, InModel, LogQuery, Report,
+    Run, ShowUnit, Stream, Watch, WatchUnit,
+};
+use controller::Controller;
+use controller::store::Store;
+use serde::de::DeserializeOwned;
+use state::documents::draft::read;
+use state::documents::keys::{Kind, Parts, TokenHolder, UserRole};
+use state::terms::names::Uuid;
+use state::terms::status::{ActionStatus, WorkloadStatus};
+use state::unit::operation::{Hook, Operation};
+use state::unit::record::RunReport;
+use state::unit::snapshot::BagRequest;
+use state::unit::writes::ReportContent;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use support::FakeEnvironment;
+use test_support::invariants::violations;
+use test_support::memory_store::MemoryStore;
+use world::{Api, World};
+
+type Running = Arc<Controller<MemoryStore, FakeEnvironment>>;
+
+/// Waits for an answer, and lets time pass if it is delayed.
+async fn answer<T>(environment: &FakeEnvironment, answered: impl Future<Output = T>) -> T {
+    let mut answered = std::pin::pin!(answered);
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut answered => return answer,
+            () = async { for _ in 0..50 { tokio::task::yield_now().await } } => environment.advance(2_000),
+        }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(body: &str) -> Result<T, ApiError> {
+    serde_json::from_str(body).map_err(|e| ApiError::new(ErrorCode::Invalid, e.to_string()))
+}
+
+/// Sends a request as the hostile unit.
+async fn send(world: &World, api: &Api, route: &str, body: &str) -> Result<(), ApiError> {
+    let environment = &world.environment;
+    match route {
+        "attach" => answer(environment, api.handle(parsed::<Attach>(body)?)).await.map(drop),
+        "commit" => answer(environment, api.handle(parsed::<Commit>(body)?)).await.map(drop),
+        "report" => answer(environment, api.handle(parsed::<Report>(body)?)).await,
+        "bag" => answer(environment, api.handle(parsed::<BagRequest>(body)?)).await.map(drop),
+        "watch" => {
+            let mut stream = answer(environment, api.watch(parsed::<WatchUnit>(body)?)).await?;
+            answer(environment, stream.next()).await.map(drop)
+        }
+        route => panic!("no route {route}"),
+    }
+}
+
+/// All keys, each with the revision that wrote it last.
+fn documents(store: &MemoryStore) -> BTreeMap<String, u64> {
+    let all = store.read_now(|reader| reader.scan("", "", usize::MAX));
+    all.into_iter().map(|stored| (stored.key, stored.revision)).collect()
+}
+
+/// Whether the hostile unit may change a document: its own ones, and as the leader those of its application.
+fn may_change(world: &World, key: &str) -> bool {
+    let Some(parts) = Parts::of(key) else { return false };
+    let ids = parts.ids();
+    match parts.kind {
+        Kind::Action => key == world.model.action(2).text(),
+        Kind::ApplicationStatus => ids == [world.application],
+        Kind::Bag => {
+            ids == [world.relation.1, world.application] || ids == [world.relation.1, world.hostile.unit]
+        }
+        _ => ids.contains(&world.hostile.unit),
+    }
+}
+
+/// What is wrong after a request of the hostile unit.
+async fn damage(world: &World, controller: &Running) -> Vec<String> {
+    let store = &controller.store;
+    if store.newest() == world.store.newest() {
+        return Vec::new();
+    }
+    let before = documents(&world.store);
+    let mut found = store.read_now(|reader| violations(reader, world.model));
+    let after = documents(store);
+    let keys = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key)));
+    let foreign = keys.filter(|key| before.get(*key) != after.get(*key) && !may_change(world, key));
+    found.extend(foreign.map(|key| format!("{key} was changed")));
+    for sha256 in &world.forbidden {
+        let api = controller.unit_session(world.model, world.hostile.unit);
+        if api.handle(FetchArchive { sha256: sha256.clone() }).await.is_ok() {
+            found.push(format!("the unit may fetch archive {sha256}, which was not assigned to it"));
+        }
+    }
+    found.extend(others_are_harmed(world, controller).await.err());
+    found
+}
+
+/// What the honest unit and the operators do next: an error if it does not have the expected effect.
+async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), String> {
+    let (model, environment) = (world.model, &world.environment);
+    let failed = |what: &'static str| move |error: ApiError| format!("{what}: {error}");
+    let admin = TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin };
+    let admin = controller.session_for(admin).in_model("dev");
+    admin.handle(GetStatus).await.map_err(failed("status"))?;
+    admin.handle(GetWhy { entity: "web/0".to_owned() }).await.map_err(failed("why"))?;
+    admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.map_err(failed("show-unit"))?;
+    admin.handle(LogQuery::default()).await.map_err(failed("debug-log"))?;
+    // a request for the hostile unit passes the numbers that it has named, which are bounded
+    for (unit, expected) in [("web/1", 3..=3), ("web/0", 4..=4 + (1 << 20))] {
+        let run = Run { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+        let id = admin.handle(run).await.map_err(failed("run"))?.id;
+        if !expected.contains(&id) {
+            return Err(format!("the next action of {unit} has number {id}, expected {expected:?}"));
+        }
+    }
+    let mut honest = world.agent(controller, &world.honest);
+    for id in [1, 3] {
+        honest.commit(honest.record(Operation::Action { id, name: "backup".to_owned() })).await;
+        let action = admin.handle(GetAction { id }).await.map_err(failed("show-task"))?;
+        if action.status != ActionStatus::Completed {
+            return Err(format!("the action {id} of web/1 is {}", action.status));
+        }
+    }
+    environment.advance(120_000);
+    let claim = honest.api.handle(Claim { epoch: honest.epoch, release: false });
+    if !claim.await.map_err(failed("claim"))?.granted {
+        return Err("web/1 cannot become the leader".to_owned());
+    }
+    let mut record = honest.record(Operation::Hook(Hook::UpdateStatus));
+    let what = ReportContent::ApplicationStatus {
+        status: WorkloadStatus::Waiting,
+        message: "of the next leader".to_owned(),
+    };
+    record.reports.push(RunReport { call: 1, at_ms: 5, what });
+    honest.commit(record).await;
+    let key = model.application_status(world.application);
+    let shown = controller.store.read_now(|reader| read(reader, &key));
+    if shown.as_ref().is_none_or(|shown| shown.message != "of the next leader") {
+        return Err(format!("the application status of the next leader is hidden: {shown:?}"));
+    }
+    let newcomer = Attach { nonce: Uuid(777), epoch: 0, store_generation: None };
+    let api = controller.unit_session(model, world.hostile.unit);
+    answer(environment, api.handle(newcomer)).await.map_err(failed("an agent with an empty folder"))?;
+    Ok(())
+}
+
+/// Sends one request to a controller of its own. Returns whether it was accepted, and what is wrong afterwards.
+async fn attempt(
+    world: Arc<World>,
+    route: &'static str,
+    body: String,
+) -> (Result<(), ApiError>, Vec<String>) {
+    let controller = world.fork();
+    let api = controller.unit_session(world.model, world.hostile.unit);
+    let answered = send(&world, &api, route, &body).await;
+    (answered, damage(&world, &controller).await)
+}
+
+#[tokio::test]
+async fn no_mutation_of_a_request_harms_others() {
+    let world = Arc::new(World::new().await);
+    let (mut count, mut accepted, mut wrong) = (0, 0, Vec::new());
+    for (route, request) in world.requests() {
+        for (what, body) in mutation::mutants(&request, &world.foreign()) {
+            count += 1;
+            // a panic would end the controller
+            let (answered, found) = match tokio::spawn(attempt(world.clone(), route, body)).await {
+                Ok(answered) => answered,
+                Err(panic) => (Ok(()), vec![panic.to_string()]),
+            };
+            accepted += usize::from(answered.is_ok());
+            wrong.extend(found.iter().map(|found| format!("{route} {what}: {found}")));
+            if what == "unchanged" {
+                assert_eq!(answered.map_err(|e| e.to_string()), Ok(()), "{route} {request} is valid");
+            }
+        }
+    }
+    println!("{count} mutations, {accepted} accepted");
+    assert!(wrong.is_empty(), "{} of {count}:\n{}", wrong.len(), wrong.join("\n"));
+}

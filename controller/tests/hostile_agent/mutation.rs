@@ -1,0 +1,118 @@
+//! Structural mutations of a JSON request: every value, field and list of it is changed in turn.
+
+use serde_json::{Map, Value, json};
+
+/// Names and ids of other entities, which the mutations insert as texts.
+pub struct Foreign {
+    pub unit: String,
+    pub uuid: String,
+    pub sha256: String,
+}
+
+/// A step from a value to one of its parts.
+#[derive(Clone, Debug)]
+enum Step {
+    Field(String),
+    Item(usize),
+}
+
+/// A text that no request contains: its place in the JSON is replaced by text that no [`Value`] can represent.
+const MARK: &str = "@mark@";
+
+/// All mutations of a request, each with a description.
+pub fn mutants(request: &Value, foreign: &Foreign) -> Vec<(String, String)> {
+    let mut paths = Vec::new();
+    collect(request, &mut Vec::new(), &mut paths);
+    let mut all = vec![("unchanged".to_owned(), request.to_string())];
+    for path in &paths {
+        let place: String = path.iter().map(|step| format!("/{step:?}")).collect();
+        let mut add = |what: String, body: String| all.push((format!("{place} {what}"), body));
+        let value = at(request, path);
+        for other in replacements(value, foreign) {
+            let what: String = other.to_string().chars().take(60).collect();
+            add(format!("= {what}"), replaced(request, path, other).to_string());
+        }
+        match path.last() {
+            Some(Step::Field(name)) => {
+                add("removed".to_owned(), edited(request, path, |fields| drop(fields.remove(name))));
+                let marked = replaced(request, path, json!(MARK)).to_string();
+                let (field, text) = (format!("{}:\"{MARK}\"", json!(name)), value.to_string());
+                let twice = format!("{0}:{text},{0}:{text}", json!(name));
+                add("twice".to_owned(), marked.replace(&field, &twice));
+                for other in ["", "4294967295", "a\n\u{1b}[2J\0", &foreign.unit, &foreign.uuid] {
+                    let renamed = |fields: &mut Map<String, Value>| {
+                        let value = fields.remove(name).expect("the path leads there");
+                        fields.insert(other.to_owned(), value);
+                    };
+                    add(format!("renamed {other:?}"), edited(request, path, renamed));
+                }
+            }
+            Some(Step::Item(_)) | None => {}
+        }
+    }
+    all
+}
+
+fn replacements(value: &Value, foreign: &Foreign) -> Vec<Value> {
+    let mut others = match value {
+        Value::Number(number) => {
+            let next = number.as_i64().map(|number| json!(number + 1));
+            let edges =
+                [json!(0), json!(-1), json!(u32::MAX), json!(1u64 << 62), json!(i64::MAX), json!(i64::MIN)];
+            edges.into_iter().chain(next).chain([json!(u64::MAX)]).collect()
+        }
+        Value::String(_) => {
+            let long = "x".repeat(100_000);
+            let texts = ["", "a\nunit-web-1: forged\u{1b}[2J\0", "999999/tcp", &long];
+            let foreign = [&foreign.unit, &foreign.uuid, &foreign.sha256].map(String::as_str);
+            texts.into_iter().chain(foreign).map(Value::from).collect()
+        }
+        Value::Array(items) => vec![json!([]), Value::Array([items.clone(), items.clone()].concat())],
+        Value::Object(_) => vec![json!({})],
+        Value::Null | Value::Bool(_) => vec![json!(false), json!(true)],
+    };
+    others.extend([Value::Null, json!(7), json!("text"), json!([7]), json!({"a": 1})]);
+    others
+}
+
+fn collect(value: &Value, path: &mut Vec<Step>, paths: &mut Vec<Vec<Step>>) {
+    paths.push(path.clone());
+    let parts: Vec<(Step, &Value)> = match value {
+        Value::Object(fields) => fields.iter().map(|(name, v)| (Step::Field(name.clone()), v)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(i, v)| (Step::Item(i), v)).collect(),
+        _ => Vec::new(),
+    };
+    for (step, part) in parts {
+        path.push(step);
+        collect(part, path, paths);
+        path.pop();
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &[Step]) -> &'a Value {
+    path.iter().fold(value, |value, step| match step {
+        Step::Field(name) => &value[name.as_str()],
+        Step::Item(index) => &value[*index],
+    })
+}
+
+fn at_mut<'a>(value: &'a mut Value, path: &[Step]) -> &'a mut Value {
+    path.iter().fold(value, |value, step| match step {
+        Step::Field(name) => &mut value[name.as_str()],
+        Step::Item(index) => &mut value[*index],
+    })
+}
+
+fn replaced(request: &Value, path: &[Step], by: Value) -> Value {
+    let mut changed = request.clone();
+    *at_mut(&mut changed, path) = by;
+    changed
+}
+
+/// The request after the object that contains the last step was edited.
+fn edited(request: &Value, path: &[Step], edit: impl FnOnce(&mut Map<String, Value>)) -> String {
+    let mut changed = request.clone();
+    let parent = at_mut(&mut changed, &path[..path.len() - 1]);
+    edit(parent.as_object_mut().expect("a field is part of an object"));
+    changed.to_string()
+}

@@ -1,0 +1,252 @@
+//! The model of these tests: web/0 is hostile and leads its application; web/1 and db/0 are honest.
+
+use crate::mutation::Foreign;
+use crate::support::*;
+use api::{Attach, Claim, Commit, Deploy, Handle, Report, Run, UploadArchive, WatchUnit};
+use controller::store::Store;
+use controller::{Controller, Session};
+use serde_json::Value;
+use state::charm::{Action, Charm, Endpoint, Role, Scope};
+use state::documents::draft::read;
+use state::documents::keys::Model;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::owner::Owner;
+use state::terms::position::Position;
+use state::terms::status::WorkloadStatus;
+use state::terms::version::Version;
+use state::unit::activity::Activity;
+use state::unit::local::Local;
+use state::unit::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent, Timer};
+use state::unit::record::{Outcome, Record, RunReport};
+use state::unit::snapshot::BagRequest;
+use state::unit::writes::{BagWrites, Level, ReportContent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use test_support::memory_store::MemoryStore;
+
+pub type Api = Session<MemoryStore, FakeEnvironment>;
+
+/// The place of an agent in its protocol, without its connection.
+#[derive(Clone)]
+pub struct Place {
+    pub unit: Uuid,
+    pub epoch: u64,
+    pub sequence: u64,
+    pub digest: String,
+}
+
+/// A model in which web/0 is hostile and leads its application; web/1 and db/0 are honest.
+pub struct World {
+    pub store: MemoryStore,
+    pub environment: FakeEnvironment,
+    pub model: Model,
+    pub hostile: Place,
+    pub honest: Place,
+    pub application: Uuid,
+    pub relation: (u32, Uuid),
+    /// Archives that were never assigned to the hostile unit: of another charm, and of its own.
+    pub forbidden: Vec<String>,
+    pub web: String,
+    pub web_local: Local,
+}
+
+fn place<A>(unit: Uuid, agent: &Agent<A>) -> Place {
+    Place { unit, epoch: agent.epoch, sequence: agent.sequence, digest: agent.digest.clone() }
+}
+
+fn charm_of(name: &str, summary: &str) -> Charm {
+    let (endpoint, role) = if name == "db" { ("server", Role::Provider) } else { ("db", Role::Requirer) };
+    let endpoint = Endpoint {
+        name: endpoint.to_owned(),
+        role,
+        interface: "sql".to_owned(),
+        scope: Scope::Global,
+        limit: None,
+        optional: false,
+    };
+    Charm {
+        name: name.to_owned(),
+        summary: summary.to_owned(),
+        endpoints: [(endpoint.name.clone(), endpoint)].into(),
+        actions: [("backup".to_owned(), Action::default())].into(),
+        ..Charm::default()
+    }
+}
+
+pub fn install(sha256: &str, endpoint: &str) -> Operation {
+    Operation::InstallCharm(CharmRef {
+        sha256: sha256.to_owned(),
+        url: "local:web-0".to_owned(),
+        revision: 0,
+        endpoints: BTreeSet::from([endpoint.to_owned()]),
+    })
+}
+
+fn report(call: u32, what: ReportContent) -> RunReport {
+    RunReport { call, at_ms: 1_700_000_000_000, what }
+}
+
+fn all_reports() -> Vec<RunReport> {
+    let text = || "text".to_owned();
+    vec![
+        report(1, ReportContent::UnitStatus { status: WorkloadStatus::Active, message: text() }),
+        report(2, ReportContent::ApplicationStatus { status: WorkloadStatus::Active, message: text() }),
+        report(3, ReportContent::Log { level: Level::Info, text: text() }),
+        report(4, ReportContent::ActionLog(text())),
+        report(5, ReportContent::WorkloadVersion("1.0".to_owned())),
+        report(6, ReportContent::Output { hook: "install".to_owned(), level: Level::Info, text: text() }),
+    ]
+}
+
+impl World {
+    pub async fn new() -> World {
+        let fixture = Fixture::in_memory().await;
+        let admin = &fixture.admin;
+        let upload = |name: &'static str, summary: &'static str| async move {
+            let made = charm_of(name, summary);
+            admin.handle(UploadArchive(archive_bytes(&made))).await.expect("it is stored").sha256
+        };
+        let (web, db) = (upload("web", "").await, upload("db", "").await);
+        let (other, later) = (upload("other", "").await, upload("web", "not assigned to anybody").await);
+        for (sha256, units) in [(&web, 1), (&db, 1), (&other, 1)] {
+            let deploy = Deploy {
+                application: None,
+                sha256: sha256.clone(),
+                units,
+                to: None,
+                config: BTreeMap::new(),
+            };
+            admin.handle(deploy).await.expect("the deployment succeeds");
+        }
+        let add = api::AddUnits { application: "web".to_owned(), units: 1, to: None };
+        admin.handle(add).await.expect("the unit is added");
+        let relation = fixture.integrate().await;
+
+        let mut places = Vec::new();
+        for (name, own, remote, charm) in
+            [("web/0", "db", "db", &web), ("web/1", "db", "db", &web), ("db/0", "server", "web", &db)]
+        {
+            let mut agent = fixture.attach_agent(name).await;
+            agent.commit(agent.record(install(charm, own))).await;
+            agent.commit(agent.record(Operation::Hook(Hook::Install))).await;
+            agent.enter(relation, own, remote).await;
+            if name == "web/0" {
+                let claim = Claim { epoch: agent.epoch, release: false };
+                assert!(agent.api.handle(claim).await.expect("it is answered").granted);
+            }
+            places.push(place(fixture.unit(name).await, &agent));
+        }
+        for unit in ["web/1", "web/0"] {
+            let run = Run { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+            admin.handle(run).await.expect("it is queued");
+        }
+        let (model, hostile, honest) = (fixture.model, places[0].clone(), places[1].clone());
+        let (store, environment) = (fixture.controller.store.clone(), fixture.controller.environment.clone());
+        let unit = hostile.unit;
+        let (application, web_local) = store.read_now(|reader| {
+            let unit_doc = read(reader, &model.unit(unit)).expect("it exists");
+            let replica = read(reader, &model.replica(unit)).expect("it has sent records");
+            (unit_doc.application, replica.local)
+        });
+        let forbidden = vec![other, later];
+        World { store, environment, model, hostile, honest, application, relation, forbidden, web, web_local }
+    }
+
+    /// A controller of its own, in the same state.
+    pub fn fork(&self) -> Arc<Controller<MemoryStore, FakeEnvironment>> {
+        let store = self.store.fork(self.store.store_generation());
+        Controller::new(store, self.environment.clone(), Uuid(1))
+    }
+
+    pub fn agent(
+        &self,
+        controller: &Arc<Controller<MemoryStore, FakeEnvironment>>,
+        place: &Place,
+    ) -> Agent<Api> {
+        let api = controller.unit_session(self.model, place.unit);
+        Agent { api, epoch: place.epoch, sequence: place.sequence, digest: place.digest.clone() }
+    }
+
+    pub fn foreign(&self) -> Foreign {
+        Foreign {
+            unit: "web/1".to_owned(),
+            uuid: self.honest.unit.to_string(),
+            sha256: self.forbidden[0].clone(),
+        }
+    }
+
+    /// Valid requests of the hostile unit, by name.
+    pub fn requests(&self) -> Vec<(&'static str, Value)> {
+        let agent = self.agent(&self.fork(), &self.hostile);
+        let json =
+            |record: Record| serde_json::to_value(Commit { epoch: agent.epoch, record }).expect("plain data");
+        let made = |operation: Operation| agent.record(operation);
+        let (number, uuid) = self.relation;
+        let mut writes = made(Operation::Hook(Hook::UpdateStatus));
+        writes.reports = all_reports();
+        let change = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
+        let bags = BagWrites { unit: change.clone(), application: change };
+        writes.writes.bags.insert(number, bags);
+        writes.writes.state.insert("key".to_owned(), Some("value".to_owned()));
+        writes.writes.ports.open = [("*".to_owned(), BTreeSet::from(["80/tcp".to_owned()]))].into();
+        writes.leader_generation = Some(1);
+        let mut failed = made(Operation::Hook(Hook::UpdateStatus));
+        let retry = Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 });
+        failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry };
+        let mut action = made(Operation::Action { id: 2, name: "backup".to_owned() });
+        action.writes.action.results.insert("return-code".to_owned(), 0.into());
+        action.reports = vec![report(1, ReportContent::ActionLog("text".to_owned()))];
+        let mut resync = made(Operation::Resync);
+        resync.sequence += 5;
+        resync.run += 5;
+        let mut published = self.web_local.clone();
+        published.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
+        published.status = Some((WorkloadStatus::Active, "text".to_owned()));
+        published.ports = [("*".to_owned(), BTreeSet::from(["80/tcp".to_owned()]))].into();
+        (published.run, published.sequence, published.last_action) =
+            (resync.run - 1, resync.sequence - 1, Some(2));
+        resync.resync_local = Some(Box::new(published));
+        let version = Version { incarnation: 1, counter: 1 };
+        let remote: UnitName = "db/0".parse().expect("a name");
+        let hook = |event: RelationEvent| {
+            made(Operation::Hook(Hook::Relation { relation: number, endpoint: "db".to_owned(), event }))
+        };
+        let digest = ConfigDigest { settings: "a".to_owned(), addresses: "b".to_owned() };
+        let send = |executing: Activity| {
+            let reports = all_reports();
+            let (epoch, run) = (agent.epoch, agent.sequence + 1);
+            let report = Report { epoch, run, reports, executing: Some(executing), executing_for_ms: 10_000 };
+            serde_json::to_value(report).expect("plain data")
+        };
+        let attach = Attach {
+            nonce: Uuid(99),
+            epoch: agent.epoch,
+            store_generation: Some(self.store.store_generation()),
+        };
+        let position =
+            Position { store_generation: self.store.store_generation(), revision: self.store.newest() };
+        let bag = BagRequest { relation: uuid, owner: Owner::Application("db".to_owned()), position };
+        vec![
+            ("attach", serde_json::to_value(attach).expect("plain data")),
+            ("commit", json(writes)),
+            ("commit", json(failed)),
+            ("commit", json(action)),
+            ("commit", json(resync)),
+            ("commit", json(made(install(&self.web, "db")))),
+            ("commit", json(made(agent.enter_scope_operation(self.relation, "db", "db")))),
+            ("commit", json(hook(RelationEvent::Joined { unit: remote, version }))),
+            ("commit", json(hook(RelationEvent::Broken))),
+            ("commit", json(made(Operation::LeaveScope { relation: number, uuid }))),
+            ("commit", json(made(Operation::Hook(Hook::LeaderElected { generation: Some(1) })))),
+            ("commit", json(made(Operation::Hook(Hook::ConfigChanged(digest))))),
+            ("report", send(Activity::Action { id: 2, name: "backup".to_owned() })),
+            ("report", send(Activity::from(&hook(RelationEvent::Broken).operation))),
+            ("bag", serde_json::to_value(bag).expect("plain data")),
+            (
+                "watch",
+                serde_json::to_value(WatchUnit { epoch: agent.epoch, from: Some(position) })
+                    .expect("plain data"),
+            ),
+        ]
+    }
+}

@@ -1,0 +1,231 @@
+//! Validates what the agent of a unit sends before any of it is stored: every number, name and status is compared
+//! with what the controller has granted, or with what the protocol makes possible (I30; spec/security.md).
+//!
+//! An agent is not trusted: whoever controls one unit can send any record with its token. A value that no correct
+//! agent sends is refused as invalid, and nothing is written. The bounds leave room for an agent after the restore
+//! of a backup, which has passed numbers that the restored store does not contain: see
+//! [`resync`](crate::restore::resync) and [`action`](crate::operations::action).
+//!
+//! Called by the commit of records and of early reports, by resyncs and by sessions. It reads no documents, because
+//! the largest records take nearly all reads of a transaction.
+
+use crate::documents::keys::{ReplicaDoc, UnitDoc};
+use crate::documents::refusal::{Code, Refusal};
+use crate::terms::names::Uuid;
+use crate::terms::port_range::PortRange;
+use crate::terms::status::WorkloadStatus;
+use crate::unit::hook::{Ports, ReportContent};
+use crate::unit::local::Local;
+use crate::unit::operation::{Hook, Operation};
+use crate::unit::record::{REPORTS_MAX, Record, RunReport};
+use crate::unit::writes::TEXT_BYTES_MAX;
+use serde::Serialize;
+use serde_json::Value;
+
+/// No number in a message of an agent is larger, and no negative one smaller: 2^53, up to which every JSON reader
+/// is exact. As milliseconds it is the year 287396, so that sums and differences of times never overflow.
+pub const NUMBER_MAX: u64 = 1 << 53;
+
+/// The largest run and sequence number: the ten digits of the keys of log lines. A run a second takes 317 years.
+pub const RUN_MAX: u64 = 9_999_999_999;
+
+/// How far the number of a run may be ahead of the last one that was recorded. Every attempt at an operation has
+/// a number; an attempt without a record was interrupted, and only a reboot that its hook requests can interrupt
+/// it without limit: 2^20 are a reboot a second for 12 days. It also is what an agent may have run since the
+/// backup of a restored store before it resynchronises.
+pub const RUNS_AHEAD_MAX: u64 = 1 << 20;
+
+/// How far the numbers of a resync record may be ahead of the store: what a unit has run since the backup. A run a
+/// second takes 3 years; sequence numbers are not larger than run numbers.
+pub const RESYNC_AHEAD_MAX: u64 = 100_000_000;
+
+/// How many actions a restored store may have lost: one a second for 12 days.
+pub const ACTIONS_LOST_MAX: u64 = 1 << 20;
+
+/// How many sessions of one unit a restored store may have lost: one a second for 12 days.
+pub const SESSIONS_LOST_MAX: u64 = 1 << 20;
+
+/// The most relations in the state of one unit: it is stored as one document, and each takes 200 bytes of a
+/// transaction's 1 MiB.
+const RELATIONS_MAX: usize = (1 << 20) / 200;
+
+/// The most bytes of a line or a status message: agents truncate them to half of it, and append how many bytes are
+/// missing.
+const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
+
+fn invalid<T>(what: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal::new(Code::Invalid, what))
+}
+
+/// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts, or affect other
+/// entities than the unit.
+pub(crate) fn validate(
+    unit: Uuid,
+    doc: &UnitDoc,
+    stored: &ReplicaDoc,
+    record: &Record,
+) -> Result<(), Refusal> {
+    require_numbers(record)?;
+    let resync = record.resync_local.as_deref();
+    if resync.is_some() != (record.operation == Operation::Resync) {
+        return invalid("a resync record must contain the state of the unit, and no other record may");
+    }
+    let ahead = if resync.is_some() { RESYNC_AHEAD_MAX } else { RUNS_AHEAD_MAX };
+    require_ahead("run", record.run, stored.local.run, ahead)?;
+    require_ahead("record", record.sequence, stored.sequence, ahead)?;
+    require_reports(&record.reports)?;
+    require_ports(&record.writes.ports.open)?;
+    if let Some(published) = resync {
+        require_published(unit, doc, stored, published)?;
+    }
+    match &record.operation {
+        Operation::Hook(Hook::Relation { relation, endpoint, .. }) => {
+            match stored.local.relations.get(relation) {
+                None => invalid(format!("a hook of relation {relation}, whose scope the unit never entered")),
+                Some(known) if known.local_endpoint.endpoint != *endpoint => invalid(format!(
+                    "a hook of endpoint {endpoint:?} in relation {relation}, which is at endpoint {:?}",
+                    known.local_endpoint.endpoint
+                )),
+                Some(_) => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an early report that no correct agent sends. `last_run` is the last run that was recorded.
+pub(crate) fn validate_reports(last_run: u64, run: u64, reports: &[RunReport]) -> Result<(), Refusal> {
+    require_ahead("run", run, last_run, RUNS_AHEAD_MAX)?;
+    require_numbers(&reports)?;
+    require_reports(reports)
+}
+
+/// Refuses an action that was never queued for the unit. After a restore the unit may record one that the store
+/// has lost, whose number is not far ahead of `last`, the last number that was granted in the model.
+pub(crate) fn require_lost_action(id: u64, last: u64) -> Result<(), Refusal> {
+    if id > last.saturating_add(ACTIONS_LOST_MAX) {
+        return invalid(format!("action {id} was never queued for this unit"));
+    }
+    Ok(())
+}
+
+/// Refuses the state of a resync record that is not a published state of the unit.
+fn require_published(
+    unit: Uuid,
+    doc: &UnitDoc,
+    stored: &ReplicaDoc,
+    published: &Local,
+) -> Result<(), Refusal> {
+    let is_own = published.unit == unit && published.name == doc.name;
+    if !is_own || !published.outbox.is_empty() || !published.unrecorded_reports.is_empty() {
+        return invalid("the state in the resync record is not a published state of this unit");
+    }
+    require_ahead("run", published.run, stored.local.run, RESYNC_AHEAD_MAX)?;
+    if published.relations.len() > RELATIONS_MAX {
+        let count = published.relations.len();
+        return invalid(format!("the resync record has {count} relations, at most {RELATIONS_MAX}"));
+    }
+    let has_pending_hook_of_no_member = published
+        .relations
+        .values()
+        .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)));
+    if has_pending_hook_of_no_member {
+        return invalid("the resync record has a pending relation-changed hook for a unit that is no member");
+    }
+    if let Some((status, message)) = &published.status {
+        require_status(*status)?;
+        require_text(message)?;
+    }
+    require_text(&published.workload_version)?;
+    require_ports(&published.ports)
+}
+
+/// Refuses a number that is further ahead of the last one than the protocol makes possible.
+fn require_ahead(what: &str, number: u64, last: u64, ahead: u64) -> Result<(), Refusal> {
+    let most = last.saturating_add(ahead).min(RUN_MAX);
+    if number > most {
+        return invalid(format!("{what} {number} is too far ahead of {what} {last}: at most {most}"));
+    }
+    Ok(())
+}
+
+/// Refuses reports that no correct agent sends.
+fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
+    if reports.len() > REPORTS_MAX {
+        return invalid(format!("{} lines and statuses, at most {REPORTS_MAX}", reports.len()));
+    }
+    for RunReport { call, what, .. } in reports {
+        // the highest number is that of the status which the agent sets after the run
+        if *call == u32::MAX {
+            return invalid(format!("report {call} of a run: at most {}", u32::MAX - 1));
+        }
+        match what {
+            ReportContent::UnitStatus { status, message }
+            | ReportContent::ApplicationStatus { status, message } => {
+                require_status(*status)?;
+                require_text(message)?;
+            }
+            ReportContent::Output { hook, text, .. } => {
+                if hook.len() > 255 || hook.contains(char::is_control) {
+                    return invalid(format!("{hook:.40?} is not the name of a hook or an action"));
+                }
+                require_text(text)?;
+            }
+            ReportContent::Log { text, .. }
+            | ReportContent::ActionLog(text)
+            | ReportContent::WorkloadVersion(text) => require_text(text)?,
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a status that charms cannot set.
+fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
+    match status {
+        WorkloadStatus::Blocked
+        | WorkloadStatus::Maintenance
+        | WorkloadStatus::Waiting
+        | WorkloadStatus::Active => Ok(()),
+        WorkloadStatus::Error | WorkloadStatus::Terminated | WorkloadStatus::Unknown => {
+            invalid(format!("a charm cannot set the status {status}"))
+        }
+    }
+}
+
+fn require_text(text: &str) -> Result<(), Refusal> {
+    if text.len() > REPORT_BYTES_MAX {
+        let bytes = text.len();
+        return invalid(format!("a line or message of {bytes} bytes, at most {REPORT_BYTES_MAX}"));
+    }
+    Ok(())
+}
+
+/// Refuses port ranges that are not in the syntax of open-port.
+fn require_ports(ports: &Ports) -> Result<(), Refusal> {
+    for range in ports.values().flatten() {
+        range.parse::<PortRange>().map_err(|message| Refusal::new(Code::Invalid, message))?;
+    }
+    Ok(())
+}
+
+/// Refuses a message with a number beyond [`NUMBER_MAX`], wherever it is: a field that is added later is checked,
+/// too.
+fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
+    let message = serde_json::to_value(message).expect("messages are plain data");
+    match first_too_large(&message) {
+        Some(number) => invalid(format!("the number {number} is out of range: at most {NUMBER_MAX}")),
+        None => Ok(()),
+    }
+}
+
+fn first_too_large(value: &Value) -> Option<&serde_json::Number> {
+    match value {
+        Value::Number(number) => {
+            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            size.is_some_and(|size| size > NUMBER_MAX).then_some(number)
+        }
+        Value::Array(items) => items.iter().find_map(first_too_large),
+        Value::Object(fields) => fields.values().find_map(first_too_large),
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
+    }
+}
