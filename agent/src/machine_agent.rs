@@ -254,8 +254,9 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         for step in steps {
             let result = self.execute(step, view, &deployed).await;
             if let DeployStep::Deploy(unit) = step {
-                let failed =
-                    result.as_ref().err().map(|error| fault::not_started(error, self.clock.wall_ms()));
+                // an unreachable controller is no problem of the unit
+                let failed = result.as_ref().err().filter(|error| !is_temporary(error));
+                let failed = failed.map(|error| fault::not_started(error, self.clock.wall_ms()));
                 let health = UnitHealth { exit: failed, ..UnitHealth::default() };
                 self.failed_deployments.borrow_mut().insert(unit, health);
             }

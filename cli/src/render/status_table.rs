@@ -131,6 +131,9 @@ fn unit_message(
             agent.message.clone()
         }
         None if has_problem(agent) => agent.message.clone(),
+        None if agent.current == AgentStatus::Idle && !agent.message.is_empty() => {
+            format!("{} ({})", workload.message, agent.message).trim_start().to_owned()
+        }
         None => workload.message.clone(),
     }
 }

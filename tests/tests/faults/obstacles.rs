@@ -7,12 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::host::{Host, is_root, programs, sample, skip};
-use tests::scene::{Scene, hooks, scene, text};
+use tests::scene::{Scene, hooks, scene, scene_with, text};
 use tests::tally_scenario::{STARTED, deploy, ran, until_ran};
 
 /// Deploys one unit of tally that is idle. Returns its folder.
 fn idle() -> (Scene, PathBuf) {
-    let scene = scene();
+    idle_in(scene())
+}
+
+fn idle_in(scene: Scene) -> (Scene, PathBuf) {
     deploy(&scene, "db", &[]);
     until_ran(&scene, "db/0", &STARTED);
     let folder = scene.unit_folder("db/0").expect("it is deployed");
@@ -55,7 +58,9 @@ pub fn until_well(scene: &Scene, folder: &Path, hooks_before: &[&str]) {
         (!why.contains("operator") && !why.contains("restart") && agent_message(host).is_empty())
             .then_some(())
     });
-    assert!(agent_why(folder).contains("idle, waits for nothing"), "{}", agent_why(folder));
+    scene.until("its folder shows the same", |_| {
+        agent_why(folder).contains("idle, waits for nothing").then_some(())
+    });
 }
 
 #[test]
@@ -112,9 +117,12 @@ fn a_socket_folder_of_another_user_is_named_until_it_is_removed() {
             "only root gives a folder away",
         );
     }
-    let (scene, folder) = idle();
+    // a short path, so that the socket is in the folder of the unit
+    let short = tempfile::TempDir::with_prefix("p").expect("a temporary folder can be created");
+    let (scene, folder) = idle_in(scene_with(short, &[]));
     scene.ok(&["down"]);
     let run = folder.join("run");
+    assert!(run.join("agent.socket").exists() && !run.is_symlink(), "{}", run.display());
     let chown = Command::new("chown").args(["-h", "65534", text(&run)]).status();
     assert!(chown.is_ok_and(|status| status.success()));
     scene.ok(&["up"]);
