@@ -58,9 +58,9 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
     for base in bases {
         // the second name is one that nobody can have guessed
         let own = base.join(format!("pintle-{}", geteuid()));
-        let unguessed = base.join(format!("pintle-{}-{:032x}", geteuid(), host::random::bits()));
+        let unpredictable = base.join(format!("pintle-{}-{:032x}", geteuid(), host::random::bits()));
         for dir in
-            [own, unguessed].map(|parent| parent.join(&digest[..DIGITS])).iter().filter(|dir| fits(dir))
+            [own, unpredictable].map(|parent| parent.join(&digest[..DIGITS])).iter().filter(|dir| fits(dir))
         {
             match create(base, dir) {
                 Ok(()) => {
@@ -113,7 +113,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     /// A unit's folder, and a folder in which all users may create folders, as in /tmp.
-    fn scene() -> (tempfile::TempDir, UnitFolder, PathBuf) {
+    fn fixture() -> (tempfile::TempDir, UnitFolder, PathBuf) {
         let dir = tempfile::tempdir().expect("a folder");
         let (unit, base) = (dir.path().join("unit-web-0"), dir.path().join("shared"));
         fs::create_dir(&unit).expect("it is new");
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_short_path_is_in_the_folder_of_the_unit() {
-        let (_dir, folder, base) = scene();
+        let (_dir, folder, base) = fixture();
         let max = limit(&base);
         assert_eq!(choose(&folder, std::slice::from_ref(&base), max).unwrap(), folder.file("run"));
         assert!(is_private(&folder.file("run")));
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_another_user_has_taken_is_not_used() {
-        let (dir, _, base) = scene();
+        let (dir, _, base) = fixture();
         let folder = deep(dir.path());
         let (max, bases) = (limit(&base), std::slice::from_ref(&base));
         let taken = base.join(format!("pintle-{}", geteuid()));
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_kept_folder_that_others_may_enter_is_replaced() {
-        let (dir, _, base) = scene();
+        let (dir, _, base) = fixture();
         let folder = deep(dir.path());
         let (max, bases) = (limit(&base), std::slice::from_ref(&base));
-        let planted = dir.path().join("planted");
-        fs::create_dir(&planted).unwrap();
-        fs::set_permissions(&planted, fs::Permissions::from_mode(0o755)).unwrap();
-        symlink(&planted, folder.file("run")).unwrap();
+        let foreign = dir.path().join("foreign");
+        fs::create_dir(&foreign).unwrap();
+        fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).unwrap();
+        symlink(&foreign, folder.file("run")).unwrap();
 
         let chosen = choose(&folder, bases, max).unwrap();
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_base_in_which_others_may_rename_is_refused_by_name() {
-        let (dir, _, base) = scene();
+        let (dir, _, base) = fixture();
         let folder = deep(dir.path());
         fs::set_permissions(&base, fs::Permissions::from_mode(0o777)).unwrap();
         let max = limit(&base);

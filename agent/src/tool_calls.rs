@@ -108,7 +108,7 @@ impl<'a> HookSession<'a> {
             if answered.refused.is_some() {
                 return true;
             }
-            self.context.restrict_leadership(answered.leads);
+            self.context.restrict_leadership(answered.is_leader);
             let args: Vec<Vec<u8>> = answered.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
             let bytes = |stored: &TextOrBytes| stored.as_slice().to_vec();
             let files = answered.files.iter();
@@ -179,8 +179,8 @@ impl<'a> HookSession<'a> {
         }
         let tool = String::from_utf8_lossy(request.call.tool).into_owned();
         let args: Vec<Vec<u8>> = request.args.clone().map(<[u8]>::to_vec).collect();
-        let leads = (self.is_leader)();
-        self.context.restrict_leadership(leads);
+        let is_leader = (self.is_leader)();
+        self.context.restrict_leadership(is_leader);
         let before = self.context.writes.clone();
         let mut inputs = Inputs { stdin: request.stdin.map(<[u8]>::to_vec), ..Inputs::default() };
         let reply = loop {
@@ -217,7 +217,7 @@ impl<'a> HookSession<'a> {
             tool,
             args: args.into_iter().map(TextOrBytes::from_vec).collect(),
             cwd: TextOrBytes::new(request.call.cwd),
-            leads,
+            is_leader,
             stdin: inputs.stdin.map(TextOrBytes::from_vec),
             files: inputs
                 .files

@@ -7,11 +7,11 @@
 //!
 //! A connection that is closed before its answer costs a tool nothing: it calls again, under the same call id.
 
-mod silent;
+mod silent_connections;
 
 use hook_client::{HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, RequestFrame, STDIN_BYTES_MAX, frame_length};
 use host::file::ignore_not_found;
-use silent::Silent;
+use silent_connections::SilentConnections;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -106,13 +106,18 @@ struct Shared {
     large_frames: Arc<Semaphore>,
     /// The one call that the session answers, or whose large answer is being sent.
     turn: Semaphore,
-    silent: Silent,
+    silent: SilentConnections,
 }
 
 async fn accept(listener: UnixListener, calls: mpsc::Sender<ToolCall>, gate: watch::Receiver<Gate>) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let large_frames = Arc::new(Semaphore::new(LARGE_FRAMES_BYTES_MAX));
-    let shared = Arc::new(Shared { calls, large_frames, turn: Semaphore::new(1), silent: Silent::default() });
+    let shared = Arc::new(Shared {
+        calls,
+        large_frames,
+        turn: Semaphore::new(1),
+        silent: SilentConnections::default(),
+    });
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -135,7 +140,7 @@ async fn accept(listener: UnixListener, calls: mpsc::Sender<ToolCall>, gate: wat
 }
 
 /// Waits for one of the connections to end, and ends a silent one.
-async fn connection_permit(permits: &Arc<Semaphore>, silent: &Silent) -> OwnedSemaphorePermit {
+async fn connection_permit(permits: &Arc<Semaphore>, silent: &SilentConnections) -> OwnedSemaphorePermit {
     loop {
         let next = Arc::clone(permits).acquire_owned();
         if permits.available_permits() == 0 {

@@ -158,7 +158,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 .last_contact_ms
                 .filter(|_| facts.is_current())
                 .map(|last_contact_ms| since_boot_ms.saturating_sub(last_contact_ms)),
-            leader_generation: facts.leads(self.clocks_now()),
+            leader_generation: facts.leader_generation(self.clocks_now()),
             is_leader_known: facts.is_leader_known,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
             is_charm_missing,
@@ -341,6 +341,9 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                     _ => without(Exit::Interrupted),
                 };
             };
+            if context::is_cancelled(view, &run.operation) {
+                return without(Exit::Cancelled);
+            }
             context::build(&local, view, run, &input)
         };
         let Some(context) = built else { return refused("the relation is not in the unit's view") };
@@ -418,7 +421,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     }
 
     fn is_leader(&self) -> bool {
-        self.facts.borrow().leads(self.clocks_now()).is_some()
+        self.facts.borrow().leader_generation(self.clocks_now()).is_some()
     }
 
     fn clocks_now(&self) -> ClockReading {

@@ -17,6 +17,7 @@ requests! { MachineRequests {
 
 /// Destroys a machine. `Blocked` while a unit on it is Alive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RemoveMachine {
     /// The name of the machine.
     pub machine: String,
@@ -30,6 +31,7 @@ pub struct RemoveMachine {
 
 /// Makes the provider of a machine retry a failed operation now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RetryProvisioning {
     /// The name of the machine.
     pub machine: String,
@@ -37,6 +39,7 @@ pub struct RetryProvisioning {
 
 /// Creates a new enrolment token for a manually provisioned machine that has not enrolled yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreateEnrolmentToken {
     /// The name of the machine.
     pub machine: String,
@@ -44,6 +47,7 @@ pub struct CreateEnrolmentToken {
 
 /// Adds machines without units. The provider creates instances for those that are not manually provisioned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AddMachines {
     /// The number of machines.
     pub count: u32,
@@ -92,18 +96,18 @@ pub struct MachineInfo {
     pub manual: bool,
     /// Whether its instance is kept when the machine is removed.
     #[serde(default)]
-    pub kept: bool,
+    pub keep_instance: bool,
     /// For a Dead machine whose instance is kept: whether its agent has been uninstalled, or is no longer
     /// expected to be.
     #[serde(default)]
-    pub left: bool,
+    pub agent_gone: bool,
     /// Whether units are assigned to it.
     #[serde(default)]
-    pub occupied: bool,
+    pub has_units: bool,
     /// Whether it is Dying and the agent of one of its units has attached before: that unit can be removed only
     /// by an agent that runs its last hooks.
     #[serde(default)]
-    pub lived: bool,
+    pub has_attached_unit: bool,
     /// The nonce of its instance, once the creation was recorded.
     #[serde(default)]
     pub nonce: Option<Uuid>,

@@ -96,7 +96,7 @@ pub enum StructuredFormat {
 
 /// Compares names so that numbers in them order by value: `a/2` before `a/10`.
 pub fn compare_natural(a: &str, b: &str) -> Ordering {
-    pieces(a).cmp(&pieces(b)).then_with(|| a.cmp(b))
+    natural_sort_key(a).cmp(&natural_sort_key(b)).then_with(|| a.cmp(b))
 }
 
 /// The entries of a map, with their names in natural order.
@@ -107,14 +107,14 @@ pub fn natural_entries<V>(map: &BTreeMap<String, V>) -> Vec<(&String, &V)> {
 }
 
 /// Inserts a text, unless it is empty: clients require that a missing value is omitted.
-pub fn put_text(map: &mut Map<String, Value>, key: &str, text: &str) {
+pub fn insert_unless_empty(map: &mut Map<String, Value>, key: &str, text: &str) {
     if !text.is_empty() {
         map.insert(key.to_owned(), text.into());
     }
 }
 
 /// Splits a text into digits, as (0, value), and other characters, as (1, text): digits order first, as in ASCII.
-fn pieces(text: &str) -> Vec<(u8, u128, &str)> {
+fn natural_sort_key(text: &str) -> Vec<(u8, u128, &str)> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {

@@ -59,13 +59,17 @@ pub fn task_time(ms: i64) -> String {
     Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")
 }
 
+/// No duration is as long: 8760 hours, a year. The sum of a time and a duration never overflows.
+const DURATION_SECONDS_MAX: f64 = 8760.0 * 3600.0;
+
 /// Parses a duration in Go's format: `30s`, `1.5s`, `1h30m`, `500ms`.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || format!("invalid duration {text:?}: expected a number and a unit, for example 30s or 1h30m");
+    let to_error =
+        || format!("invalid duration {text:?}: expected a number and a unit, for example 30s or 1h30m");
     let (mut rest, mut total) = (text, 0.0);
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
-        let number: f64 = rest[..end].parse().map_err(|_| bad())?;
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(to_error)?;
+        let number: f64 = rest[..end].parse().map_err(|_| to_error())?;
         rest = &rest[end..];
         let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
         let seconds = match &rest[..unit_end] {
@@ -73,12 +77,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
-            _ => return Err(bad()),
+            _ => return Err(to_error()),
         };
         total += number * seconds;
         rest = &rest[unit_end..];
     }
-    if text.is_empty() { Err(bad()) } else { Duration::try_from_secs_f64(total).map_err(|_| bad()) }
+    if text.is_empty() {
+        return Err(to_error());
+    }
+    if total >= DURATION_SECONDS_MAX {
+        return Err(format!("invalid duration {text:?}: expected less than 8760h (a year)"));
+    }
+    Duration::try_from_secs_f64(total).map_err(|_| to_error())
 }
 
 #[cfg(test)]
@@ -107,8 +117,8 @@ mod tests {
         {
             assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        for bad in ["", "30", "s", "3 s", "1.2.3s", "-1s", "5x"] {
-            assert!(duration(bad).is_err(), "{bad}");
+        for invalid in ["99999999999999999999h", "8760h", "", "30", "s", "3 s", "1.2.3s", "-1s", "5x"] {
+            assert!(duration(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -73,7 +73,7 @@ impl Uuids {
     }
 
     /// Returns a generator that starts with the first uuid.
-    pub fn supply(self) -> impl FnMut() -> Uuid {
+    pub fn generator(self) -> impl FnMut() -> Uuid {
         let mut next = self.0;
         move || {
             // An odd step far from any power of two: consecutive uuids differ in many digits and are easy to tell

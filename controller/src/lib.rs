@@ -3,10 +3,11 @@
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches`; then the modules they use: `authority`, `leases`, `presence`, `status`, `why` (with `pending_since` and
 //! `commit_times`), `log`, `janitor` (with `force_timers`), `tokens`. All of these run without an async runtime, so
-//! that the simulator can drive them (design 14). Only `host`, `installation`, `server`, `dispatch` and
+//! that the simulator can drive them (design 14). Only `host`, `check`, `installation`, `server`, `dispatch` and
 //! `store::sqlite` depend on the real host.
 
 pub mod authority;
+pub mod check;
 mod commit_times;
 pub mod dispatch;
 pub mod environment;
@@ -18,7 +19,7 @@ pub mod installation;
 pub mod janitor;
 pub mod leases;
 pub mod log;
-mod named;
+mod lookup;
 pub mod openapi;
 mod pending_since;
 pub mod presence;

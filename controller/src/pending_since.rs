@@ -5,7 +5,7 @@
 //! blockers in refusals.
 
 use crate::commit_times::CommitTimes;
-use crate::named::find_unit;
+use crate::lookup::find_unit;
 use crate::status::relation_of_number;
 use state::documents::draft::{Key, Reader, Revision, read, read_all};
 use state::documents::json_text::Document;

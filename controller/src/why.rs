@@ -14,7 +14,7 @@ mod unit;
 
 use crate::commit_times::CommitTimes;
 use crate::force_timers::ForceTimers;
-use crate::named::find_unit;
+use crate::lookup::find_unit;
 use crate::pending_since::PendingSince;
 use crate::presence::PresenceSnapshot;
 use crate::status;

@@ -203,12 +203,12 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::No, keep_instance: true })
         .await
         .expect("the machine has no units");
-    assert!(fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].kept);
+    assert!(fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].keep_instance);
     let session = fixture.controller.session(&own).await.expect("it is Dying");
     session.handle(ReportMachineDead).await.expect("it has no units");
     let why = fixture.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it exists");
     assert_eq!(why.causes[0].actor, Actor::MachineAgent("0".to_owned()));
-    let left = async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].left;
+    let left = async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].agent_gone;
     assert!(!left().await);
     session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
     assert!(left().await, "its provider releases it");

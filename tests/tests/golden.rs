@@ -302,12 +302,12 @@ fn a_dry_run_renders_as_in_the_golden_file() {
 fn each_status_has_the_word_of_the_golden_file() {
     let line = |kind: &str, words: &[&str]| format!("{kind}: {}\n", words.join(", "));
     let text = [
-        line("model", ModelState::WORDS),
-        line("machine agent", MachineAgentStatus::WORDS),
-        line("instance", InstanceStatus::WORDS),
-        line("workload", WorkloadStatus::WORDS),
-        line("unit agent", AgentStatus::WORDS),
-        line("relation", RelationState::WORDS),
+        line("model", ModelState::STRINGS),
+        line("machine agent", MachineAgentStatus::STRINGS),
+        line("instance", InstanceStatus::STRINGS),
+        line("workload", WorkloadStatus::STRINGS),
+        line("unit agent", AgentStatus::STRINGS),
+        line("relation", RelationState::STRINGS),
     ];
     compare("statuses.txt", &text.concat());
 }

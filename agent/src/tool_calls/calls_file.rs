@@ -87,7 +87,7 @@ pub struct AnsweredCall {
     pub(super) args: Vec<TextOrBytes>,
     pub(super) cwd: TextOrBytes,
     /// Whether the unit led when the call was answered.
-    pub(super) leads: bool,
+    pub(super) is_leader: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) stdin: Option<TextOrBytes>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -32,7 +32,7 @@ pub(super) struct ProcessFacts {
     pub(super) last_contact_ms: Option<u64>,
     pub(super) outage: Outage,
     pub(super) lease: Option<Lease>,
-    /// Whether a claim was answered, so that it is known whether this unit leads.
+    /// Whether a claim was answered, so that it is known whether this unit leader_generation.
     pub(super) is_leader_known: bool,
     /// Whether the started run was found to have neither a process nor an outcome.
     pub(super) orphan_missing: bool,
@@ -53,7 +53,7 @@ pub(super) struct ProcessFacts {
 
 impl ProcessFacts {
     /// The generation of the lease, while it is valid.
-    pub(super) fn leads(&self, now: ClockReading) -> Option<u64> {
+    pub(super) fn leader_generation(&self, now: ClockReading) -> Option<u64> {
         self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.generation)
     }
 
@@ -67,7 +67,7 @@ impl ProcessFacts {
         }
     }
 
-    /// Whether no unit leads, so that a claim before the next renewal is useful. None while this unit holds a
+    /// Whether no unit leader_generation, so that a claim before the next renewal is useful. None while this unit holds a
     /// lease that is not in the view yet.
     pub(super) fn leadership_is_free(&self) -> Option<()> {
         let free = self.view.as_ref().is_some_and(|view| view.leader.is_none());
@@ -75,9 +75,9 @@ impl ProcessFacts {
     }
 
     /// Drops the lease if the view shows a later grant.
-    pub(super) fn drop_moved_lease(&mut self, view: &Snapshot) {
-        let moved =
+    pub(super) fn drop_superseded_lease(&mut self, view: &Snapshot) {
+        let superseded =
             |lease: &mut Lease| view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation);
-        self.lease.take_if(moved);
+        self.lease.take_if(superseded);
     }
 }

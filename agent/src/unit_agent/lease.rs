@@ -4,7 +4,7 @@
 //! renews the lease.
 
 /// `is-leader` guarantees leadership for this long.
-const GUARANTEED_MS: u64 = 30_000;
+const REMAINING_MIN_MS: u64 = 30_000;
 /// The wall clock and the boot clock may differ by this much since the claim: a leap second, and the adjustment
 /// of a clock daemon within a term (500 ppm of 60 s is 30 ms). If they differ by more, one of them stood still
 /// or was set: a machine that was paused may have lost the term, and only its corrected wall clock shows it.
@@ -31,7 +31,7 @@ impl Lease {
         let elapsed_ms = now.since_boot_ms.saturating_sub(self.sent.since_boot_ms);
         let elapsed_by_wall_ms = i128::from(now.wall_ms) - i128::from(self.sent.wall_ms);
         let divergence_ms = (elapsed_by_wall_ms - i128::from(elapsed_ms)).unsigned_abs();
-        elapsed_ms + GUARANTEED_MS <= self.term_ms && divergence_ms <= u128::from(CLOCK_DIVERGENCE_MAX_MS)
+        elapsed_ms + REMAINING_MIN_MS <= self.term_ms && divergence_ms <= u128::from(CLOCK_DIVERGENCE_MAX_MS)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::ports::{Charms, Clock, UnitMemory};
 use crate::unit_agent::{DiskError, LINK_BACKOFF, UnitAgent, UnitAgentEnd};
 use api::error::{ApiError, ErrorCode};
 use api::{Attach, Commit, Report, UnitAgentRequests};
-use state::restore::reconciliation::{Reconciliation, Session, agree};
+use state::restore::reconciliation::{Reconciliation, Session, reconcile};
 use state::terms::position::Position;
 use state::unit::local::Event;
 use state::unit::resolve::{self, Send};
@@ -101,7 +101,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 digest: &answer.digest,
                 replica: answer.replica.as_ref(),
             };
-            match agree(local, &session, self.clock.wall_ms()) {
+            match reconcile(local, &session, self.clock.wall_ms()) {
                 Reconciliation::Consistent(events) => events,
                 Reconciliation::Forked { sequence } => {
                     forked = Some(sequence);

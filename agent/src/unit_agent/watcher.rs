@@ -116,7 +116,7 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             facts.view.clone()
         };
         if let Some(view) = applied {
-            self.facts.borrow_mut().drop_moved_lease(&view);
+            self.facts.borrow_mut().drop_superseded_lease(&view);
             self.memory.cache_view(&view).await;
         }
         self.view_changed.notify_waiters();

@@ -34,7 +34,7 @@ pub async fn run<A: UserPort>(args: &ConfigArgs, session: &CommandSession<A>) ->
     if let Some(file) = &args.file {
         change.set = settings::from_file(file, Some(&args.application))?;
     }
-    change.set.extend(settings::pairs(set)?);
+    change.set.extend(settings::parse_pairs(set)?);
     if change == ConfigChange::default() {
         return show(args, keys, session).await;
     }

@@ -27,7 +27,7 @@ pub struct ModelConstraintsArgs {
 
 /// Rejects another architecture than this host's, and warns about constraints that have no effect.
 pub fn set<A>(args: &SetModelConstraintsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
-    let mut wanted = settings::pairs(&args.constraints)?;
+    let mut wanted = settings::parse_pairs(&args.constraints)?;
     if let Some(arch) = wanted.remove("arch").filter(|arch| arch != host_arch()) {
         let text = format!("cannot use constraint arch={arch}: this host is {}", host_arch());
         return Err(CommandError::new(text));

@@ -96,7 +96,7 @@ fn level(text: &str) -> Result<String, String> {
 }
 
 /// The number of newest lines to start with (`None`: start at the first line), and whether to follow.
-fn extent(args: &DebugLogArgs, terminal: bool) -> (Option<u32>, bool) {
+fn start_and_follow(args: &DebugLogArgs, terminal: bool) -> (Option<u32>, bool) {
     let limit = args.limit.filter(|limit| *limit > 0);
     let follow = limit.is_none() && (args.tail || (terminal && !args.no_tail && args.limit.is_none()));
     let newest = match (limit, args.lines) {
@@ -121,7 +121,7 @@ pub async fn run<A: UserPort>(args: &DebugLogArgs, session: &CommandSession<A>) 
         millis: args.ms,
         json: args.format == LogFormat::Json,
     };
-    let (newest, follow) = extent(args, std::io::stdout().is_terminal());
+    let (newest, follow) = start_and_follow(args, std::io::stdout().is_terminal());
     let mut query = LogQuery {
         newest,
         level: args.level.clone(),
@@ -148,15 +148,18 @@ mod tests {
     #[test]
     fn the_default_extent_depends_on_whether_stdout_is_a_terminal() {
         let defaults = || DebugLogArgs::default();
-        assert_eq!(extent(&defaults(), false), (None, false));
-        assert_eq!(extent(&defaults(), true), (Some(10), true));
-        assert_eq!(extent(&DebugLogArgs { limit: Some(0), ..defaults() }, false), (None, false));
-        assert_eq!(extent(&DebugLogArgs { limit: Some(5), ..defaults() }, true), (Some(5), false));
-        assert_eq!(extent(&DebugLogArgs { replay: true, no_tail: true, ..defaults() }, true), (None, false));
-        assert_eq!(extent(&DebugLogArgs { replay: true, ..defaults() }, true), (None, true));
-        assert_eq!(extent(&DebugLogArgs { tail: true, ..defaults() }, false), (Some(10), true));
+        assert_eq!(start_and_follow(&defaults(), false), (None, false));
+        assert_eq!(start_and_follow(&defaults(), true), (Some(10), true));
+        assert_eq!(start_and_follow(&DebugLogArgs { limit: Some(0), ..defaults() }, false), (None, false));
+        assert_eq!(start_and_follow(&DebugLogArgs { limit: Some(5), ..defaults() }, true), (Some(5), false));
         assert_eq!(
-            extent(&DebugLogArgs { lines: Some(3), tail: true, ..defaults() }, false),
+            start_and_follow(&DebugLogArgs { replay: true, no_tail: true, ..defaults() }, true),
+            (None, false)
+        );
+        assert_eq!(start_and_follow(&DebugLogArgs { replay: true, ..defaults() }, true), (None, true));
+        assert_eq!(start_and_follow(&DebugLogArgs { tail: true, ..defaults() }, false), (Some(10), true));
+        assert_eq!(
+            start_and_follow(&DebugLogArgs { lines: Some(3), tail: true, ..defaults() }, false),
             (Some(3), true)
         );
     }

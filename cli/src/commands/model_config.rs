@@ -36,7 +36,7 @@ pub async fn run<A: UserPort>(
         }
         _ => return Err(CommandError::usage("cannot show several keys: give one key, or none to show all")),
     }
-    let change = ConfigChange { set: settings::pairs(set)?, reset: settings::reset_words(&args.reset) };
+    let change = ConfigChange { set: settings::parse_pairs(set)?, reset: settings::reset_words(&args.reset) };
     if change != ConfigChange::default() {
         let changed = session.api.handle(ConfigureModel { change }).await?;
         session.note_write(changed.revision);

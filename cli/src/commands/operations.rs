@@ -53,7 +53,7 @@ pub struct ShowOperationArgs {
 
 /// Parses the name of a status.
 fn status_words() -> impl TypedValueParser<Value = ActionStatus> {
-    PossibleValuesParser::new(ActionStatus::WORDS).try_map(|word| word.parse())
+    PossibleValuesParser::new(ActionStatus::STRINGS).try_map(|word| word.parse())
 }
 
 pub async fn list<A: UserPort>(

@@ -174,11 +174,11 @@ fn parse(text: &str, as_text: bool) -> Result<Value, CommandError> {
 /// Sets the parameter `a.b.c`, and creates the maps `a` and `a.b` if necessary. Each part of a key consists of
 /// lower-case letters, digits and inner hyphens.
 fn insert_nested(params: &mut BTreeMap<String, Value>, key: &str, value: Value) -> Result<(), CommandError> {
-    let good = |part: &str| {
+    let is_valid = |part: &str| {
         let plain = part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
         plain && !part.is_empty() && !part.starts_with('-') && !part.ends_with('-')
     };
-    if !key.split('.').all(good) {
+    if !key.split('.').all(is_valid) {
         let text = format!(
             "invalid parameter key {key:?}: use lower-case letters, digits and inner hyphens; dots for nesting"
         );

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Splits `key=value`. The value of `key=@file` is the content of the file.
-pub fn pair(text: &str) -> Result<(String, String), CommandError> {
+pub fn parse_pair(text: &str) -> Result<(String, String), CommandError> {
     let (key, value) = text
         .split_once('=')
         .filter(|(key, _)| !key.is_empty())
@@ -22,10 +22,10 @@ pub fn pair(text: &str) -> Result<(String, String), CommandError> {
 }
 
 /// Parses all pairs. If a key occurs twice, the last value is used.
-pub fn pairs<'a>(
+pub fn parse_pairs<'a>(
     texts: impl IntoIterator<Item = &'a String>,
 ) -> Result<BTreeMap<String, String>, CommandError> {
-    texts.into_iter().map(|text| pair(text)).collect()
+    texts.into_iter().map(|text| parse_pair(text)).collect()
 }
 
 /// Parses the values of `--config`: each is `key=value` or a YAML file for [`from_file`]. Later values take
@@ -37,7 +37,7 @@ pub fn from_flags(
     let mut all = BTreeMap::new();
     for flag in flags {
         if flag.contains('=') {
-            all.extend([pair(flag)?]);
+            all.extend([parse_pair(flag)?]);
         } else {
             all.extend(from_file(Path::new(flag), application)?);
         }
@@ -48,11 +48,12 @@ pub fn from_flags(
 /// Reads a YAML file of settings, either at the top level or below the name of the application. The output of
 /// `config APP` is also accepted: of its `settings` map the values that a user set are read.
 pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
-    let bad = |why: String| CommandError::new(format!("cannot read settings from {}: {why}", file.display()));
-    let parsed: Value = serde_yaml::from_str(&read(file)?).map_err(|error| bad(error.to_string()))?;
+    let to_error =
+        |why: String| CommandError::new(format!("cannot read settings from {}: {why}", file.display()));
+    let parsed: Value = serde_yaml::from_str(&read(file)?).map_err(|error| to_error(error.to_string()))?;
     let mut map = match parsed {
         Value::Object(map) => map,
-        _ => return Err(bad("expected a map".to_owned())),
+        _ => return Err(to_error("expected a map".to_owned())),
     };
     if let Some(Value::Object(settings)) = map.get("settings") {
         let user =
@@ -66,7 +67,9 @@ pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<Stri
             Value::String(text) => Ok((key, text)),
             Value::Null => Ok((key, String::new())),
             Value::Bool(_) | Value::Number(_) => Ok((key, value.to_string())),
-            Value::Array(_) | Value::Object(_) => Err(bad(format!("the value of {key:?} is not a scalar"))),
+            Value::Array(_) | Value::Object(_) => {
+                Err(to_error(format!("the value of {key:?} is not a scalar")))
+            }
         })
         .collect()
 }
@@ -103,14 +106,17 @@ mod tests {
         assert_eq!(from_file(&file, Some("web")).expect("own output"), map(&[("a", "1")]));
 
         std::fs::write(&file, "text").expect("written");
-        assert_eq!(pair(&format!("key=@{}", file.display())), Ok(("key".to_owned(), "text".to_owned())));
-        assert!(pair("=x").is_err() && pair("x").is_err());
+        assert_eq!(
+            parse_pair(&format!("key=@{}", file.display())),
+            Ok(("key".to_owned(), "text".to_owned()))
+        );
+        assert!(parse_pair("=x").is_err() && parse_pair("x").is_err());
     }
 
     #[test]
     fn an_equals_sign_belongs_to_the_value() {
-        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
-        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+        assert_eq!(parse_pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(parse_pair("a="), Ok(("a".to_owned(), String::new())));
     }
 
     #[test]

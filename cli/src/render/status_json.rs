@@ -2,7 +2,7 @@
 //!
 //! A key without a value is omitted, because clients reject `null` where they expect an object.
 
-use crate::render::put_text;
+use crate::render::insert_unless_empty;
 use crate::render::status_table::subordinates;
 use crate::times::Zone;
 use api::{ApplicationStatus, MachineStatus, RelatedApplication, Status, StatusInfo, UnitStatus};
@@ -48,7 +48,7 @@ pub fn machines(status: &Status, zone: &Zone) -> Map<String, Value> {
 fn info<S: Display>(status: &StatusInfo<S>, zone: &Zone) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("current".into(), status.current.to_string().into());
-    put_text(&mut map, "message", &status.message);
+    insert_unless_empty(&mut map, "message", &status.message);
     if let Some(ms) = status.since_ms {
         map.insert("since".into(), zone.since(ms).into());
     }
@@ -58,7 +58,7 @@ fn info<S: Display>(status: &StatusInfo<S>, zone: &Zone) -> Map<String, Value> {
 /// The status of an agent, with its version, and with the life of its entity unless that is `alive`.
 fn agent<S: Display>(status: &StatusInfo<S>, version: &str, life: Life, zone: &Zone) -> Value {
     let mut map = info(status, zone);
-    put_text(&mut map, "version", version);
+    insert_unless_empty(&mut map, "version", version);
     put_life(&mut map, life);
     map.into()
 }
@@ -83,8 +83,8 @@ fn application(status: &Status, app: &ApplicationStatus, zone: &Zone) -> Value {
     map.insert("charm-rev".into(), app.charm_revision.into());
     map.insert("exposed".into(), app.exposed.into());
     map.insert("application-status".into(), info(&app.status, zone).into());
-    put_text(&mut map, "version", &app.workload_version);
-    put_text(&mut map, "charm-version", app.charm_version.as_deref().unwrap_or_default());
+    insert_unless_empty(&mut map, "version", &app.workload_version);
+    insert_unless_empty(&mut map, "charm-version", app.charm_version.as_deref().unwrap_or_default());
     put_life(&mut map, app.life);
     put_base(&mut map, &app.base);
     if app.subordinate {
@@ -114,10 +114,10 @@ fn related(related: &RelatedApplication) -> Value {
 }
 
 fn unit(status: &Status, name: &UnitName, unit: &UnitStatus, zone: &Zone) -> Value {
-    let mut map = unit_alone(unit, &status.model.version, zone);
-    put_text(&mut map, "machine", &unit.machine);
+    let mut map = common_unit_keys(unit, &status.model.version, zone);
+    insert_unless_empty(&mut map, "machine", &unit.machine);
     let below: Map<String, Value> = subordinates(status, name)
-        .map(|(name, entry)| (name.to_string(), unit_alone(entry, &status.model.version, zone).into()))
+        .map(|(name, entry)| (name.to_string(), common_unit_keys(entry, &status.model.version, zone).into()))
         .collect();
     if !below.is_empty() {
         map.insert("subordinates".into(), below.into());
@@ -126,7 +126,7 @@ fn unit(status: &Status, name: &UnitName, unit: &UnitStatus, zone: &Zone) -> Val
 }
 
 /// The keys that principals and subordinates have in common.
-fn unit_alone(unit: &UnitStatus, version: &str, zone: &Zone) -> Map<String, Value> {
+fn common_unit_keys(unit: &UnitStatus, version: &str, zone: &Zone) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("workload-status".into(), info(&unit.workload, zone).into());
     map.insert("juju-status".into(), agent(&unit.agent, version, unit.life, zone));
@@ -136,7 +136,7 @@ fn unit_alone(unit: &UnitStatus, version: &str, zone: &Zone) -> Map<String, Valu
     if !unit.ports.is_empty() {
         map.insert("open-ports".into(), json!(unit.ports));
     }
-    put_text(&mut map, "public-address", &unit.address);
+    insert_unless_empty(&mut map, "public-address", &unit.address);
     map
 }
 
@@ -144,9 +144,9 @@ fn machine(machine: &MachineStatus, version: &str, zone: &Zone) -> Value {
     let mut map = Map::new();
     map.insert("juju-status".into(), agent(&machine.agent, version, machine.life, zone));
     map.insert("machine-status".into(), info(&machine.instance, zone).into());
-    put_text(&mut map, "hostname", &machine.instance_id);
-    put_text(&mut map, "instance-id", &machine.instance_id);
-    put_text(&mut map, "dns-name", &machine.address);
+    insert_unless_empty(&mut map, "hostname", &machine.instance_id);
+    insert_unless_empty(&mut map, "instance-id", &machine.instance_id);
+    insert_unless_empty(&mut map, "dns-name", &machine.address);
     if !machine.address.is_empty() {
         map.insert("ip-addresses".into(), json!([machine.address]));
     }

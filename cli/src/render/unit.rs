@@ -1,6 +1,6 @@
 //! The document of `show-unit` (spec/clients.md 2.4, 3.5).
 
-use crate::render::put_text;
+use crate::render::insert_unless_empty;
 use api::{MemberInfo, UnitInfo, UnitRelation};
 use serde_json::{Map, Value, json};
 
@@ -22,10 +22,10 @@ pub fn document(unit: &UnitInfo, filter: &ShowUnitFilter) -> Value {
         relations.filter(|entry| filter.endpoint.as_ref().is_none_or(|endpoint| *endpoint == entry.endpoint));
     let relations: Vec<Value> = wanted.map(|entry| relation(entry, filter)).collect();
     let mut map = Map::new();
-    put_text(&mut map, "workload-version", &unit.workload_version);
-    put_text(&mut map, "machine", &unit.machine);
+    insert_unless_empty(&mut map, "workload-version", &unit.workload_version);
+    insert_unless_empty(&mut map, "machine", &unit.machine);
     map.insert("opened-ports".into(), json!(unit.ports));
-    put_text(&mut map, "public-address", &unit.address);
+    insert_unless_empty(&mut map, "public-address", &unit.address);
     map.insert("charm".into(), unit.charm_url.clone().into());
     map.insert("leader".into(), unit.leader.into());
     map.insert("life".into(), unit.life.to_string().into());

@@ -1,7 +1,7 @@
 //! Handlers of actions: they enqueue actions and read their state. The unit agents run them.
 
 use crate::environment::Environment;
-use crate::named::find_unit;
+use crate::lookup::find_unit;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;

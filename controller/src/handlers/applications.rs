@@ -43,7 +43,7 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
                 now_ms,
             };
             let subordinate = archive.charm.subordinate;
-            Ok((name, subordinate, application::deploy(draft, model, &spec, &mut ids.supply())?))
+            Ok((name, subordinate, application::deploy(draft, model, &spec, &mut ids.generator())?))
         };
         let committed = self.controller.run(transition).await?;
         let (name, subordinate, done) = committed.answer;
@@ -77,7 +77,7 @@ impl<S: Store, O: Environment> Handle<Refresh> for Authorised<S, O> {
                 config: refresh.config.clone(),
                 now_ms,
             };
-            application::refresh(draft, model, id, &spec, &mut ids.supply())
+            application::refresh(draft, model, id, &spec, &mut ids.generator())
         };
         let committed = self.controller.run(transition).await?;
         Ok(RefreshResponse {
@@ -94,8 +94,8 @@ impl<S: Store, O: Environment> Handle<GetConfig> for Authorised<S, O> {
         let config = self.view(move |reader, model| {
             let mut documents = reader;
             let id = application::find(&mut documents, model, &name)?;
-            let (_, charm) =
-                application::charm_of(&mut documents, model, id).expect("an application has a charm");
+            let (_, charm) = application::charm_of(&mut documents, model, id)
+                .ok_or_else(|| Refusal::not_found("charm of application", &name))?;
             let set = read(reader, &model.application_config(id)).unwrap_or_default();
             let setting = |(option, declared): (&String, &state::charm::ConfigOption)| {
                 let user = set.get(option);

@@ -22,9 +22,10 @@ mod units;
 mod why;
 
 use crate::environment::Environment;
-use crate::named::find_model;
+use crate::lookup::find_model;
 use crate::session::Authorised;
 use crate::store::Store;
+use crate::store::unavailable::damage_error;
 use api::WriteResponse;
 use api::error::ApiError;
 use state::documents::draft::Reader;
@@ -47,6 +48,22 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         match result {
             Ok(value) => Ok(value),
             Err(refusal) => Err(self.controller.refusal_error(refusal).await),
+        }
+    }
+
+    /// Reads like [`Self::view`], and answers with what is left if documents are damaged on disk. Returns their names.
+    async fn view_available<T, F>(&self, view: F) -> Result<(T, Vec<String>), ApiError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, Model) -> Result<T, Refusal> + Send + 'static,
+    {
+        let model = self.model.clone();
+        let store = &self.controller.store;
+        let read = store.read_available(move |reader| view(reader, find_model(reader, &model)?));
+        match read.await {
+            (Ok(value), damaged) => Ok((value, damaged)),
+            (Err(refusal), damaged) if damaged.is_empty() => Err(self.controller.refusal_error(refusal).await),
+            (Err(_), damaged) => Err(damage_error(&damaged)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::environment::Environment;
 use crate::handlers::changed;
-use crate::named;
+use crate::lookup;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Explainer;
@@ -58,7 +58,7 @@ impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
         let (force, times) = (force_request(force, now_ms), self.controller.commit_times.clone());
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let dry_run = self.view(move |reader, model| {
-            let entities = targets.iter().map(|target| named::entity(reader, model, target));
+            let entities = targets.iter().map(|target| lookup::entity(reader, model, target));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };

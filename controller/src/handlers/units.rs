@@ -3,7 +3,7 @@
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
 use crate::handlers::removal::force_request;
-use crate::named::find_unit;
+use crate::lookup::find_unit;
 use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
@@ -40,7 +40,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
             let (now_ms, ids, to) =
                 (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment), to.take());
             let transition = move |draft: &mut Draft<'_>| {
-                unit::add(draft, model, application, to.as_deref(), now_ms, &mut ids.supply())
+                unit::add(draft, model, application, to.as_deref(), now_ms, &mut ids.generator())
             };
             let committed = self.controller.run(transition).await?;
             added.units.push(committed.answer.1);
@@ -69,7 +69,7 @@ impl<S: Store, O: Environment> Handle<ShowUnit> for Authorised<S, O> {
     async fn handle(&self, show: ShowUnit) -> Result<UnitInfo, ApiError> {
         let shown = self.view(move |reader, model| {
             let (id, _) = find_unit(reader, model, &show.unit)?;
-            Ok(status::unit_info(reader, model, id))
+            status::unit_info(reader, model, id).ok_or_else(|| Refusal::not_found("unit", id))
         });
         shown.await
     }

@@ -104,7 +104,7 @@ impl Connection {
     }
 
     /// When the connection may be closed for a new one, if it is not authenticated by then.
-    fn closable_ms(&self) -> u64 {
+    fn protected_until_ms(&self) -> u64 {
         self.opened_ms + if self.has_sent { PROGRESS_MS } else { SILENT_MS }
     }
 }
@@ -202,9 +202,9 @@ impl Admission {
         if candidates.clone().any(|(_, c)| c.is_closing) {
             return Admit::Wait { until_ms: None };
         }
-        match candidates.clone().find(|(_, c)| c.closable_ms() <= now_ms).map(|(id, _)| *id) {
+        match candidates.clone().find(|(_, c)| c.protected_until_ms() <= now_ms).map(|(id, _)| *id) {
             Some(id) => self.close_first(id),
-            None => Admit::Wait { until_ms: candidates.map(|(_, c)| c.closable_ms()).min() },
+            None => Admit::Wait { until_ms: candidates.map(|(_, c)| c.protected_until_ms()).min() },
         }
     }
 
@@ -325,8 +325,8 @@ mod tests {
     use state::documents::keys::{GLOBAL, UserRole};
     use state::terms::names::Uuid;
 
-    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-    const THERE: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
+    const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const REMOTE: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
     const LIMITS: Limits =
         Limits { connections: 8, unauthenticated: 4, of_address: 2, of_agent: 2, of_user: 3 };
 
@@ -347,7 +347,7 @@ mod tests {
         token: &str,
         holder: &TokenHolder,
     ) -> (ConnectionId, Authenticated) {
-        let id = open(admission, HERE, 0);
+        let id = open(admission, LOCAL, 0);
         admission.has_sent(id);
         admission.present(id, token);
         (id, admission.authenticate(id, token, holder))
@@ -358,8 +358,8 @@ mod tests {
         let limits = Limits::for_descriptors(1024);
         assert_eq!((limits.connections, limits.unauthenticated, limits.of_address), (960, 240, 120));
         assert_eq!((limits.of_agent, limits.of_user), (16, 240));
-        let plenty = Limits::for_descriptors(u64::MAX);
-        assert_eq!((plenty.connections, plenty.unauthenticated, plenty.of_user), (8_192, 256, 256));
+        let unlimited = Limits::for_descriptors(u64::MAX);
+        assert_eq!((unlimited.connections, unlimited.unauthenticated, unlimited.of_user), (8_192, 256, 256));
         let smallest = Limits::for_descriptors(DESCRIPTORS_MIN);
         assert!(smallest.of_address > 0 && smallest.of_agent > 0, "{smallest:?}");
     }
@@ -367,27 +367,27 @@ mod tests {
     #[test]
     fn the_oldest_silent_connection_of_an_address_makes_room_for_a_new_one() {
         let mut admission = Admission::new(LIMITS);
-        let first = open(&mut admission, HERE, 0);
-        open(&mut admission, HERE, 10);
-        assert_eq!(admission.admit(HERE, 20), Admit::Wait { until_ms: Some(SILENT_MS) });
-        open(&mut admission, THERE, 20);
-        assert_eq!(admission.admit(HERE, SILENT_MS), Admit::CloseFirst(first));
-        assert_eq!(admission.admit(HERE, SILENT_MS), Admit::Wait { until_ms: None }, "it is being closed");
+        let first = open(&mut admission, LOCAL, 0);
+        open(&mut admission, LOCAL, 10);
+        assert_eq!(admission.admit(LOCAL, 20), Admit::Wait { until_ms: Some(SILENT_MS) });
+        open(&mut admission, REMOTE, 20);
+        assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::CloseFirst(first));
+        assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::Wait { until_ms: None }, "it is being closed");
         admission.close(first);
-        open(&mut admission, HERE, SILENT_MS);
+        open(&mut admission, LOCAL, SILENT_MS);
     }
 
     #[test]
     fn a_connection_that_progresses_is_not_closed_for_a_new_one() {
         let mut admission = Admission::new(LIMITS);
-        let (first, second) = (open(&mut admission, HERE, 0), open(&mut admission, HERE, 0));
+        let (first, second) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
         admission.has_sent(first);
-        assert_eq!(admission.admit(HERE, SILENT_MS), Admit::CloseFirst(second));
+        assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::CloseFirst(second));
         admission.close(second);
-        let third = open(&mut admission, HERE, SILENT_MS);
+        let third = open(&mut admission, LOCAL, SILENT_MS);
         admission.has_sent(third);
-        assert_eq!(admission.admit(HERE, 100), Admit::Wait { until_ms: Some(PROGRESS_MS) });
-        assert_eq!(admission.admit(HERE, PROGRESS_MS), Admit::CloseFirst(first));
+        assert_eq!(admission.admit(LOCAL, 100), Admit::Wait { until_ms: Some(PROGRESS_MS) });
+        assert_eq!(admission.admit(LOCAL, PROGRESS_MS), Admit::CloseFirst(first));
     }
 
     #[test]
@@ -424,19 +424,19 @@ mod tests {
         let mut admission = Admission::new(LIMITS);
         let ids: Vec<_> =
             (0..7).map(|n| with_token(&mut admission, &n.to_string(), &unit(n as u128)).0).collect();
-        let silent = open(&mut admission, HERE, 0);
+        let silent = open(&mut admission, LOCAL, 0);
         assert!(admission.is_full());
-        assert_eq!(admission.admit(THERE, SILENT_MS), Admit::CloseFirst(silent));
+        assert_eq!(admission.admit(REMOTE, SILENT_MS), Admit::CloseFirst(silent));
         admission.close(silent);
         let (last, _) = with_token(&mut admission, "7", &unit(7));
         admission.begin(ids[0]);
-        assert_eq!(admission.admit(THERE, 60), Admit::CloseFirst(ids[1]));
+        assert_eq!(admission.admit(REMOTE, 60), Admit::CloseFirst(ids[1]));
         admission.close(ids[1]);
         let (eighth, _) = with_token(&mut admission, "8", &unit(8));
         for id in ids.iter().chain([&last, &eighth]) {
             admission.begin(*id);
         }
-        assert_eq!(admission.admit(THERE, 70), Admit::Wait { until_ms: None }, "all are in use");
+        assert_eq!(admission.admit(REMOTE, 70), Admit::Wait { until_ms: None }, "all are in use");
     }
 
     #[test]

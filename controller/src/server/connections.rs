@@ -75,7 +75,7 @@ impl Connections {
                     }
                     Admit::CloseFirst(id) => {
                         table.log_full();
-                        table.raise(id, Stage::Closed);
+                        table.advance(id, Stage::Closed);
                         None
                     }
                     Admit::Wait { until_ms } => {
@@ -101,13 +101,13 @@ impl Connections {
     pub fn revoke(&self, token: &str) {
         let mut table = self.table();
         for id in table.admission.revoke(token) {
-            table.raise(id, Stage::Revoked);
+            table.advance(id, Stage::Revoked);
         }
     }
 }
 
 impl Table {
-    fn raise(&self, id: ConnectionId, stage: Stage) {
+    fn advance(&self, id: ConnectionId, stage: Stage) {
         if let Some(current) = self.stages.get(&id) {
             current.send_if_modified(|current| {
                 let is_later = stage > *current;
@@ -174,7 +174,7 @@ impl Connection {
         let mut table = self.0.connections.table();
         match table.admission.authenticate(self.0.id, token, holder) {
             Authenticated::Answer => {}
-            Authenticated::AnswerAndClose(idle) => table.raise(idle, Stage::Closed),
+            Authenticated::AnswerAndClose(idle) => table.advance(idle, Stage::Closed),
             Authenticated::TooMany { limit } => {
                 let text =
                     format!("cannot open another connection: this token has {limit}, and all are in use");
@@ -182,7 +182,7 @@ impl Connection {
                     .hint("try again when one of its requests or streams has ended"));
             }
         }
-        table.raise(self.0.id, Stage::Authenticated);
+        table.advance(self.0.id, Stage::Authenticated);
         self.0.connections.changed.notify_one();
         Ok(())
     }

@@ -39,10 +39,10 @@ async fn follow<S: Store, O: Environment>(
     loop {
         store.wait_past(position.revision).await;
         let newest = store.newest();
-        let suspects = match store.changes_after(position, COMMITS_PER_READ).await {
+        let affected_tokens = match store.changes_after(position, COMMITS_PER_READ).await {
             Ok(changes) => {
                 position.revision = changes.last().map_or(newest, |last| last.revision);
-                suspects(&connections, &changes)
+                affected_tokens(&connections, &changes)
             }
             // The log does not reach back far enough: any token may have been revoked.
             Err(_) => {
@@ -50,13 +50,17 @@ async fn follow<S: Store, O: Environment>(
                 connections.tokens()
             }
         };
-        if !suspects.is_empty() {
-            let revoked = controller.read(move |reader| {
+        if !affected_tokens.is_empty() {
+            // The connections of a token whose document is damaged are closed as well.
+            let revoked = controller.read_available(move |reader| {
                 let is_valid = |token: &str, known: &Option<TokenHolder>| {
                     let holder = tokens::holder(reader, token);
                     holder.is_ok_and(|holder| known.as_ref().is_none_or(|known| *known == holder))
                 };
-                suspects.into_iter().filter(|(token, known)| !is_valid(token, known)).collect::<Vec<_>>()
+                affected_tokens
+                    .into_iter()
+                    .filter(|(token, known)| !is_valid(token, known))
+                    .collect::<Vec<_>>()
             });
             for (token, holder) in revoked.await {
                 tracing::info!(?holder, "a token was revoked: its connections are closed");
@@ -68,7 +72,10 @@ async fn follow<S: Store, O: Environment>(
 }
 
 /// Returns the tokens of open connections that these commits may have revoked, with their holders if they are known.
-fn suspects(connections: &Connections, changes: &[CommitChanges]) -> BTreeMap<String, Option<TokenHolder>> {
+fn affected_tokens(
+    connections: &Connections,
+    changes: &[CommitChanges],
+) -> BTreeMap<String, Option<TokenHolder>> {
     let (mut changed_tokens, mut changed_machines) = (BTreeSet::new(), BTreeSet::new());
     for key in changes.iter().flat_map(CommitChanges::keys).filter_map(Parts::of) {
         match key.kind {

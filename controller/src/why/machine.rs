@@ -23,12 +23,12 @@ impl Explainer<'_> {
             causes.extend(waiting::provisioning(self.reader, self.model, id, name, false));
         }
         if life == Life::Dying {
-            let stranded = waiting::stranded(self.reader, self.model, id);
-            causes.extend(stranded.map(|cause| self.pending_since().with_since(cause)));
+            let missing_instance = waiting::missing_instance(self.reader, self.model, id);
+            causes.extend(missing_instance.map(|cause| self.pending_since().with_since(cause)));
         }
         // Only the provider removes a Dead machine, unless its instance is kept (cargo sim 58).
         let is_instance_kept =
-            || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.kept);
+            || read(self.reader, &self.model.machine(id)).is_some_and(|doc| doc.manual || doc.keep_instance);
         let entity = Entity::Machine(name.to_owned());
         let forced = self.forced(id, entity.clone());
         causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));

@@ -121,7 +121,7 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
-    let stranded = async || {
+    let missing_instance = async || {
         let causes = causes(&fixture, "machine/0").await.into_iter();
         causes.filter(|cause| cause.duty == Duty::CreateInstance).collect::<Vec<_>>()
     };
@@ -136,27 +136,27 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
         .await
         .expect("its unit is Dying");
     let since_ms = Some(fixture.controller.environment.wall_ms());
-    assert_eq!(stranded().await, [], "its unit never attached: its provider reports it Dead");
+    assert_eq!(missing_instance().await, [], "its unit never attached: its provider reports it Dead");
     fixture.attach_agent("web/0").await;
     fixture.advance(2_000);
     let creates = Cause::new(Entity::Machine("0".to_owned()), Duty::CreateInstance, Actor::Provisioner);
     let creates = creates.since(since_ms);
-    assert_eq!(stranded().await, [creates]);
+    assert_eq!(missing_instance().await, [creates]);
 
     let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await;
-    report(ProvisioningReport::Absent).await.expect_err("a unit that has lived is on it");
+    report(ProvisioningReport::Absent).await.expect_err("a unit that had attached is on it");
     report(ProvisioningReport::Failed { message: "web/0 is on it".to_owned() })
         .await
         .expect("the report is accepted");
     let all = causes(&fixture, "machine/0").await;
     let error = all.iter().find_map(|cause| cause.last_error.as_deref());
     assert_eq!(error, Some("web/0 is on it"), "{all:?}");
-    assert!(all.iter().any(|cause| matches!(cause.duty, Duty::TendInstance { .. })), "{all:?}");
+    assert!(all.iter().any(|cause| matches!(cause.duty, Duty::ReachInstance { .. })), "{all:?}");
 
     report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) })
         .await
         .expect("a unit is on it");
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
     report(ProvisioningReport::Started { instance_id, address }).await.expect("the report is accepted");
-    assert_eq!(stranded().await, [], "its agents can end there");
+    assert_eq!(missing_instance().await, [], "its agents can end there");
 }

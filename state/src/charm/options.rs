@@ -45,6 +45,9 @@ pub fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Resu
     if text.is_empty() && option.kind != OptionType::String {
         return Ok(None);
     }
+    if text.contains('\0') {
+        return Err(format!("option {name:?} contains NUL, which no setting may contain"));
+    }
     let value = match option.kind {
         OptionType::String | OptionType::Secret => option.kind.coerce(&Value::from(text)),
         OptionType::Int => text.parse::<i64>().ok().map(Value::from),
@@ -107,14 +110,14 @@ pub fn reset_change<'a>(
 fn collect(
     each: impl Iterator<Item = Result<(String, Option<Value>), String>>,
 ) -> Result<SettingsChange, Vec<String>> {
-    let (mut change, mut wrong) = (SettingsChange::new(), Vec::new());
+    let (mut change, mut problems) = (SettingsChange::new(), Vec::new());
     for item in each {
         match item {
             Ok((name, value)) => drop(change.insert(name, value)),
-            Err(message) => wrong.push(message),
+            Err(message) => problems.push(message),
         }
     }
-    if wrong.is_empty() { Ok(change) } else { Err(wrong) }
+    if problems.is_empty() { Ok(change) } else { Err(problems) }
 }
 
 /// Applies `change` to `settings`.
@@ -192,16 +195,17 @@ mod tests {
     fn all_errors_of_a_change_are_reported_together() {
         let change =
             texts(&[("port", "x"), ("colour", "red"), ("debug", "yes"), ("key", "plain"), ("name", "ok")]);
-        let wrong = [
+        let problems = [
             r#"unknown option "colour""#,
             r#"option "debug" expected boolean, got "yes""#,
             r#"option "key" expected secret, got "plain""#,
             r#"option "port" expected int, got "x""#,
         ];
-        assert_eq!(parse_change(&charm(), &change), Err(wrong.map(str::to_owned).to_vec()));
+        assert_eq!(parse_change(&charm(), &change), Err(problems.map(str::to_owned).to_vec()));
         let typed = BTreeMap::from([("port".to_owned(), json!("80")), ("debug".to_owned(), json!(1))]);
-        let wrong = [r#"option "debug" expected boolean, got 1"#, r#"option "port" expected int, got "80""#];
-        assert_eq!(check_change(&charm(), &typed), Err(wrong.map(str::to_owned).to_vec()));
+        let problems =
+            [r#"option "debug" expected boolean, got 1"#, r#"option "port" expected int, got "80""#];
+        assert_eq!(check_change(&charm(), &typed), Err(problems.map(str::to_owned).to_vec()));
     }
 
     #[test]

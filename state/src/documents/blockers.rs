@@ -224,15 +224,16 @@ fn machine_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> V
     }
     let agent = Actor::MachineAgent(machine.name.clone());
     let has_agent = documents.document(&model.machine_instance(id)).is_some();
-    let (duty, actor) = match (dead, has_agent, machine.manual || machine.kept && !machine.left) {
-        (true, true, true) => {
-            let forced = documents.document(&model.forced(id)).is_some();
-            (Duty::Uninstall { forced }, agent)
-        }
-        (true, _, _) => (Duty::ReleaseInstance, Actor::Provisioner),
-        (false, true, _) => (Duty::ReportDead, agent),
-        (false, false, _) => (Duty::ReportUnstartedDead, Actor::Provisioner),
-    };
+    let (duty, actor) =
+        match (dead, has_agent, machine.manual || machine.keep_instance && !machine.agent_gone) {
+            (true, true, true) => {
+                let forced = documents.document(&model.forced(id)).is_some();
+                (Duty::Uninstall { forced }, agent)
+            }
+            (true, _, _) => (Duty::ReleaseInstance, Actor::Provisioner),
+            (false, true, _) => (Duty::ReportDead, agent),
+            (false, false, _) => (Duty::ReportUnstartedDead, Actor::Provisioner),
+        };
     let entity = Entity::Machine(machine.name);
     vec![match documents.document(&model.machine_provisioning_error(id)) {
         Some(error) => {

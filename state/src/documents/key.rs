@@ -7,7 +7,7 @@
 
 use crate::documents::draft::Key;
 use crate::terms::names::Uuid;
-use crate::terms::words::words;
+use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub const GLOBAL: Model = Model(Uuid(0));
 /// (111).
 const KEY_LENGTH: usize = 128;
 
-words! {
+string_enum! {
     /// The kind of document that a key names: the part after the model.
     Kind {
         /// The model.

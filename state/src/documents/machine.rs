@@ -22,11 +22,11 @@ pub struct MachineDoc {
     pub manual: bool,
     /// Whether the instance is kept when the machine is removed (`remove-machine --keep-instance`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub kept: bool,
+    pub keep_instance: bool,
     /// For a Dead machine whose instance is kept: whether its agent has been uninstalled, or is no longer
     /// expected to be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub left: bool,
+    pub agent_gone: bool,
 }
 
 /// The instance of a machine: what runs it.

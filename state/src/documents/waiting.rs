@@ -47,7 +47,7 @@ pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, n
 pub fn provisioning(reader: &dyn Reader, model: Model, id: Uuid, name: &str, starts: bool) -> Option<Cause> {
     let error = read(reader, &model.machine_provisioning_error(id))?;
     let retry_ms = error.retry_ms;
-    let duty = if starts { Duty::StartInstance { retry_ms } } else { Duty::TendInstance { retry_ms } };
+    let duty = if starts { Duty::StartInstance { retry_ms } } else { Duty::ReachInstance { retry_ms } };
     let cause = Cause::new(Entity::Machine(name.to_owned()), duty, Actor::Provisioner);
     Some(cause.since(error.since_ms).last_error(error.message))
 }
@@ -55,7 +55,7 @@ pub fn provisioning(reader: &dyn Reader, model: Model, id: Uuid, name: &str, sta
 /// A machine without an instance whose units have run hooks: the units can be removed only by their own agents.
 /// A Dying machine gets a new instance for them (`machine::provision`); a manually provisioned machine returns
 /// only if its owner returns it.
-pub fn stranded(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
+pub fn missing_instance(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id))?;
     let instance = read(reader, &model.machine_instance(id));
     let has_instance = instance.is_some_and(|instance| instance.id.is_some());

@@ -96,7 +96,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
             continue;
         }
-        let doc = draft.get(&model.unit(unit)).expect("an index names what exists (I22)");
+        let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
         // a subordinate is at most as alive as its principal, which is on this machine, too
         if doc.principal.is_none() && effective_life::unit_life_of(draft, model, unit, &doc) == Life::Alive {
             alive.push(doc.name);
@@ -119,7 +119,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
 /// for a manually provisioned machine, which is never terminated.
 pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
-    if machine.kept || machine.manual {
+    if machine.keep_instance || machine.manual {
         return Ok(());
     }
     let refuse = |what: &str| {
@@ -134,7 +134,7 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
     if draft.get_untracked(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
         return refuse("it has none yet");
     }
-    draft.put(&model.machine(id), &MachineDoc { kept: true, ..machine });
+    draft.put(&model.machine(id), &MachineDoc { keep_instance: true, ..machine });
     Ok(())
 }
 
@@ -192,7 +192,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
     // the agent may still run on the kept instance without having received the removal
-    match machine.kept && !machine.left {
+    match machine.keep_instance && !machine.agent_gone {
         true => token::retire(draft, id),
         false => token::revoke(draft, id),
     }
@@ -217,7 +217,7 @@ pub(crate) fn mark_agent_gone(draft: &mut Draft, model: Model, id: Uuid, machine
     if absent {
         token::retire(draft, id);
     }
-    draft.put(&model.machine(id), &MachineDoc { left: true, ..machine });
+    draft.put(&model.machine(id), &MachineDoc { agent_gone: true, ..machine });
 }
 
 fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {

@@ -43,10 +43,10 @@ pub fn is_dying_and_empty(life: Life, assigned: usize) -> bool {
 }
 
 /// Weighs the evidence about a unit that is deployed on this machine but not assigned to it. A tombstone counts
-/// more than the final state of the folder, which counts more than being in the way. `existence` is the answer
+/// more than the final state of the folder, which counts more than a conflict over its name. `existence` is the answer
 /// of the controller; without an answer there is no evidence.
-pub fn evidence(existence: Option<Existence>, finished: bool, in_the_way: bool) -> Evidence {
-    match (existence, finished, in_the_way) {
+pub fn evidence(existence: Option<Existence>, finished: bool, is_name_needed: bool) -> Evidence {
+    match (existence, finished, is_name_needed) {
         (Some(Existence::Tombstone), _, _) => Evidence::Removed,
         (Some(Existence::Known(_) | Existence::Unknown), true, _) => Evidence::Finished,
         (Some(Existence::Unknown), false, true) => Evidence::Displaced,

@@ -102,7 +102,7 @@ pub(crate) fn dry_run_within(
     let is_dying = |(name, (_, life)): &(&Entity, &(EntityId, Life))| *life != Life::Alive && was_alive(name);
     let (dying, mut departing): (Vec<Entity>, Vec<EntityId>) =
         after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
-    let newly: BTreeSet<UnitName> = departing
+    let newly_dying: BTreeSet<UnitName> = departing
         .iter()
         .filter_map(|entity| affected.units.get(&id_of(*entity)))
         .map(|doc| doc.name.clone())
@@ -131,8 +131,8 @@ pub(crate) fn dry_run_within(
     let is_dying_already =
         |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
     // a forced removal of entities that are Dying already changes how these are removed
-    let is_anew = force.is_some() && entities.iter().any(is_dying_already);
-    if !is_anew && before.values().any(|(_, life)| *life != Life::Alive) {
+    let changes_earlier_removal = force.is_some() && entities.iter().any(is_dying_already);
+    if !changes_earlier_removal && before.values().any(|(_, life)| *life != Life::Alive) {
         // effects of earlier removals are simulated alone, to be excluded from the result
         let mut earlier_simulation =
             SimulatedReader { changes: start_changes, ..SimulatedReader::over(reader) };
@@ -179,13 +179,13 @@ pub(crate) fn dry_run_within(
         }
         simulate_machine_removal(&mut simulated, model, (&affected.machines, &participants));
     }
-    let mut led = affected.applications.clone();
-    led.retain(|id| !earlier_leaderless.contains(id));
+    let mut with_leader = affected.applications.clone();
+    with_leader.retain(|id| !earlier_leaderless.contains(id));
     if simulated.documents_read.get() <= bound {
         result.hooks.extend(elected_units(
             &simulated,
             model,
-            &leaderless_applications(&simulated, model, &led),
+            &leaderless_applications(&simulated, model, &with_leader),
         ));
     }
     result.removed_eventually = removed(&affected.lives(&simulated, model));
@@ -193,8 +193,10 @@ pub(crate) fn dry_run_within(
         !result.removed_immediately.contains(name) && !earlier.removed_eventually.contains(name)
     });
     result.hooks.retain(|entry| {
-        let known =
-            earlier.hooks.iter().position(|known| known.is_same_as(entry) && !newly.contains(&entry.unit));
+        let known = earlier
+            .hooks
+            .iter()
+            .position(|known| known.is_same_as(entry) && !newly_dying.contains(&entry.unit));
         known.map(|at| earlier.hooks.swap_remove(at)).is_none()
     });
     for named in [&mut result.removed_immediately, &mut result.dying, &mut result.removed_eventually] {

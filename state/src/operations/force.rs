@@ -383,7 +383,9 @@ fn dead_machine_batch(
     forced: &ForcedDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
-    let Some(machine) = draft.get(&model.machine(id)).filter(|machine| machine.manual || machine.kept) else {
+    let Some(machine) =
+        draft.get(&model.machine(id)).filter(|machine| machine.manual || machine.keep_instance)
+    else {
         return Ok(false);
     };
     if forced.after != DEAD {
@@ -396,7 +398,7 @@ fn dead_machine_batch(
     if now_ms < forced.due_ms {
         return Ok(false);
     }
-    match machine.kept {
+    match machine.keep_instance {
         true => machine::mark_agent_gone(draft, model, id, machine, true),
         false => machine::remove_without_agent(draft, model, id, machine.name),
     }

@@ -41,7 +41,7 @@ pub enum Reconciliation {
 
 /// Compares the state on disk with a session. If the disk is empty or behind, it takes the replica; if it is
 /// ahead, the agent sends its unsent records again, or resynchronises if the controller has lost others.
-pub fn agree(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
+pub fn reconcile(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
     let attached = |recovered_bags| Event::Attached {
         store_generation: session.store_generation,
         epoch: session.epoch,
@@ -113,7 +113,7 @@ mod tests {
         let replica = after(sequence, 0);
         let session =
             Session { store_generation: Uuid(2), epoch: 3, sequence, digest, replica: Some(&replica) };
-        agree(local, &session, 9)
+        reconcile(local, &session, 9)
     }
 
     #[test]

@@ -15,4 +15,4 @@ pub mod proxy;
 pub mod settings;
 pub mod status;
 pub mod version;
-pub mod words;
+pub mod string_enum;

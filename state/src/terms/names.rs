@@ -25,15 +25,15 @@ impl std::error::Error for BadName {}
 pub struct Uuid(pub u128);
 
 /// The positions of the hyphens in the text of a uuid.
-const DASHES: [usize; 4] = [8, 13, 18, 23];
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 /// The positions of the two digits of each byte in the text of a uuid.
-const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+const BYTE_OFFSETS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 impl Uuid {
     fn digits(&self) -> [u8; 36] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [b'-'; 36];
-        for (byte, at) in self.0.to_be_bytes().into_iter().zip(PLACES) {
+        for (byte, at) in self.0.to_be_bytes().into_iter().zip(BYTE_OFFSETS) {
             text[at] = DIGITS[usize::from(byte >> 4)];
             text[at + 1] = DIGITS[usize::from(byte & 15)];
         }
@@ -56,10 +56,10 @@ impl FromStr for Uuid {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
         let bytes = text.as_bytes();
-        let dashed = bytes.len() == 36 && DASHES.iter().all(|at| bytes[*at] == b'-');
-        let places = PLACES.into_iter().flat_map(|at| [at, at + 1]);
+        let dashed = bytes.len() == 36 && HYPHENS.iter().all(|at| bytes[*at] == b'-');
+        let digits = BYTE_OFFSETS.into_iter().flat_map(|at| [at, at + 1]);
         let digit = |at: usize| char::from(bytes[at]).to_digit(16);
-        let number = dashed.then(|| places.map(digit).try_fold(0, |n, d| Some(n << 4 | u128::from(d?))));
+        let number = dashed.then(|| digits.map(digit).try_fold(0, |n, d| Some(n << 4 | u128::from(d?))));
         number.flatten().map(Uuid).ok_or_else(|| BadName(format!("{text:?} is not a uuid")))
     }
 }
@@ -104,6 +104,10 @@ impl FromStr for UnitName {
         Ok(UnitName::new(application, number.parse().map_err(|_| bad())?))
     }
 }
+
+/// The most letters of the name of a new application or model: the unit's name is part of file names, of names of
+/// services and of the path of its tool socket, which has 108 bytes.
+pub const NAME_LENGTH_MAX: usize = 63;
 
 /// Whether `text` is a valid application name: lower-case letters, digits and single hyphens. It begins with a
 /// letter, and no part after a hyphen consists of digits only (spec/clients.md 3.2).

@@ -3,9 +3,9 @@
 //! The words are stored, sent and printed exactly as Juju's clients expect them. Code compares variants, never
 //! words.
 
-use crate::terms::words::words;
+use crate::terms::string_enum::string_enum;
 
-words! {
+string_enum! {
     /// The status of a workload, worst first: an application shows the worst status of its units (spec/clients.md
     /// 3.4). A charm sets the four from `blocked` to `active`.
     #[derive(Default)]
@@ -28,7 +28,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The status of a unit agent.
     #[derive(Default)]
     AgentStatus {
@@ -50,7 +50,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The status of a machine agent.
     MachineAgentStatus {
         /// The agent has not started yet.
@@ -64,7 +64,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The status of the instance of a machine.
     InstanceStatus {
         /// The instance does not run yet.
@@ -78,7 +78,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The status of a relation.
     RelationState {
         /// No unit of at least one end is in scope.
@@ -94,7 +94,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The status of a model.
     #[derive(Default)]
     ModelState {
@@ -106,7 +106,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// The progress of an action (which people know as a task).
     ActionStatus {
         /// The action is queued; the unit agent has not started it.
@@ -123,7 +123,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// Where the value of a model setting comes from.
     SettingSource {
         /// The default: the user did not set it.

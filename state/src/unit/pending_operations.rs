@@ -339,8 +339,8 @@ pub(super) fn update_status_due(local: &Local, view: &Snapshot, now: &Now, alive
     if !alive || !local.started || interval == 0 || local.outbox.len() >= OUTBOX_MAX {
         return None;
     }
-    let spread = (interval * 2 / 5).max(1);
-    let delay = interval - interval / 5 + jitter(local.unit, local.run) % spread;
+    let jitter_range = (interval * 2 / 5).max(1);
+    let delay = interval - interval / 5 + jitter(local.unit, local.run) % jitter_range;
     Some((now.since_boot_ms + delay).saturating_sub(now.idle_ms))
 }
 

@@ -99,11 +99,11 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     }
     if let Some(view) = view {
         let wanted = wanted_charm(view);
-        let tried = match &episode.operation {
+        let attempted = match &episode.operation {
             Operation::InstallCharm(charm) => Some(charm.sha256.as_str()),
             _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
         };
-        if view.charm.charm.forced && tried.is_some_and(|sha256| sha256 != wanted.sha256) {
+        if view.charm.charm.forced && attempted.is_some_and(|sha256| sha256 != wanted.sha256) {
             return run(Operation::InstallCharm(wanted), "forced refresh".into(), Some(episode.clone()));
         }
         if let Some(action) = pending_action(local, view, now, Some(episode)) {

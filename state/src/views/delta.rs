@@ -130,8 +130,8 @@ pub fn affected_parts<'k>(
             }
             // relations whose re-entry is pending
             (Kind::Session, _) if own => {
-                let bringing = shown.relations.values().filter(|head| head.creates_subordinate);
-                affected.relations.extend(bringing.map(|head| head.uuid));
+                let creating = shown.relations.values().filter(|head| head.creates_subordinate);
+                affected.relations.extend(creating.map(|head| head.uuid));
             }
             // a relation that is new to the unit is sent whole
             (Kind::Scope, [relation, container, member]) if shown.relation(*relation).is_some() => {

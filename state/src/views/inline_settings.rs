@@ -117,13 +117,12 @@ mod tests {
     }
 
     fn omitted(bytes: &[usize], bound: usize) -> Vec<String> {
-        let places = sizes(bytes).omitted(bound).into_iter();
-        places
-            .map(|(_, owner)| match owner {
-                Owner::Unit(unit) => unit.to_string(),
-                Owner::Application(name) => name,
-            })
-            .collect()
+        let keys = sizes(bytes).omitted(bound).into_iter();
+        keys.map(|(_, owner)| match owner {
+            Owner::Unit(unit) => unit.to_string(),
+            Owner::Application(name) => name,
+        })
+        .collect()
     }
 
     #[test]

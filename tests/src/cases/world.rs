@@ -9,7 +9,7 @@
 
 use super::controller::Controller;
 use super::view;
-use state::restore::reconciliation::{Reconciliation, Session, agree};
+use state::restore::reconciliation::{Reconciliation, Session, reconcile};
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
 use state::unit::hook::Writes;
@@ -398,7 +398,7 @@ impl World {
             digest: &controller.digest,
             replica: (controller.sequence > 0).then_some(&controller.replica),
         };
-        match agree(&self.local, &session, self.wall_ms) {
+        match reconcile(&self.local, &session, self.wall_ms) {
             Reconciliation::Consistent(events) => {
                 for event in &events {
                     if matches!(event, Event::ReplicaTaken { .. }) {

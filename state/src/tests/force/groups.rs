@@ -108,7 +108,7 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
         .expect("it was meant");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
     world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
-    let left = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.left);
+    let left = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.agent_gone);
     sweep(&mut world, NOW);
     assert_eq!((world.life(id), left(&world)), (Some(Life::Dead), Some(false)), "its agent has its time");
     sweep(&mut world, NOW + GRACE_MS);

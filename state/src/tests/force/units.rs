@@ -4,7 +4,7 @@ use crate::documents::keys::{BagDoc, ForcedDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
-use crate::restore::reconciliation::{Reconciliation, Session, agree};
+use crate::restore::reconciliation::{Reconciliation, Session, reconcile};
 use crate::tests::force::fixture::{AT_ONCE, NOW, force_unit, forced, members, qr, started, sweep, wait};
 use crate::tests::*;
 use crate::unit::snapshot::Change;
@@ -206,7 +206,7 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
             digest: &stored.digest,
             replica: Some(&stored.local),
         };
-        let Reconciliation::Consistent(events) = agree(&web.local, &session, NOW) else {
+        let Reconciliation::Consistent(events) = reconcile(&web.local, &session, NOW) else {
             panic!("its own folder")
         };
         events.iter().for_each(|event| web.local.apply(event));

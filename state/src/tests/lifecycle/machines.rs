@@ -63,7 +63,7 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     world
         .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
         .expect("it was meant");
-    let kept = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.kept);
+    let kept = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.keep_instance);
     assert_eq!(refused(world.run(|draft, _| keep(draft))).0, Code::Busy, "a unit on it is alive");
     assert_eq!(kept(&world), Some(false), "nothing of a removal that is refused");
     destroy_unit(&mut world, unit);
@@ -72,7 +72,7 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     world
         .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
         .expect("its agent has taken itself away");
-    assert!(read(world.reader(), &MODEL.machine(id)).expect("it is to be handed over").left);
+    assert!(read(world.reader(), &MODEL.machine(id)).expect("it is to be handed over").agent_gone);
     world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     assert!(world.gone(id));

@@ -6,7 +6,7 @@ use crate::operations::dry_run::{self, AgentReports, DryRun};
 use crate::operations::force::{self, ForceRequest};
 use crate::terms::cause::{Cause, Duty, RelationName};
 use crate::tests::removal::fixture::{
-    HERE, dry_run_alone, dry_run_together, dry_run_within, hooks, names, qr,
+    ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, qr,
 };
 use crate::tests::*;
 
@@ -125,7 +125,7 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     let [shop_on, db_on] = [shop.unit, db.unit]
         .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
     let told = |entity, force, silent: &[EntityId]| {
-        let heard = AgentReports { is_lost: &|one| silent.contains(&one), ..HERE };
+        let heard = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
         dry_run::dry_run(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);

@@ -6,21 +6,21 @@ use crate::tests::*;
 use std::cell::Cell;
 
 /// Documents that count how many of them were read.
-struct Counted<'d> {
-    under: &'d Documents,
+struct CountingReader<'d> {
+    documents: &'d Documents,
     read: Cell<usize>,
 }
 
-impl Reader for Counted<'_> {
+impl Reader for CountingReader<'_> {
     fn revision(&self) -> Revision {
-        self.under.revision()
+        self.documents.revision()
     }
     fn get(&self, key: &str) -> Option<StoredDocument> {
         self.read.set(self.read.get() + 1);
-        self.under.get(key)
+        self.documents.get(key)
     }
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-        let found = self.under.scan(prefix, after, limit);
+        let found = self.documents.scan(prefix, after, limit);
         self.read.set(self.read.get() + found.len());
         found
     }
@@ -30,7 +30,7 @@ impl Reader for Counted<'_> {
 fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
     let (many, web, relation) = bounds::with_units(5_000);
     for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
-        let counted = Counted { under: &many, read: Cell::new(0) };
+        let counted = CountingReader { documents: &many, read: Cell::new(0) };
         // a simulation that ends before its first step
         dry_run_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
         // 5,000 entries to find 500 units, each examined three times with about 10 reads

@@ -8,7 +8,7 @@ use crate::terms::version::Version;
 use crate::tests::*;
 
 /// All agents are present.
-pub const HERE: AgentReports<'_> = AgentReports { is_lost: &|_| false, running_hook: &|_| None };
+pub const ALL_PRESENT: AgentReports<'_> = AgentReports { is_lost: &|_| false, running_hook: &|_| None };
 
 pub fn dry_run_together(
     reader: &dyn Reader,
@@ -16,7 +16,7 @@ pub fn dry_run_together(
     entities: &[EntityId],
     force: Option<ForceRequest>,
 ) -> Result<DryRun, Refusal> {
-    dry_run::dry_run(reader, model, (entities, force), &HERE)
+    dry_run::dry_run(reader, model, (entities, force), &ALL_PRESENT)
 }
 
 pub fn dry_run_within(
@@ -25,7 +25,7 @@ pub fn dry_run_within(
     asked: (&[EntityId], Option<ForceRequest>),
     bound: usize,
 ) -> Result<DryRun, Refusal> {
-    dry_run::dry_run_within(reader, model, asked, (&HERE, bound))
+    dry_run::dry_run_within(reader, model, asked, (&ALL_PRESENT, bound))
 }
 
 pub fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {

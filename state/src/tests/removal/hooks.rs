@@ -6,7 +6,7 @@ use crate::operations::dry_run::{self, AgentReports, DryRun};
 use crate::operations::force::ForceRequest;
 use crate::operations::leadership;
 use crate::terms::version::Version;
-use crate::tests::removal::fixture::{HERE, dry_run_alone, dry_run_together, hooks, names, qr};
+use crate::tests::removal::fixture::{ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, qr};
 use crate::tests::*;
 use crate::unit::activity::Activity;
 use crate::unit::hook_name::HookName;
@@ -216,7 +216,7 @@ fn a_dry_run_finishes_running_hooks_first() {
     let number = world.number(id);
     let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
     let told = |world: &World, entity, (running, what): (Uuid, Activity)| {
-        let heard = AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..HERE };
+        let heard = AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..ALL_PRESENT };
         hooks(&dry_run::dry_run(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
     };
     let (is_install, is_joined) = (

@@ -92,7 +92,7 @@ pub(super) fn blocker_text(cause: &Cause) -> String {
     let duty = match cause.duty.clone() {
         Duty::ForceRemoval { by, .. } => Duty::ForceRemoval { by, phase: ForcePhase::Acting },
         Duty::StartInstance { .. } => Duty::StartInstance { retry_ms: 0 },
-        Duty::TendInstance { .. } => Duty::TendInstance { retry_ms: 0 },
+        Duty::ReachInstance { .. } => Duty::ReachInstance { retry_ms: 0 },
         other => other,
     };
     format!("{} waits for {:?} to do {duty:?}", cause.entity, cause.actor)

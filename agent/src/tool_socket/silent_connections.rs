@@ -9,61 +9,61 @@ use tokio::time::Instant;
 
 /// The silent connections, by the order in which they became silent.
 #[derive(Default)]
-pub struct Silent(Mutex<All>);
+pub struct SilentConnections(Mutex<Table>);
 
 #[derive(Default)]
-struct All {
+struct Table {
     last: u64,
     waiting: BTreeMap<u64, (Instant, Arc<Notify>)>,
 }
 
-/// The silence of one connection. Dropping it ends it.
-pub struct Silence<'a> {
-    all: &'a Silent,
+/// The entry of one silent connection. Dropping it removes it.
+pub struct SilentConnection<'a> {
+    connections: &'a SilentConnections,
     number: u64,
     closed: Arc<Notify>,
 }
 
-impl Silent {
+impl SilentConnections {
     /// A connection begins to wait for a frame.
-    pub fn begin(&self) -> Silence<'_> {
+    pub fn begin(&self) -> SilentConnection<'_> {
         let closed = Arc::new(Notify::new());
-        let mut all = self.lock();
-        all.last += 1;
-        let number = all.last;
-        all.waiting.insert(number, (Instant::now(), Arc::clone(&closed)));
-        Silence { all: self, number, closed }
+        let mut table = self.lock();
+        table.last += 1;
+        let number = table.last;
+        table.waiting.insert(number, (Instant::now(), Arc::clone(&closed)));
+        SilentConnection { connections: self, number, closed }
     }
 
     /// Closes the connection that has been silent for the longest time, if that is at least `silent_min`.
     pub fn close_oldest(&self, silent_min: Duration) {
-        let mut all = self.lock();
-        if let Some(oldest) = all.waiting.first_entry()
+        let mut table = self.lock();
+        if let Some(oldest) = table.waiting.first_entry()
             && oldest.get().0.elapsed() >= silent_min
         {
             oldest.remove().1.notify_one();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
+    fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().expect("no holder panics")
     }
 }
 
-impl Silence<'_> {
+impl SilentConnection<'_> {
     /// Completes when the connection is to be closed.
     pub async fn closed(&mut self) {
         self.closed.notified().await;
     }
 
-    /// Ends the silence. Returns false if the connection is to be closed.
+    /// Removes the entry. Returns false if the connection is to be closed.
     pub fn end(self) -> bool {
-        self.all.lock().waiting.remove(&self.number).is_some()
+        self.connections.lock().waiting.remove(&self.number).is_some()
     }
 }
 
-impl Drop for Silence<'_> {
+impl Drop for SilentConnection<'_> {
     fn drop(&mut self) {
-        self.all.lock().waiting.remove(&self.number);
+        self.connections.lock().waiting.remove(&self.number);
     }
 }
