@@ -168,16 +168,16 @@ fn require_ended(dir: &DataDir, original: &Path) -> Result<(), CommandError> {
 
 fn refusal(dir: &DataDir, original: &Path, exists: bool) -> CommandError {
     let (name, original) = (dir.path().display(), original.display());
+    let new_identity = format!("to make it a system of its own: pintle --data {name} up --new-identity");
     if exists {
-        return CommandError::new(format!("cannot use {name}: it is a copy of {original}")).hint(format!(
-            "to use the original: --data {original}; to make the copy a system of its own: pintle up --new-identity"
-        ));
+        let text = format!("cannot use {name}: it is a copy of {original}");
+        let hint = format!("to use the original: pintle --data {original}; {new_identity}");
+        return CommandError::new(text).hint(hint);
     }
     let text = format!("cannot use {name}: it is a copy of {original}, which no longer exists there");
-    CommandError::new(text).hint(
-        "if the original is gone and this folder replaces it: pintle up --moved; to make it a system of its own: \
-         pintle up --new-identity",
-    )
+    CommandError::new(text).hint(format!(
+        "if the original is gone and this folder replaces it: pintle --data {name} up --moved; {new_identity}"
+    ))
 }
 
 #[cfg(test)]
