@@ -1,4 +1,4 @@
-//! Requests about actions: queueing them and reading their progress.
+//! Requests about actions: enqueueing and cancelling them, and reading their progress.
 
 use crate::request::requests;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use state::terms::status::ActionStatus;
 use std::collections::BTreeMap;
 
 requests! { ActionRequests {
-    Run = post "/v1/models/{model}/run", Writer => RunActionResponse;
+    EnqueueAction = post "/v1/models/{model}/enqueue-action", Writer => EnqueueActionResponse;
     CancelAction = post "/v1/models/{model}/cancel-action", Writer => CancelActionResponse;
     GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionInfo>;
@@ -18,6 +18,7 @@ requests! { ActionRequests {
 /// Cancels an action that its unit has not started; a cancelled one stays so. `Busy` if it has started, `Invalid` if it
 /// has finished, `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CancelAction {
     /// The number of the task.
     pub id: u64,
@@ -34,6 +35,7 @@ pub struct CancelActionResponse {
 
 /// Returns one action. `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct GetAction {
     /// The number of the task.
     pub id: u64,
@@ -43,10 +45,11 @@ pub struct GetAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListActions;
 
-/// Queues an action. `NotFound` if the unit does not exist; `Invalid` with the words `(not found)` if its charm
+/// Enqueues an action. `NotFound` if the unit does not exist; `Invalid` with the words `(not found)` if its charm
 /// has no such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Run {
+#[serde(deny_unknown_fields)]
+pub struct EnqueueAction {
     /// `web/0` or `web/leader`.
     pub unit: String,
     /// The name of the action.
@@ -56,9 +59,9 @@ pub struct Run {
     pub params: BTreeMap<String, Value>,
 }
 
-/// The queued action.
+/// The enqueued action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RunActionResponse {
+pub struct EnqueueActionResponse {
     /// The number of the task, which is also the number of its operation.
     pub id: u64,
     /// The unit that runs it, also if `web/leader` was requested.
@@ -67,7 +70,7 @@ pub struct RunActionResponse {
     pub revision: u64,
 }
 
-/// A task: an action that is queued, running or finished (spec/clients.md 2.4 "task").
+/// A task: an action that is enqueued, running or finished (spec/clients.md 2.4 "task").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ActionInfo {
     /// The number of the task.
@@ -88,7 +91,7 @@ pub struct ActionInfo {
     /// The lines of `action-log`, each with its time in milliseconds.
     #[serde(default)]
     pub log: Vec<(i64, String)>,
-    /// When it was queued.
+    /// When it was enqueued.
     pub enqueued_ms: i64,
     /// When the agent started it.
     #[serde(default)]

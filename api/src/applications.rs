@@ -20,6 +20,7 @@ requests! { ApplicationRequests {
 
 /// Returns the settings of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct GetConfig {
     /// The application.
     pub application: String,
@@ -27,6 +28,7 @@ pub struct GetConfig {
 
 /// Changes the settings of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Configure {
     /// The application.
     pub application: String,
@@ -36,6 +38,7 @@ pub struct Configure {
 
 /// Destroys an application with all its units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RemoveApplication {
     /// The application.
     pub application: String,
@@ -47,6 +50,7 @@ pub struct RemoveApplication {
 /// A change of settings, applied as a whole or not at all. Values are texts; the controller parses them by the
 /// type of the option.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ConfigChange {
     /// The new values, by option.
     #[serde(default)]
@@ -58,6 +62,7 @@ pub struct ConfigChange {
 
 /// Deploys an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Deploy {
     /// The name of the application; none for the name of the charm.
     pub application: Option<String>,
@@ -119,6 +124,7 @@ pub struct ApplicationConfig {
 
 /// Changes the charm of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Refresh {
     /// The application.
     pub application: String,

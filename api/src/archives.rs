@@ -13,6 +13,7 @@ requests! { ArchiveRequests {
 
 /// Returns the archive of this digest; none if the controller does not have it completely.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct FindArchive {
     /// The SHA-256 digest of the archive, in hexadecimal.
     pub sha256: String,

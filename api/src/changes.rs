@@ -13,6 +13,7 @@ requests! { ChangeRequests {
 /// immediately if `after` is none or of another store generation. The position is that of the whole store; the
 /// model only determines who may send the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct WaitForChange {
     /// The last position that the caller has seen.
     #[serde(default)]

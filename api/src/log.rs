@@ -14,6 +14,7 @@ pub const LOG_PAGE_LINES: u32 = 1_000;
 /// Returns lines of the debug log. A line is selected if it matches every filter that is not empty; it matches
 /// a filter if it matches one of its entries (spec/clients.md 3.6).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct LogQuery {
     /// The cursor of an earlier page, after which this one begins; none for the first line, or for the newest
     /// `newest` lines.

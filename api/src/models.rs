@@ -26,6 +26,7 @@ pub struct ListModels;
 
 /// Destroys a model: it becomes Dying with everything in it, and is removed when it is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct DestroyModel {
     /// Whether it is destroyed by force.
     #[serde(default)]
@@ -38,6 +39,7 @@ pub struct GetModelConfig;
 
 /// Changes the settings of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ConfigureModel {
     /// The change.
     pub change: ConfigChange,
@@ -60,6 +62,7 @@ pub struct ModelInfo {
 
 /// Creates a model. `AlreadyExists` if the name is taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CreateModel {
     /// The name of the model.
     pub name: String,

@@ -20,6 +20,7 @@ pub struct Integrate(pub Ends);
 
 /// Destroys a relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RemoveRelation {
     /// The relation.
     pub relation: RelationChoice,
@@ -30,6 +31,7 @@ pub struct RemoveRelation {
 
 /// Suspends a relation: the units of both ends leave it, and none enters until it is resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct SuspendRelation {
     /// The number of the relation.
     pub relation: RelationNumber,
@@ -40,6 +42,7 @@ pub struct SuspendRelation {
 
 /// Resumes a suspended relation: its units enter it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ResumeRelation {
     /// The number of the relation.
     pub relation: RelationNumber,
@@ -47,6 +50,7 @@ pub struct ResumeRelation {
 
 /// The two ends of a relation, each `APPLICATION` or `APPLICATION:ENDPOINT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Ends {
     /// The first end.
     pub a: String,
@@ -67,7 +71,7 @@ pub struct IntegrateResponse {
 
 /// Identifies a relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum RelationChoice {
     /// By its two ends.
     Ends(Ends),

@@ -14,6 +14,7 @@ requests! { RemovalRequests {
 
 /// Simulates the removal of these entities together; nothing is changed. Fails as the removal itself would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct DryRunRemoval {
     /// The entities, at most [`DRY_RUN_TARGETS_MAX`].
     pub removed: Vec<RemovalTarget>,
@@ -24,7 +25,7 @@ pub struct DryRunRemoval {
 
 /// An entity to remove, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum RemovalTarget {
     /// A unit.
     Unit(String),

@@ -19,6 +19,7 @@ requests! { UnitRequests {
 
 /// Returns one unit with the data of its relations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ShowUnit {
     /// `web/0` or `web/leader`.
     pub unit: String,
@@ -26,6 +27,7 @@ pub struct ShowUnit {
 
 /// Resolves the error of a unit: its hook is run again or skipped. `Invalid` if the unit is not in error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ResolvedRequest {
     /// The unit.
     pub unit: String,
@@ -35,6 +37,7 @@ pub struct ResolvedRequest {
 
 /// Destroys a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct RemoveUnit {
     /// The unit.
     pub unit: String,
@@ -45,6 +48,7 @@ pub struct RemoveUnit {
 
 /// Adds units to an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AddUnits {
     /// The application.
     pub application: String,

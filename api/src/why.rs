@@ -16,6 +16,7 @@ requests! { WhyRequests {
 
 /// Returns everything that an entity waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct GetWhy {
     /// A unit, an application, the name of a machine, the number of a relation, or the two ends of a relation
     /// with a space between; empty for the model.

@@ -8,6 +8,7 @@
 //! The program calls [`Level::read`] whenever the file may have changed.
 
 use crate::file::ignore_not_found;
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -30,9 +31,36 @@ pub struct Level {
 /// If the process has a log already.
 pub fn start() -> Level {
     let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
-    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let lines = fmt::layer().with_writer(|| OneLine(std::io::stderr())).with_ansi(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
     Level { filter: handle, text: Arc::default() }
+}
+
+/// Writes each event as one line: text of charms and agents in it cannot forge another line.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    /// Writes one event, which the layer formats into one buffer that ends with a line break.
+    fn write(&mut self, event: &[u8]) -> std::io::Result<usize> {
+        let text = event.strip_suffix(b"\n").unwrap_or(event);
+        let is_safe = |byte: &u8| !byte.is_ascii_control() || *byte == b'\t';
+        if text.iter().all(is_safe) {
+            self.0.write_all(event)?;
+        } else {
+            let mut escaped = String::from_utf8_lossy(text).chars().map(escaped).collect::<String>();
+            escaped.push('\n');
+            self.0.write_all(escaped.as_bytes())?;
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn escaped(c: char) -> String {
+    if c.is_control() && c != '\t' { c.escape_default().collect() } else { c.to_string() }
 }
 
 impl Level {
@@ -76,6 +104,15 @@ fn parse(text: &str) -> Option<Targets> {
 mod tests {
     use super::*;
     use tracing::Level as Severity;
+
+    #[test]
+    fn an_event_is_one_line_whatever_its_text_contains() {
+        let mut written = Vec::new();
+        let events = ["INFO safe\ttext\n", "WARN one\nERROR forged\u{1b}[2J\n"];
+        events.map(|event| OneLine(&mut written).write_all(event.as_bytes()).expect("memory takes it"));
+        let lines = String::from_utf8(written).expect("escaped text");
+        assert_eq!(lines, "INFO safe\ttext\nWARN one\\nERROR forged\\u{1b}[2J\n");
+    }
 
     #[test]
     fn a_level_applies_to_all_modules_or_to_the_listed_ones() {

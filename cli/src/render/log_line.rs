@@ -18,6 +18,7 @@ pub struct LogLineStyle {
     pub json: bool,
 }
 
+/// One line, or one for each line of the text:
 /// `unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text`.
 pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
     if style.json {
@@ -30,10 +31,12 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
         }));
     }
     let time = style.zone.log_time(line.at_ms, style.date, style.millis);
-    let text = terminal::safe_text(&line.text);
     let entity = terminal::safe_line(&line.entity);
     let (level, module) = (terminal::safe_line(&line.level), terminal::safe_line(&line.module));
-    format!("{entity}: {time} {level} {module} {text}\n")
+    let prefix = format!("{entity}: {time} {level} {module}");
+    // every line of the text has the prefix: a charm cannot print a line that looks like one of another unit
+    let text = terminal::safe_text(&line.text);
+    text.split('\n').map(|text| format!("{prefix} {text}\n")).collect()
 }
 
 #[cfg(test)]
@@ -53,6 +56,24 @@ mod tests {
         assert_eq!(
             text(&line, &style),
             "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log ledger:1: text\\u{1b}[2J\n"
+        );
+    }
+
+    #[test]
+    fn a_line_break_in_a_text_does_not_forge_a_line_of_another_unit() {
+        let line = LogLine {
+            at_ms: 36_005_000,
+            level: "INFO".to_owned(),
+            module: "unit.ledger/0.juju-log".to_owned(),
+            entity: "unit-ledger-0".to_owned(),
+            text: "one\nunit-web-0: 10:00:06 ERROR unit.web/0.juju-log forged\r".to_owned(),
+        };
+        let style = LogLineStyle { zone: Zone::new(true), date: false, millis: false, json: false };
+        assert_eq!(
+            text(&line, &style),
+            "unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log one\n\
+             unit-ledger-0: 10:00:05 INFO unit.ledger/0.juju-log unit-web-0: 10:00:06 ERROR unit.web/0.juju-log \
+             forged\\u{d}\n"
         );
     }
 }

@@ -62,7 +62,7 @@ fn replacements(value: &Value, foreign: &Foreign) -> Vec<Value> {
             edges.into_iter().chain(next).chain([json!(u64::MAX)]).collect()
         }
         Value::String(_) => {
-            let long = "x".repeat(100_000);
+            let long = "x".repeat(20_000);
             let texts = ["", "a\nunit-web-1: forged\u{1b}[2J\0", "999999/tcp", &long];
             let foreign = [&foreign.unit, &foreign.uuid, &foreign.sha256].map(String::as_str);
             texts.into_iter().chain(foreign).map(Value::from).collect()

@@ -2,7 +2,7 @@
 
 use crate::mutation::Foreign;
 use crate::support::*;
-use api::{Attach, Claim, Commit, Deploy, Handle, Report, Run, UploadArchive, WatchUnit};
+use api::{Attach, Claim, Commit, Deploy, Handle, Report, EnqueueAction, UploadArchive, WatchUnit};
 use controller::store::Store;
 use controller::{Controller, Session};
 use serde_json::Value;
@@ -137,7 +137,7 @@ impl World {
             places.push(place(fixture.unit(name).await, &agent));
         }
         for unit in ["web/1", "web/0"] {
-            let run = Run { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+            let run = EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
             admin.handle(run).await.expect("it is queued");
         }
         let (model, hostile, honest) = (fixture.model, places[0].clone(), places[1].clone());
@@ -212,8 +212,7 @@ impl World {
             made(Operation::Hook(Hook::Relation { relation: number, endpoint: "db".to_owned(), event }))
         };
         let digest = ConfigDigest { settings: "a".to_owned(), addresses: "b".to_owned() };
-        let send = |executing: Activity| {
-            let reports = all_reports();
+        let send = |executing: Activity, reports: Vec<RunReport>| {
             let (epoch, run) = (agent.epoch, agent.sequence + 1);
             let report = Report { epoch, run, reports, executing: Some(executing), executing_for_ms: 10_000 };
             serde_json::to_value(report).expect("plain data")
@@ -239,8 +238,8 @@ impl World {
             ("commit", json(made(Operation::LeaveScope { relation: number, uuid }))),
             ("commit", json(made(Operation::Hook(Hook::LeaderElected { generation: Some(1) })))),
             ("commit", json(made(Operation::Hook(Hook::ConfigChanged(digest))))),
-            ("report", send(Activity::Action { id: 2, name: "backup".to_owned() })),
-            ("report", send(Activity::from(&hook(RelationEvent::Broken).operation))),
+            ("report", send(Activity::Action { id: 2, name: "backup".to_owned() }, all_reports())),
+            ("report", send(Activity::from(&hook(RelationEvent::Broken).operation), Vec::new())),
             ("bag", serde_json::to_value(bag).expect("plain data")),
             (
                 "watch",

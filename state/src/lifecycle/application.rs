@@ -20,7 +20,7 @@ use crate::lifecycle::{relation, unit};
 use crate::operations::leadership;
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
-use crate::terms::names::{UnitName, Uuid, is_application_name};
+use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -155,6 +155,10 @@ fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), 
             "use lower-case letters, digits and hyphens; start with a letter; no part may be only digits",
         ));
     }
+    if name.len() > NAME_LENGTH_MAX {
+        let message = format!("invalid application name of {} letters: at most {NAME_LENGTH_MAX}", name.len());
+        return Err(Refusal::new(Code::Invalid, message).hint("deploy it under a shorter name"));
+    }
     let Some(holder) = draft.get(&model.application_name(name)) else {
         return Ok(());
     };
@@ -256,7 +260,8 @@ pub fn refresh(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CharmDoc, Refusal> {
     let doc = require_alive(draft, model, id, "refresh")?;
-    let (current, before) = charm_of(draft, model, id).expect("an application has a charm (I22)");
+    let (current, before) =
+        charm_of(draft, model, id).ok_or_else(|| Refusal::not_found("charm of application", &doc.name))?;
     let charm = archive(draft, &request.sha256)?;
     if charm.name != before.name {
         let message =
@@ -328,7 +333,8 @@ fn require_endpoints(
         return Err(Refusal::new(Code::Invalid, message));
     }
     for relation in relations {
-        let held = draft.get(&model.relation(relation)).expect("an index names what exists (I22)");
+        let held =
+            draft.get(&model.relation(relation)).ok_or_else(|| Refusal::not_found("relation", relation))?;
         let side = held.end_of(id).expect("a relation's index is of its sides (I22)");
         if !same(&side.endpoint) {
             let ends = held.key_text();
@@ -393,7 +399,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     if !dying || held {
         return;
     }
-    let doc = draft.get(&model.application(id)).expect("what has a life exists (I22)");
+    let Some(doc) = draft.get(&model.application(id)) else { return };
     draft.remove(&model.application(id));
     draft.remove(&model.application_life(id));
     draft.remove(&model.application_charm(id));

@@ -9,7 +9,7 @@ use crate::documents::keys::{GLOBAL, Model, ModelDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::machine::provision::HarvestMode;
 use crate::terms::life::Life;
-use crate::terms::names::{Uuid, is_application_name};
+use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_application_name};
 use crate::terms::proxy::Proxies;
 use crate::unit::snapshot::ModelView;
 use serde_json::Value;
@@ -22,6 +22,9 @@ const HARVEST_MODE_DEFAULT: &str = "destroyed";
 /// The default of `max-hook-retries` (spec/uniter.md, "Decisions").
 const HOOK_RETRIES_DEFAULT: u32 = 10;
 
+/// No duration that a user sets is as long: 8760 hours, a year. Sums of times and durations never overflow.
+const INTERVAL_MS_MAX: u64 = 8760 * 3600 * 1000;
+
 /// The default of `teardown-budget`: a unit may be Dying without limit (spec A.7: opt-in).
 const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 
@@ -30,6 +33,10 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
     if !is_application_name(name) {
         let message = format!("invalid model name {name:?}");
         return Err(Refusal::new(Code::Invalid, message).hint("use lower case letters, digits and dashes"));
+    }
+    if name.len() > NAME_LENGTH_MAX {
+        let message = format!("invalid model name of {} letters: at most {NAME_LENGTH_MAX}", name.len());
+        return Err(Refusal::new(Code::Invalid, message).hint("use a shorter name"));
     }
     if let Some(holder) = draft.get(&GLOBAL.model_name(name)) {
         let message = format!("model {name:?} already exists");
@@ -92,6 +99,9 @@ pub fn configure(
 /// Parses the textual value of a setting.
 fn setting(name: &str, text: &str) -> Result<Value, String> {
     let bad = |expected: &str| format!("option {name:?} expected {expected}, got {text:?}");
+    if text.contains('\0') {
+        return Err(bad("a text without NUL"));
+    }
     match name {
         "provisioner-harvest-mode" => match HarvestMode::parse(text) {
             Some(_) => Ok(Value::from(text)),
@@ -107,11 +117,13 @@ fn setting(name: &str, text: &str) -> Result<Value, String> {
             text.parse::<u32>().map(Value::from).map_err(|_| bad("a number or \"unlimited\""))
         }
         "update-status-hook-interval" => match interval_ms(text) {
+            Some(INTERVAL_MS_MAX..) => Err(bad("a duration below 8760h (a year)")),
             Some(_) => Ok(Value::from(text)),
             None => Err(bad("a duration like 5m, or 0 for never")),
         },
         "teardown-budget" if text == TEARDOWN_BUDGET_DEFAULT => Ok(Value::from(text)),
         "teardown-budget" => match interval_ms(text) {
+            Some(INTERVAL_MS_MAX..) => Err(bad("a duration below 8760h (a year)")),
             Some(_) => Ok(Value::from(text)),
             None => Err(bad("a duration like 10m, or off")),
         },
@@ -194,6 +206,17 @@ pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use crate::lifecycle::model::*;
+
+    #[test]
+    fn a_setting_is_refused_with_the_rule_that_it_violates() {
+        for name in ["update-status-hook-interval", "teardown-budget"] {
+            let refused = setting(name, "99999999999999999999h").expect_err("it is too long");
+            assert!(refused.contains("expected a duration below 8760h (a year)"), "{refused}");
+            assert_eq!(setting(name, "8759h"), Ok(Value::from("8759h")));
+        }
+        assert!(setting("http-proxy", "a\0b").expect_err("it has a NUL").contains("a text without NUL"));
+        assert_eq!(setting("http-proxy", "a\u{1}b"), Ok(Value::from("a\u{1}b")), "stored, and shown escaped");
+    }
 
     #[test]
     fn durations_are_parsed_in_the_format_of_go() {

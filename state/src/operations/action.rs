@@ -62,7 +62,8 @@ pub fn enqueue(
             Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)).blockers(model, blockers)
         );
     }
-    let (_, charm) = charm_of(draft, model, doc.application).expect("a unit has a charm (I22)");
+    let (_, charm) = charm_of(draft, model, doc.application)
+        .ok_or_else(|| Refusal::not_found("application", doc.application))?;
     let Some(action) = charm.actions.get(name) else {
         let message = format!("action {name:?} on unit {} (not found)", doc.name);
         let known: Vec<&str> = charm.actions.keys().map(String::as_str).collect();
@@ -239,6 +240,9 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
         draft.put(&model.action(id), &doc);
         draft.remove(&model.action_of(unit, id));
         return;
+    }
+    if doc.status == ActionStatus::Cancelled && record.outcome == Outcome::Skipped {
+        return; // the unit learned of it in time
     }
     let ActionWrites { results, failed } = &record.writes.action;
     let (status, message) = match (&record.outcome, failed) {

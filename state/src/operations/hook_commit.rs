@@ -70,7 +70,7 @@ pub fn commit(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CommitOutcome, Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
-    let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let stored = replica_or_empty(draft, model, unit, &doc);
     let digest = record.digest();
     if record.sequence == stored.sequence && digest == stored.digest {
@@ -187,7 +187,7 @@ pub fn apply_report(
     session::check_epoch(draft, model, unit, epoch)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
     validate_reports(last_run, run, reports)?;
-    let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let mut dropped = Vec::new();
     if !is_record_applied(draft, model, unit, run) {
         run_reports::apply(draft, model, unit, &doc, ReportsOfRun { run, reports }, &mut dropped);

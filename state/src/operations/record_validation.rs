@@ -229,3 +229,110 @@ fn first_too_large(value: &Value) -> Option<&serde_json::Number> {
         Value::Null | Value::Bool(_) | Value::String(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::names::UnitName;
+    use crate::unit::hook::Level;
+    use crate::unit::record::Outcome;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn unit() -> (UnitDoc, ReplicaDoc) {
+        let name = UnitName::new("web", 0);
+        let doc = UnitDoc {
+            name: name.clone(),
+            application: Uuid(2),
+            machine: Uuid(3),
+            principal: None,
+            subordinate_link: None,
+            created_ms: 1,
+        };
+        let stored = ReplicaDoc {
+            sequence: 0,
+            digest: String::new(),
+            refusal: None,
+            dropped: Vec::new(),
+            assigned_archive: None,
+            local: Local::new(Uuid(1), name),
+        };
+        (doc, stored)
+    }
+
+    /// The refusal of the first record of a unit after `change`.
+    fn refusal(change: impl FnOnce(&mut Record)) -> Option<String> {
+        let (doc, stored) = unit();
+        let mut record = stored.local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 5);
+        change(&mut record);
+        let refused = validate(Uuid(1), &doc, &stored, &record).err()?;
+        assert_eq!(refused.code, Code::Invalid);
+        Some(refused.message)
+    }
+
+    fn report(what: ReportContent) -> impl FnOnce(&mut Record) {
+        |record| record.reports.push(RunReport { call: 1, at_ms: 5, what })
+    }
+
+    #[test]
+    fn numbers_are_bounded_by_what_the_protocol_makes_possible() {
+        assert_eq!(refusal(|_| ()), None);
+        assert_eq!(refusal(|record| record.run = RUNS_AHEAD_MAX), None);
+        assert_eq!(
+            refusal(|record| record.run = RUNS_AHEAD_MAX + 1).as_deref(),
+            Some("run 1048577 is too far ahead of run 0: at most 1048576")
+        );
+        assert_eq!(
+            refusal(|record| record.at_ms = i64::MIN).as_deref(),
+            Some("the number -9223372036854775808 is out of range: at most 9007199254740992")
+        );
+        assert!(refusal(|record| record.episode = Some(1 << 62)).is_some(), "in every field");
+    }
+
+    #[test]
+    fn a_resync_may_be_ahead_of_the_store_by_what_a_unit_runs_in_years() {
+        let resync = |ahead: u64| {
+            refusal(|record| {
+                record.operation = Operation::Resync;
+                record.sequence = ahead;
+                let (_, stored) = unit();
+                record.resync_local = Some(Box::new(Local { run: ahead, ..stored.local }));
+            })
+        };
+        assert_eq!(resync(RESYNC_AHEAD_MAX), None);
+        assert!(resync(RESYNC_AHEAD_MAX + 1).is_some());
+    }
+
+    #[test]
+    fn an_action_that_a_restore_lost_has_a_number_near_the_last_one() {
+        assert_eq!(require_lost_action(7 + ACTIONS_LOST_MAX, 7), Ok(()));
+        let refused = require_lost_action(u64::MAX, 7).expect_err("it was never queued");
+        assert_eq!(refused.message, "action 18446744073709551615 was never queued for this unit");
+    }
+
+    #[test]
+    fn statuses_ports_and_names_are_those_that_the_hook_tools_accept() {
+        let status = |status| ReportContent::UnitStatus { status, message: String::new() };
+        assert_eq!(refusal(report(status(WorkloadStatus::Active))), None);
+        assert_eq!(
+            refusal(report(status(WorkloadStatus::Terminated))).as_deref(),
+            Some("a charm cannot set the status terminated")
+        );
+        let output = |hook: &str| ReportContent::Output {
+            hook: hook.to_owned(),
+            level: Level::Info,
+            text: "text".to_owned(),
+        };
+        assert_eq!(refusal(report(output("install"))), None);
+        assert!(refusal(report(output("install\nunit-web-1"))).is_some());
+        assert!(refusal(report(ReportContent::ActionLog("x".repeat(REPORT_BYTES_MAX + 1)))).is_some());
+        let open = |range: &str| {
+            let ports = BTreeMap::from([("*".to_owned(), BTreeSet::from([range.to_owned()]))]);
+            refusal(|record| record.writes.ports.open = ports)
+        };
+        assert_eq!(open("80/tcp"), None);
+        assert_eq!(
+            open("999999/tcp").as_deref(),
+            Some("port range bounds must be between 0 and 65535, got 999999-999999")
+        );
+    }
+}

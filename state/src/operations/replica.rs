@@ -29,7 +29,7 @@ pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc:
 
 /// Whether the record is the next one to apply; false if it was applied before.
 pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Record) -> Result<bool, Refusal> {
-    let doc = draft.get(&model.unit(unit)).expect("a unit with a session exists");
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let stored = replica_or_empty(draft, model, unit, &doc);
     if record.sequence == stored.sequence && record.digest() == stored.digest {
         return Ok(false);

@@ -38,13 +38,17 @@ impl HookContext {
     /// removed from the buffer, because only differences are sent (spec/uniter.md C.2).
     ///
     /// # Errors
-    /// [`TooLarge`] if the bag or all writes of the hook exceed their limit. The buffer is unchanged then.
+    /// [`TooLarge`] if the bag or all writes of the hook exceed their limit, or if a key or value contains NUL. The
+    /// buffer is unchanged then.
     pub fn write_bag(
         &mut self,
         number: RelationNumber,
         side: BagSide,
         change: BagChange,
     ) -> Result<(), TooLarge> {
+        if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0')) {
+            return Err(TooLarge(format!("relation setting {key:?} contains NUL, which no setting may contain")));
+        }
         let mut bag = self.own_bag(number, side);
         settings::apply(&mut bag, &change);
         let size = settings::size(&bag);

@@ -195,6 +195,8 @@ fn invalid_names_and_unknown_archives_are_refused() {
         (Code::AlreadyExists, "application \"web\" already exists".into())
     );
     assert_eq!(deploy("Web", "web", None), (Code::Invalid, "invalid application name \"Web\"".into()));
+    let too_long = "invalid application name of 300 letters: at most 63";
+    assert_eq!(deploy(&"w".repeat(300), "web", None), (Code::Invalid, too_long.into()));
     assert_eq!(deploy("other", "none", None), (Code::NotFound, "charm archive none not found".into()));
     assert_eq!(deploy("other", "web", Some("4")), (Code::NotFound, "machine 4 not found".into()));
     let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
