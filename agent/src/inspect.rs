@@ -228,7 +228,8 @@ mod tests {
             token: String::new(),
             machine: "0".to_owned(),
         };
-        std::fs::write(folder.file(crate::config::FILE), config.to_yaml()).expect("written");
+        let file = folder.file(crate::config::FILE);
+        host::file::write_atomic_unsynced(&file, config.to_yaml().as_bytes()).expect("written");
         let local = Local::new(Uuid(7), UnitName::new("web", 0));
         Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
         (dir, folder)
