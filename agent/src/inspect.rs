@@ -253,7 +253,7 @@ mod tests {
             "{why}"
         );
         assert!(
-            why.contains("install the version of pintle-agent that wrote agents/unit-web-0/state.yaml"),
+            why.contains("install the version of pintle-agent that wrote state.yaml in agents/unit-web-0"),
             "{why}"
         );
     }

@@ -76,11 +76,11 @@ pub(super) fn remedy(fault: Fault, unit: &UnitName, machine: Option<&str>) -> St
         }
         Fault::FolderFormat => {
             format!(
-                "install the version of pintle-agent that wrote {folder}/state.yaml; nothing was changed in it"
+                "install the version of pintle-agent that wrote state.yaml in {folder}; nothing was changed in it"
             )
         }
         Fault::SocketFolder => {
-            format!("find what belongs to another user in {folder} (ls -ld {folder}/run) and remove it")
+            format!("find what belongs to another user in {folder} (ls -ld run) and remove it")
         }
     };
     format!("{change}; the unit then goes on by itself")
