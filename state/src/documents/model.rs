@@ -17,7 +17,7 @@ pub struct ModelDoc {
     pub created_ms: i64,
 }
 
-/// The progress of the destruction of a model (see `lifecycle`).
+/// The progress of the destruction of a model (see `operations::destruction`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DestructionDoc {
     /// When the destruction was requested.
@@ -28,9 +28,32 @@ pub struct DestructionDoc {
     /// Whether force begins without a grace period (`--no-wait`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_wait: bool,
-    /// The last application or machine that was destroyed with the model; empty if none was.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub after: String,
+    /// What is destroyed next.
+    pub phase: DestructionPhase,
+}
+
+/// What the next batch of the destruction of a model destroys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum DestructionPhase {
+    /// The applications after this one.
+    Applications {
+        /// The key of the last application that was destroyed; empty at the start.
+        after: String,
+    },
+    /// The machines after this one.
+    Machines {
+        /// The key of the last machine that was destroyed; empty at the start.
+        after: String,
+    },
+    /// All applications and machines are destroyed; the model is removed when none is left.
+    Done,
+}
+
+impl Default for DestructionPhase {
+    fn default() -> DestructionPhase {
+        DestructionPhase::Applications { after: String::new() }
+    }
 }
 
 impl Model {

@@ -6,7 +6,7 @@ use crate::terms::force::ForcedBy;
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// The forced removal of an entity (see `lifecycle::force`).
+/// The forced removal of an entity (see `operations::force`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForcedDoc {
     /// The kind of entity.
@@ -19,13 +19,34 @@ pub struct ForcedDoc {
     pub no_wait: bool,
     /// What started the forced removal.
     pub by: ForcedBy,
-    /// For an application or a machine: the last dependent entity to which force was applied; empty if there
-    /// was none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub after: String,
+    /// How far the forced removal has come.
+    pub phase: ForcedPhase,
     /// How much of the grace period the controller has measured so far, as of the last checkpoint.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: i64,
+}
+
+/// How far the forced removal of an application or a machine has come; that of a unit or a relation has one phase.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ForcedPhase {
+    /// Force is being applied to the entities that belong to this one.
+    Propagating {
+        /// Their kind: units first, then relations.
+        kind: ForcedKind,
+        /// The key of the last one in the index of this kind; empty at the start.
+        after: String,
+    },
+    /// Force was applied to all of them.
+    Propagated,
+    /// The machine is Dead, and its agent has a grace period to uninstall itself.
+    AgentGrace,
+}
+
+impl Default for ForcedPhase {
+    fn default() -> ForcedPhase {
+        ForcedPhase::Propagating { kind: ForcedKind::Unit, after: String::new() }
+    }
 }
 
 fn is_zero(ms: &i64) -> bool {

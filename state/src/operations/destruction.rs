@@ -15,7 +15,7 @@
 //!    of no model.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{DestructionDoc, GLOBAL, Kind, Model, TombstoneDoc, last_id};
+use crate::documents::keys::{DestructionDoc, DestructionPhase, GLOBAL, Kind, Model, TombstoneDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{application, machine};
 use crate::operations::force::{self, ForceRequest};
@@ -27,8 +27,6 @@ use crate::terms::names::Uuid;
 const APPLICATIONS_PER_BATCH: usize = 1;
 /// Machines that become Dying in one batch: 3 reads and 2 writes each, beside the page.
 const MACHINES_PER_BATCH: usize = 20;
-/// The cursor after all applications and machines were destroyed; some may not be removed yet.
-const DONE: &str = "done";
 
 /// The user's `destroy-model`. Repeating the request with force forces what was not forced before, or removes
 /// the grace period; without force it changes nothing.
@@ -53,7 +51,7 @@ pub fn destroy(
             since_ms: before.since_ms,
             forced_ms: Some(force.now_ms),
             no_wait: force.no_wait,
-            after: String::new(),
+            phase: DestructionPhase::default(),
         },
         Some(_) | None => before,
     };
@@ -69,33 +67,44 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
         return Ok(false);
     };
     let (applications, machines) = (model.all(Kind::Application), model.all(Kind::Machine));
-    if doc.after == DONE {
-        let held = [applications, machines].iter().any(|prefix| draft.first(prefix, &[]).is_some());
-        if !held {
-            remove(draft, model);
-        }
-        // the cleanup of a removed model is the next task of the janitor
-        return Ok(!held);
-    }
     let force = doc.forced_ms.map(|now_ms| ForceRequest { no_wait: doc.no_wait, now_ms });
-    let at_machines = doc.after.starts_with(&machines);
-    let (prefix, per_batch) =
-        if at_machines { (&machines, MACHINES_PER_BATCH) } else { (&applications, APPLICATIONS_PER_BATCH) };
-    let page = draft.page_keys(prefix, &doc.after, per_batch);
-    for id in page.iter().filter_map(|key| last_id(key)) {
-        if at_machines {
-            destroy_machine(draft, model, id, force)?
-        } else {
-            destroy_application(draft, model, id, force)?
+    let phase = match &doc.phase {
+        DestructionPhase::Applications { after } => {
+            let page = draft.page_keys(&applications, after, APPLICATIONS_PER_BATCH);
+            for id in page.iter().filter_map(|key| last_id(key)) {
+                destroy_application(draft, model, id, force)?
+            }
+            match last_of_full_page(page, APPLICATIONS_PER_BATCH) {
+                Some(after) => DestructionPhase::Applications { after },
+                None => DestructionPhase::Machines { after: String::new() },
+            }
         }
-    }
-    let after = match page.last() {
-        Some(last) if page.len() == per_batch => last.clone(),
-        _ if at_machines => DONE.to_owned(),
-        _ => machines,
+        DestructionPhase::Machines { after } => {
+            let page = draft.page_keys(&machines, after, MACHINES_PER_BATCH);
+            for id in page.iter().filter_map(|key| last_id(key)) {
+                destroy_machine(draft, model, id, force)?
+            }
+            match last_of_full_page(page, MACHINES_PER_BATCH) {
+                Some(after) => DestructionPhase::Machines { after },
+                None => DestructionPhase::Done,
+            }
+        }
+        DestructionPhase::Done => {
+            let held = [applications, machines].iter().any(|prefix| draft.first(prefix, &[]).is_some());
+            if !held {
+                remove(draft, model);
+            }
+            // the cleanup of a removed model is the next task of the janitor
+            return Ok(!held);
+        }
     };
-    draft.put(&model.model_destruction(), &DestructionDoc { after, ..doc });
+    draft.put(&model.model_destruction(), &DestructionDoc { phase, ..doc });
     Ok(true)
+}
+
+/// The last key of a page, or `None` if the page is the last one.
+fn last_of_full_page(mut page: Vec<String>, per_page: usize) -> Option<String> {
+    if page.len() == per_page { page.pop() } else { None }
 }
 
 fn destroy_application(
@@ -128,7 +137,7 @@ fn destroy_machine(
 
 /// Removes a model without applications and machines.
 fn remove(draft: &mut Draft, model: Model) {
-    let doc = draft.get(&model.model()).expect("what is being destroyed is there");
+    let Some(doc) = draft.get(&model.model()) else { return };
     draft.remove(&model.model());
     draft.remove(&model.model_life());
     draft.remove(&model.model_config());

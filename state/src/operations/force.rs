@@ -18,7 +18,7 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{ForcedDoc, ForcedKind, Model, SessionDoc, last_id};
+use crate::documents::keys::{ForcedDoc, ForcedKind, ForcedPhase, Model, SessionDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, model, relation, unit};
@@ -62,7 +62,7 @@ impl ForceRequest {
     fn forced_doc(self, kind: ForcedKind) -> ForcedDoc {
         let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(GRACE_MS) };
         let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Operator);
-        ForcedDoc { kind, since_ms, due_ms, no_wait, by, after: String::new(), waited_ms: 0 }
+        ForcedDoc { kind, since_ms, due_ms, no_wait, by, phase: ForcedPhase::default(), waited_ms: 0 }
     }
 }
 
@@ -131,8 +131,8 @@ pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: 
 /// The timer of a unit that is found Dying at `now_ms`.
 pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedDoc {
     let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
-    let (by, after) = (ForcedBy::Budget, String::new());
-    ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, after, waited_ms: 0 }
+    let (by, phase) = (ForcedBy::Budget, ForcedPhase::default());
+    ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, phase, waited_ms: 0 }
 }
 
 /// Marks an entity for forced removal; returns whether this changed anything.
@@ -146,7 +146,7 @@ fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedDoc) 
         |forced: &ForcedDoc| (forced.due_ms - timer_started_ms(forced)).saturating_sub(forced.waited_ms);
     let forced = match draft.get(&key) {
         Some(known)
-            if known.after == DEAD
+            if known.phase == ForcedPhase::AgentGrace
                 || (left(&known) <= left(&requested)
                     && (known.no_wait || !requested.no_wait)
                     && (known.by == ForcedBy::Operator || requested.by == ForcedBy::Budget)) =>
@@ -183,7 +183,7 @@ pub fn elapsed_ms(forced: &ForcedDoc, passed_ms: i64, destroyed_by_force: bool, 
     let waits_for_agent = !destroyed_by_force
         || !is_agent_away
         || forced.by == ForcedBy::Budget
-        || forced.after == DEAD
+        || forced.phase == ForcedPhase::AgentGrace
         || !matches!(forced.kind, ForcedKind::Unit | ForcedKind::Machine);
     if waits_for_agent { passed_ms } else { passed_ms.max(forced.due_ms) }
 }
@@ -388,10 +388,10 @@ fn dead_machine_batch(
     else {
         return Ok(false);
     };
-    if forced.after != DEAD {
+    if forced.phase != ForcedPhase::AgentGrace {
         // this grace period is never skipped, because only the agent can clean up its host
-        let (due_ms, after, no_wait) = (now_ms.saturating_add(GRACE_MS), DEAD.to_owned(), false);
-        let waits = ForcedDoc { since_ms: now_ms, due_ms, after, no_wait, waited_ms: 0, ..forced.clone() };
+        let (due_ms, phase, no_wait) = (now_ms.saturating_add(GRACE_MS), ForcedPhase::AgentGrace, false);
+        let waits = ForcedDoc { since_ms: now_ms, due_ms, phase, no_wait, waited_ms: 0, ..forced.clone() };
         draft.put(&model.forced(id), &waits);
         return Ok(false);
     }
@@ -416,11 +416,10 @@ fn propagate_batch(
     forced: &ForcedDoc,
     indexes: &[(String, ForcedKind)],
 ) -> bool {
-    let at = indexes.iter().position(|(prefix, _)| forced.after.starts_with(prefix)).unwrap_or(0);
-    let Some((prefix, kind)) = indexes.get(at).filter(|_| forced.after != DONE) else {
-        return false;
-    };
-    let page = draft.page_keys(prefix, &forced.after, CHILDREN_PER_BATCH);
+    let ForcedPhase::Propagating { kind: at, after } = &forced.phase else { return false };
+    let mut indexes = indexes.iter().skip_while(|(_, kind)| kind != at);
+    let Some((prefix, kind)) = indexes.next() else { return false };
+    let page = draft.page_keys(prefix, after, CHILDREN_PER_BATCH);
     for child in page.iter().filter_map(|key| last_id(key)) {
         let peer = *kind == ForcedKind::Relation
             && draft.get(&model.relation(child)).is_none_or(|relation| relation.is_peer());
@@ -429,20 +428,17 @@ fn propagate_batch(
                 draft,
                 model,
                 child,
-                ForcedDoc { kind: *kind, after: String::new(), ..forced.clone() },
+                ForcedDoc { kind: *kind, phase: ForcedPhase::default(), ..forced.clone() },
             );
         }
     }
-    let after = match (page.last(), indexes.get(at + 1)) {
-        (Some(last), _) if page.len() == CHILDREN_PER_BATCH => last.clone(),
-        (_, Some((next, _))) => next.clone(),
-        (_, None) => DONE.to_owned(),
+    let phase = match (page.last(), indexes.next()) {
+        (Some(last), _) if page.len() == CHILDREN_PER_BATCH => {
+            ForcedPhase::Propagating { kind: *kind, after: last.clone() }
+        }
+        (_, Some((_, next))) => ForcedPhase::Propagating { kind: *next, after: String::new() },
+        (_, None) => ForcedPhase::Propagated,
     };
-    draft.put(&model.forced(id), &ForcedDoc { after, ..forced.clone() });
+    draft.put(&model.forced(id), &ForcedDoc { phase, ..forced.clone() });
     true
 }
-
-/// The cursor of a Dead machine whose agent has its grace period.
-const DEAD: &str = "dead";
-/// The cursor after all that belongs to the entity was marked.
-const DONE: &str = "done";

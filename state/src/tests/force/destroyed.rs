@@ -1,6 +1,6 @@
 //! The grace period in a model that is destroyed with force: only for agents that can still finish.
 
-use crate::documents::keys::{ForcedDoc, ForcedKind};
+use crate::documents::keys::{ForcedDoc, ForcedKind, ForcedPhase};
 use crate::lifecycle::machine;
 use crate::operations::destruction;
 use crate::operations::force::{GRACE_MS, elapsed_ms};
@@ -56,7 +56,7 @@ fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
         due_ms: NOW + GRACE_MS,
         no_wait: false,
         by: ForcedBy::Operator,
-        after: String::new(),
+        phase: ForcedPhase::default(),
         waited_ms: 0,
     };
     let machine = ForcedDoc { kind: ForcedKind::Machine, ..unit.clone() };
@@ -69,7 +69,7 @@ fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
     let waiting = [
         ForcedDoc { by: ForcedBy::Budget, ..unit.clone() },
         ForcedDoc { kind: ForcedKind::Relation, ..unit },
-        ForcedDoc { after: "dead".to_owned(), ..machine },
+        ForcedDoc { phase: ForcedPhase::AgentGrace, ..machine },
     ];
     for forced in waiting {
         assert_eq!(elapsed_ms(&forced, NOW + 1, true, true), NOW + 1, "{forced:?}");
