@@ -5,7 +5,7 @@
 
 use crate::environment::Environment;
 use crate::session::Session;
-use crate::store::Store;
+use crate::store::{Store, unavailable};
 use api::error::{ApiError, ErrorCode};
 use api::list;
 use api::request::{
@@ -63,7 +63,7 @@ impl<S: Store, O: Environment> Visitor<Session<S, O>> for ServiceList<S, O> {
         let answer = |session: Session<S, O>, body| -> Answer {
             Box::pin(async move {
                 let answer = session.handle(parse_body::<R>(R::ROUTE.method, body)?).await?;
-                Ok(HandlerReply::Single(R::Answer::CONTENT, answer.into_bytes()))
+                Ok(HandlerReply::Single(R::Response::CONTENT, answer.into_bytes()))
             })
         };
         self.0.push(Service { entry, answer });
@@ -95,7 +95,8 @@ type NextLine<W> = Pin<Box<dyn Future<Output = (W, Vec<u8>, bool)> + Send>>;
 
 fn next_line<R: WatchRequest, W: Stream<Item = R::Item> + Send + 'static>(mut stream: W) -> NextLine<W> {
     Box::pin(async move {
-        let (line, more) = match stream.next().await {
+        let next = unavailable::answer_stream(stream.next()).await.unwrap_or_else(|error| Err(error.into()));
+        let (line, more) = match next {
             Ok(item) => (StreamLine::Item(item), true),
             Err(error) => (StreamLine::Error(error), false),
         };

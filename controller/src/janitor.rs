@@ -2,16 +2,18 @@
 //!
 //! It deletes the documents that removals left behind, executes forced removals and the destruction of models
 //! (design 6), and enforces the limits on log lines and completed actions (design 5). It never deletes tombstones. A
-//! batch that fails does not stop the others; the next sweep repeats it.
+//! batch that fails does not stop the others; the next sweep repeats it. It reads past documents that are damaged on
+//! disk: a batch that needs one fails.
 //!
 //! `main` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
 
 use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
+use crate::store::unavailable::is_damage;
 use api::error::ApiError;
 use serde_json::Value;
-use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, read, read_all};
+use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse, read, read_all};
 use state::documents::effective_life;
 use state::documents::keys::{ActionDoc, ForcedDoc, ForcedKind, GLOBAL, Kind, Model, last_id};
 use state::lifecycle::{application, cleanup, model};
@@ -70,7 +72,7 @@ impl Janitor {
         &mut self,
         controller: &Controller<S, O>,
     ) -> Result<bool, ApiError> {
-        let models = controller.read(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
+        let models = controller.read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
         let model_ids: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
         self.logs.retain(|id, _| model_ids.contains(id));
         self.actions.retain(|id, _| model_ids.contains(id));
@@ -86,20 +88,20 @@ impl Janitor {
             more |= cleanup_batch(controller, model).await?;
             more |= destroy_model_batch(controller, model).await?;
             start_budget_timers(controller, model, self.units.entry(id).or_default()).await?;
-            let destruction = controller.read(move |reader| read(reader, &model.model_destruction())).await;
+            let destruction = controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
             let destroyed_by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
             self.destroys_by_force |= destroyed_by_force;
             let forced = self.forced.entry(id).or_default();
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
-            let page = controller.read(move |reader| {
+            let page = controller.read_available(move |reader| {
                 logs.advance(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
                 actions.advance(
                     reader,
                     &model.all(Kind::Action),
                     (ACTIONS_MAX, ACTIONS_PER_SWEEP),
-                    has_ended,
+                    |stored| has_ended(reader, stored),
                 );
                 (logs, actions)
             });
@@ -135,15 +137,15 @@ async fn forget_agents<S: Store, O: Environment>(controller: &Controller<S, O>, 
     // its document exists.
     let agents = controller.presence.after(*after, AGENTS_PER_SWEEP);
     *after = agents.last().copied().filter(|_| agents.len() == AGENTS_PER_SWEEP);
-    let removed = controller.read(move |reader| {
+    let removed = controller.read_available(move |reader| {
         let models = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
         let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
         let exists = |agent: Uuid| {
-            let is_in = |model: &Model| {
+            let contains = |model: &Model| {
                 reader.get(model.unit(agent).text()).is_some()
                     || reader.get(model.machine(agent).text()).is_some()
             };
-            models.iter().any(is_in)
+            models.iter().any(contains)
         };
         agents.into_iter().filter(|agent| !exists(*agent)).collect::<Vec<_>>()
     });
@@ -158,7 +160,7 @@ async fn destroy_model_batch<S: Store, O: Environment>(
 ) -> Result<bool, ApiError> {
     match controller.run(move |draft| destruction::destroy_batch(draft, model)).await {
         Ok(committed) => Ok(committed.answer),
-        Err(error) if error.is_transient() => Err(error),
+        Err(error) if error.is_transient() && !is_damage(&error) => Err(error),
         Err(error) => {
             tracing::warn!("cannot continue the destruction of model {}: {error}", model.0);
             Ok(false)
@@ -172,7 +174,7 @@ async fn cleanup_batch<S: Store, O: Environment>(
     model: Model,
 ) -> Result<bool, ApiError> {
     let (left, destroyed) = controller
-        .read(move |reader| {
+        .read_available(move |reader| {
             let ids = |prefix: &str| -> Vec<Uuid> {
                 reader.scan(prefix, "", PAGE_MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
             };
@@ -201,7 +203,7 @@ async fn cleanup_batch<S: Store, O: Environment>(
 fn log_and_skip<T>(task: &str, id: Uuid, done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match done {
         Ok(done) => Ok(Some(done)),
-        Err(error) if error.is_transient() => Err(error),
+        Err(error) if error.is_transient() && !is_damage(&error) => Err(error),
         Err(error) => {
             tracing::warn!("cannot {task} {id}: {error}");
             Ok(None)
@@ -227,11 +229,10 @@ async fn force_batches<S: Store, O: Environment>(
 ) -> Result<bool, ApiError> {
     let mut from = std::mem::take(after);
     let is_first = from.is_empty();
-    let page = controller.read(move |reader| {
+    let page = controller.read_available(move |reader| {
         let page = next_page(reader, &model.all(Kind::Forced), &mut from, FORCED_PER_SWEEP);
         let entity = |stored: &StoredDocument| {
-            let forced: ForcedDoc =
-                stored.value.parse().expect("stored documents are what this program wrote");
+            let forced: ForcedDoc = parse(reader, stored)?;
             Some((forced.due_ms, last_id(&stored.key)?, forced))
         };
         (page.iter().filter_map(entity).collect::<Vec<_>>(), from)
@@ -292,7 +293,7 @@ async fn start_budget_timers<S: Store, O: Environment>(
     after: &mut String,
 ) -> Result<(), ApiError> {
     let mut from = std::mem::take(after);
-    let page = controller.read(move |reader| {
+    let page = controller.read_available(move |reader| {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         let Some(budget_ms) = model::teardown_budget_ms(&config) else { return (None, from) };
         let units = next_page(reader, &model.all(Kind::Unit), &mut from, UNITS_PER_SWEEP);
@@ -366,9 +367,8 @@ impl ExpiryScan {
 }
 
 /// Whether an action is completed. Only completed actions are subject to the limit.
-fn has_ended(stored: &StoredDocument) -> bool {
-    let action: ActionDoc = stored.value.parse().expect("stored documents are what this program wrote");
-    action.status.is_final()
+fn has_ended(reader: &dyn Reader, stored: &StoredDocument) -> bool {
+    parse::<ActionDoc>(reader, stored).is_some_and(|action| action.status.is_final())
 }
 
 #[cfg(test)]

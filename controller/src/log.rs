@@ -9,7 +9,7 @@ use crate::session::{Controller, store_position};
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
-use state::documents::draft::Reader;
+use state::documents::draft::{Reader, parse};
 use state::documents::keys::{LogDoc, Model};
 
 /// Revisions per read of the change log while a client follows the log.
@@ -83,10 +83,9 @@ async fn all_lines<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     model: Model,
 ) -> (Vec<LogEntry>, LogPosition) {
-    let read = controller.read(move |reader: &dyn Reader| {
-        let lines = reader.scan(&model.logs(), "", usize::MAX).into_iter().map(|stored| LogEntry {
-            doc: serde_json::from_str(&stored.value).expect("log documents are what transitions wrote"),
-            position: (stored.revision, stored.key),
+    let read = controller.read_available(move |reader: &dyn Reader| {
+        let lines = reader.scan(&model.logs(), "", usize::MAX).into_iter().filter_map(|stored| {
+            Some(LogEntry { doc: parse(reader, &stored)?, position: (stored.revision, stored.key) })
         });
         (lines.collect::<Vec<_>>(), (reader.revision(), KEY_MAX.to_owned()))
     });
@@ -117,8 +116,7 @@ async fn lines_after<S: Store, O: Environment>(
             for entry in changes.entries.iter().filter(|entry| entry.key.starts_with(&prefix)) {
                 let position = (changes.revision, entry.key.clone());
                 if let (Some(value), true) = (&entry.value, position > *after) {
-                    let doc = value.parse().expect("log documents are what transitions wrote");
-                    lines.push(LogEntry { position, doc });
+                    lines.extend(value.parse().ok().map(|doc| LogEntry { position, doc }));
                 }
             }
         }

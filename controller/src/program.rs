@@ -7,9 +7,11 @@ use crate::environment::{Environment, version_4};
 use crate::host::HostEnvironment;
 use crate::installation::Installation;
 use crate::store::sqlite::{Options, Sqlite};
-use crate::{Controller, janitor, server};
+use crate::store::unavailable::is_damage;
+use crate::{Controller, check, janitor, server};
 use anyhow::{Context, Result, bail};
-use clap::Parser;
+use api::error::ApiError;
+use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, Level};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,19 +25,34 @@ const LOG_LEVEL_POLL: Duration = Duration::from_secs(5);
 /// The controller of a data folder: stores its models and serves users and agents over HTTPS.
 #[derive(Parser)]
 #[command(name = "pintle-controller", version)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// The data folder
-    #[arg(long, value_name = "DIR")]
-    data: PathBuf,
+    #[arg(long, value_name = "DIR", required = true)]
+    data: Option<PathBuf>,
     /// The address to listen on; port 0 selects the port of the last run, or a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// An additional address to listen on, with the same port; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     also: Vec<IpAddr>,
-    /// The store was restored from a backup: agents report again what the backup lacks
+    /// The store was restored from a backup, or is to start empty: starts a new store generation, and agents report
+    /// again what the store lacks
     #[arg(long)]
     restored: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Verify the store of a controller that does not run; changes nothing. Exits with 0 if all is well, 1 if there are
+    /// findings, 2 if the store cannot be verified
+    Check {
+        /// The data folder, or a folder with a copy of the store
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 /// The whole program. It is compiled here, with the library, and not once more with the executable.
@@ -43,6 +60,9 @@ pub fn main() {
     // Before the runtime opens its descriptors.
     host::inherited::protect();
     let arguments = Arguments::parse();
+    if let Some(Command::Check { dir }) = &arguments.command {
+        std::process::exit(check::run(dir).into());
+    }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
@@ -52,7 +72,8 @@ pub fn main() {
 
 #[tokio::main(flavor = "current_thread")]
 async fn run(arguments: Arguments, level: Level) -> Result<()> {
-    let mut installation = Installation::open(&arguments.data)?;
+    let data = arguments.data.context("--data is required")?;
+    let mut installation = Installation::open(&data)?;
     let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
     let host = HostEnvironment::new(installation.archives())?;
@@ -69,7 +90,13 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
         listeners.push(bound.with_context(|| format!("cannot listen on {also}"))?);
     }
     installation.store_address(listener.local_addr()?)?;
-    installation.create_first_user(&controller).await?;
+    if let Err(error) = installation.create_first_user(&controller).await {
+        // The others are served.
+        match error.downcast_ref::<ApiError>() {
+            Some(damage) if is_damage(damage) => tracing::error!("cannot verify the first user: {damage}"),
+            _ => return Err(error),
+        }
+    }
     let acceptor = server::acceptor(&installation.certificate, &installation.key)?;
     // The handlers are installed before the log line below, because a reader of that line may send a signal.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -77,7 +104,7 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
     listeners.push(listener);
     tokio::spawn(sweep(controller.clone()));
     tokio::spawn(follow_log_level(
-        arguments.data.join("controller").join(LEVEL_FILE),
+        data.join("controller").join(LEVEL_FILE),
         level,
         signal(SignalKind::hangup())?,
     ));

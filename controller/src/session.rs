@@ -11,7 +11,7 @@ use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
 use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
-use crate::store::{self, RunError, Store, StoreError};
+use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
@@ -120,6 +120,7 @@ impl<S: Store, O: Environment> Controller<S, O> {
                 Err(ApiError::new(ErrorCode::Unavailable, unavailable.to_string())
                     .hint("try again; if it persists, raise the limit of open files of the controller"))
             }
+            Err(RunError::Failed(StoreError::Damaged(documents))) => Err(unavailable::damage_error(&documents)),
             Err(RunError::Failed(broken @ StoreError::Broken(_))) => {
                 self.environment.store_broken(&broken.to_string());
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))
@@ -164,6 +165,16 @@ impl<S: Store, O: Environment> Controller<S, O> {
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
         self.store.read(view).await
+    }
+
+    /// Reads like [`Controller::read`], without the documents that are damaged on disk. For what must go on without them
+    /// and concludes nothing from an absence.
+    pub async fn read_available<T, F>(&self, view: F) -> T
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        self.store.read_available(view).await.0
     }
 
     /// Returns the position of a revision in the current store generation.
@@ -221,7 +232,7 @@ impl<S: Store, O: Environment, R: Request> Handle<R> for Session<S, O>
 where
     Authorised<S, O>: Handle<R>,
 {
-    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+    async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         authority::check(&self.principal, R::CALLER)?;
         Authorised(self.clone()).handle(request).await
     }

@@ -25,31 +25,30 @@ pub use relation::relation_of_number;
 pub use unit::{UnitStatuses, is_reboot_overdue, next_act, statuses};
 pub use unit_info::unit_info;
 
-/// Returns the status of the whole model. Panics if the model does not exist.
+/// Returns the status of the whole model; none if it does not exist.
 pub fn model_status(
     reader: &dyn Reader,
     model: Model,
     presence: &PresenceSnapshot,
     position: Position,
     now_ms: i64,
-) -> Status {
-    let doc = read(reader, &model.model()).expect("the caller has found the model");
+) -> Option<Status> {
+    let doc = read(reader, &model.model())?;
     let life = read(reader, &model.model_life()).unwrap_or_default();
     let relations = relation::relations(reader, model);
     let mut applications = BTreeMap::new();
     for (key, app) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
         let id = last_id(&key).expect("an application's key ends with its id");
-        applications.insert(
-            app.name.clone(),
-            application::application_status(reader, model, presence, (id, &app), &relations),
-        );
+        // An application without its charm is damaged on disk; the others are shown.
+        let status = application::application_status(reader, model, presence, (id, &app), &relations);
+        applications.extend(status.map(|status| (app.name.clone(), status)));
     }
     let mut machines = BTreeMap::new();
     for (key, machine) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
         let id = last_id(&key).expect("a machine's key ends with its id");
         machines.insert(machine.name.clone(), machine::machine_status(reader, model, presence, id, machine));
     }
-    Status {
+    Some(Status {
         position,
         now_ms,
         model: ModelStatus {
@@ -71,5 +70,5 @@ pub fn model_status(
             .iter()
             .map(|(id, doc)| relation::relation_status(reader, model, *id, doc))
             .collect(),
-    }
+    })
 }

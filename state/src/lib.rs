@@ -20,8 +20,5 @@ pub mod terms;
 pub mod unit;
 pub mod views;
 
-// the invariants name this crate as the other tests do
-#[cfg(test)]
-extern crate self as state;
 #[cfg(test)]
 mod tests;

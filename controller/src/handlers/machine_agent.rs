@@ -34,7 +34,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 fn existence(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Existence {
     match read(reader, &model.unit(unit)) {
         Some(doc) if doc.machine == machine => {
-            Existence::Known(read(reader, &model.unit_life(unit)).expect("every unit has a life"))
+            read(reader, &model.unit_life(unit)).map_or(Existence::Unknown, Existence::Known)
         }
         Some(_) => Existence::Unknown,
         None if read(reader, &model.tombstone(unit)).is_some() => Existence::Tombstone,

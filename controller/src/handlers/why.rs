@@ -3,6 +3,7 @@
 use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
+use crate::store::unavailable::restore_cause;
 use crate::why::Explainer;
 use api::error::ApiError;
 use api::{GetWhy, Handle, Why};
@@ -12,10 +13,13 @@ impl<S: Store, O: Environment> Handle<GetWhy> for Authorised<S, O> {
         let presence = self.controller.presence_snapshot();
         let (entity, now_ms) = (get.entity, self.controller.environment.wall_ms());
         let (times, timers) = (self.controller.commit_times.clone(), self.controller.force_timers.clone());
-        let why = self.view(move |reader, model| {
+        let why = self.view_available(move |reader, model| {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             Explainer { reader, model, presence, commit_times, force_timers, now_ms }.explain(&entity)
         });
-        why.await
+        let (mut why, damaged) = why.await?;
+        let entity = why.entity.clone();
+        why.causes.splice(0..0, damaged.iter().map(|document| restore_cause(entity.clone(), document)));
+        Ok(why)
     }
 }

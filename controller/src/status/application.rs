@@ -4,7 +4,7 @@ use super::info::{base, info, status_info};
 use super::unit::unit_status;
 use crate::presence::PresenceSnapshot;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo, UnitStatus};
-use state::documents::draft::{Reader, read, read_all};
+use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::keys::{ApplicationDoc, Model, RelationDoc, last_id};
 use state::lifecycle::application;
 use state::terms::life::Life;
@@ -18,18 +18,17 @@ pub(super) fn application_status(
     presence: &PresenceSnapshot,
     (id, doc): (Uuid, &ApplicationDoc),
     all: &[(Uuid, RelationDoc)],
-) -> ApplicationStatus {
-    let (charm, declared) =
-        application::charm_of(&mut { reader }, model, id).expect("an application has a charm (I22)");
+) -> Option<ApplicationStatus> {
+    let (charm, declared) = application::charm_of(&mut { reader }, model, id)?;
     let mut units = BTreeMap::new();
     let mut version = (0, String::new());
     for (key, ()) in read_all(reader, &model.units_of(id)) {
         let unit = last_id(&key).expect("an index ends with an id");
-        let doc = read(reader, &model.unit(unit)).expect("an index names what exists (I22)");
+        let Some(doc) = read(reader, &model.unit(unit)) else { continue }; // damaged on disk
         if let Some(stored) =
             reader.get(model.workload_version(unit).text()).filter(|stored| stored.revision > version.0)
         {
-            version = (stored.revision, serde_json::from_str(&stored.value).expect("a version is text"));
+            version = (stored.revision, parse(reader, &stored).unwrap_or_default());
         }
         units.insert(doc.name.clone(), unit_status(reader, model, presence, unit, &doc));
     }
@@ -48,7 +47,7 @@ pub(super) fn application_status(
         }
     }
     let set = read(reader, &model.application_status(id));
-    ApplicationStatus {
+    Some(ApplicationStatus {
         uuid: id,
         life: read(reader, &model.application_life(id)).unwrap_or(Life::Dying),
         charm_name: charm.name,
@@ -63,7 +62,7 @@ pub(super) fn application_status(
         status: set.map_or_else(|| worst(units.values(), doc.created_ms), status_info),
         relations,
         units,
-    }
+    })
 }
 
 /// Returns the worst workload status of the units, with the message of its unit; of equal statuses the first.

@@ -9,9 +9,9 @@ use state::lifecycle::relation;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 
-/// Returns one unit with the data of its relations. Panics if the unit does not exist.
-pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
-    let doc = read(reader, &model.unit(id)).expect("the caller has found the unit");
+/// Returns one unit with the data of its relations; none if the unit does not exist.
+pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> Option<UnitInfo> {
+    let doc = read(reader, &model.unit(id))?;
     let machine = read(reader, &model.machine(doc.machine));
     let mut relations: Vec<UnitRelation> = read_all::<()>(reader, &model.relations_of(doc.application))
         .into_iter()
@@ -26,7 +26,7 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
     // The charm that the unit runs; until it has deployed one, the charm of its application.
     let deployed = read(reader, &model.replica(id)).and_then(|replica| Some(replica.local.charm?.url));
     let wanted = read(reader, &model.application_charm(doc.application)).map(|charm| charm.url);
-    UnitInfo {
+    Some(UnitInfo {
         name: doc.name.clone(),
         uuid: id,
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
@@ -37,7 +37,7 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> UnitInfo {
         ports: ports(reader, model, id),
         workload_version: read(reader, &model.workload_version(id)).unwrap_or_default(),
         relations,
-    }
+    })
 }
 
 fn unit_relation(

@@ -6,6 +6,8 @@
 //!   whose position is not in the log, or belongs to another store generation, gets [`Compacted`] and must read all
 //!   documents again (I46).
 //! * Results and refusals are returned only after everything they depend on is synced.
+//! * A document that is damaged on disk is never served. A request that reads one ends with its name, since nothing may
+//!   be concluded from its absence; [`Store::read_available`] reads what is left.
 //!
 //! A transition never waits, reads no clock and has no side effects, because an engine may run it more than once.
 //! The engine of the controller is `sqlite`; tests and the simulator have one in memory (`tests/support/`).
@@ -29,6 +31,10 @@ pub const RETRIES_MAX: usize = 100;
 /// twice (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several times
 /// the pause of an agent that reconnects.
 pub const CHANGES_KEPT: u64 = 10_000;
+
+/// Bytes in the change log: 128 MiB. The largest commit takes 2 MiB (1 MiB of new documents, and as much of previous
+/// ones), so this is at least 64 revisions, one full batch of the writer.
+pub const CHANGES_BYTES_MAX: u64 = 128 << 20;
 
 /// The change of one document by a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +85,9 @@ pub enum StoreError {
     /// request succeeds once there is one.
     #[error("cannot open a file of the store: {0}; nothing was changed")]
     CannotOpen(String),
+    /// The request needs documents that are damaged on disk: their names. Nothing was changed.
+    #[error("{}; nothing was changed", unavailable::damaged_text(.0))]
+    Damaged(Vec<String>),
     /// It is unknown whether the change was made. The store rejects all further requests: the process must exit and
     /// restart from the state on disk.
     #[error("the store is broken: {0}")]
@@ -122,6 +131,16 @@ pub trait Store: Clone + Send + Sync + 'static {
     where
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
+
+    /// Like [`Store::read`], but damaged documents appear as absent. Returns the names of those that the view read as
+    /// well: an agent must never be shown such a view, because absence has a meaning there.
+    fn read_available<T, F>(&self, view: F) -> impl Future<Output = (T, Vec<String>)> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
+        async { (self.read(view).await, Vec::new()) }
+    }
 
     /// Calls `view` with a consistent snapshot of an older revision, if the change log still reaches it.
     fn read_at<T, F>(&self, at: Position, view: F) -> impl Future<Output = Result<T, Compacted>> + Send
@@ -188,6 +207,10 @@ impl<'r> EarlierReader<'r> {
 impl Reader for EarlierReader<'_> {
     fn revision(&self) -> Revision {
         self.revision
+    }
+
+    fn note_damage(&self, key: &str, why: &str) {
+        self.newest.note_damage(key, why);
     }
 
     fn get(&self, key: &str) -> Option<StoredDocument> {

@@ -9,9 +9,15 @@
 //! requests ([`Sqlite::broken`]), and the process must exit.
 //!
 //! The folder also contains `store.lock` (the process that has the store open) and `history.yaml` (the store generation
-//! and a revision that it has reached). The latter detects a database that was restored from a backup.
+//! and a revision that it has reached). The latter detects a database that was restored from a backup, and refuses one
+//! that is missing, empty, truncated, or of another store generation.
+//!
+//! Every row has a checksum. A damaged document ends the requests that need it, by name, and no others (`quarantine`).
 
+mod checksum;
+pub mod inspection;
 mod open;
+mod quarantine;
 mod reads;
 mod writer;
 
@@ -19,16 +25,17 @@ pub use open::{OpenError, Options, VERSION};
 
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
+    unavailable,
 };
 use open::OpenStore;
-use reads::{ConnectionReader, READABLE, Readers, changes_since, covers, oldest_revision, undo_since};
+use reads::{ConnectionReader, Readers, change_bytes, changes_since, covers, undo_since};
 use state::documents::draft::{Draft, Reader, Revision, Txn};
 use state::terms::names::Uuid;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot, watch};
-use writer::{ApplyRequest, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
+use writer::{ApplyRequest, ChangeLog, QUEUE_MAX, TransitionRequest, WriteRequest, Writer};
 
 /// A store in a folder. Dropping the last handle closes it: it waits for the pending requests, then releases the lock.
 #[derive(Clone)]
@@ -59,11 +66,12 @@ impl Drop for Shared {
 impl Sqlite {
     /// Opens the store in an existing folder; creates the database if there is none.
     pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
-        let OpenStore { lock, file, connection, sidecar, store_generation, newest } =
+        let OpenStore { lock, file, connection, sidecar, store_generation, newest, quarantine } =
             open::open(folder, &options)?;
         let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
-        let oldest = oldest_revision(&connection).map_err(|e| failed(e.to_string()))?;
-        let readers = Readers::open(&file).map_err(|e| failed(e.to_string()))?;
+        let log = change_bytes(&connection).map_err(|e| failed(e.to_string()))?;
+        let quarantine = Arc::new(quarantine);
+        let readers = Readers::open(&file, quarantine.clone()).map_err(|e| failed(e.to_string()))?;
 
         let newest = Arc::new(watch::Sender::new(newest));
         let broken = Arc::new(watch::Sender::new(None));
@@ -72,8 +80,9 @@ impl Sqlite {
             connection,
             sidecar,
             _lock: lock,
-            oldest: oldest.unwrap_or(*newest.borrow() + 1),
-            changes_kept: options.changes_kept.max(1),
+            quarantine,
+            log: ChangeLog::new(log, options.changes_kept, options.changes_bytes_max),
+            commits: 0,
             newest: newest.clone(),
             broken: broken.clone(),
         };
@@ -121,6 +130,14 @@ impl Store for Sqlite {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
+        intact(self.0.readers.view(|newest| view(newest)).await).await
+    }
+
+    async fn read_available<T, F>(&self, view: F) -> (T, Vec<String>)
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader) -> T + Send + 'static,
+    {
         self.0.readers.view(|newest| view(newest)).await
     }
 
@@ -133,13 +150,14 @@ impl Store for Sqlite {
             return Err(Compacted);
         }
         let earlier = move |newest: &ConnectionReader<'_>| {
-            if !covers(newest, at.revision).expect(READABLE) {
+            // A log that cannot be read is as good as none.
+            if !covers(newest, at.revision).unwrap_or(false) {
                 return Err(Compacted);
             }
-            let undo = undo_since(newest.connection, at.revision).expect(READABLE);
+            let Ok(Some(undo)) = undo_since(newest.connection, at.revision) else { return Err(Compacted) };
             Ok(view(&EarlierReader::new(newest, at.revision, undo.into_iter())))
         };
-        self.0.readers.view(earlier).await
+        intact(self.0.readers.view(earlier).await).await
     }
 
     async fn run<A, R, F>(&self, transition: F) -> Result<Committed<A>, RunError<R>>
@@ -164,16 +182,24 @@ impl Store for Sqlite {
             return Err(Compacted);
         }
         let changes = move |newest: &ConnectionReader<'_>| {
-            if !covers(newest, after.revision).expect(READABLE) {
+            if !covers(newest, after.revision).unwrap_or(false) {
                 return Err(Compacted);
             }
-            Ok(changes_since(newest.connection, after.revision, limit).expect(READABLE))
+            changes_since(newest.connection, after.revision, limit).ok().flatten().ok_or(Compacted)
         };
-        self.0.readers.view(changes).await
+        intact(self.0.readers.view(changes).await).await
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {
         let mut newest = self.0.newest.subscribe();
         *newest.wait_for(|newest| *newest > revision).await.expect("self keeps the sender")
+    }
+}
+
+/// Returns the value of a view. If the view read damaged documents, the request of the caller ends.
+async fn intact<T>((value, damaged): (T, Vec<String>)) -> T {
+    match damaged.is_empty() {
+        true => value,
+        false => unavailable::damaged(damaged).await,
     }
 }

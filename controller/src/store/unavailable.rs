@@ -1,12 +1,14 @@
-//! Answers a request for which the store could not open a file (design 15).
+//! Answers a request for which the store could not be read (design 15).
 //!
 //! A view of the store cannot fail: it is a pure function of documents. When an engine cannot begin the read, because
-//! the process or the host has no file descriptor left, the request must end instead of its process. The engine then
-//! calls [`retry`], which ends the innermost [`answer`] around it: the future of the request is dropped at this await,
-//! as if its client had gone. Outside of a request, such as in the janitor and in streams, it waits, and the engine
-//! tries again.
+//! the process or the host has no file descriptor left, or when the view has read a damaged document, the request must
+//! end instead of its process. The engine then calls [`retry`] or [`damaged`], which end the innermost [`answer`] around
+//! them: the future of the request is dropped at this await, as if its client had gone. Outside of a request, such as in
+//! the janitor, `retry` waits, and the engine tries again.
 
 use api::error::{ApiError, ErrorCode};
+use state::documents::keys::Parts;
+use state::terms::cause::{Actor, Cause, Duty, Entity};
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
@@ -17,29 +19,87 @@ use std::time::Duration;
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 tokio::task_local! {
-    /// Why the store cannot be read for this request.
-    static FAILURE: RefCell<Option<Unavailable>>;
+    static READS: Reads;
+}
+
+/// The reads of one request, or of one stream.
+struct Reads {
+    /// Why the store cannot be read.
+    failure: RefCell<Option<Unavailable>>,
+    /// Whether a read that cannot begin waits, as in a stream.
+    waits: bool,
 }
 
 /// The store cannot be read at the moment. Nothing was read or changed by the read that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot open a file of the store: {0}")]
-pub struct Unavailable(pub String);
+pub enum Unavailable {
+    /// A file cannot be opened.
+    #[error("cannot open a file of the store: {0}")]
+    CannotOpen(String),
+    /// The read needs damaged documents: their names.
+    #[error("{}", damaged_text(.0))]
+    Damaged(Vec<String>),
+}
 
 impl From<Unavailable> for ApiError {
     fn from(error: Unavailable) -> ApiError {
-        ApiError::new(ErrorCode::Unavailable, error.to_string())
-            .hint("try again; if it persists, raise the limit of open files of the controller")
+        match &error {
+            Unavailable::CannotOpen(_) => ApiError::new(ErrorCode::Unavailable, error.to_string())
+                .hint("try again; if it persists, raise the limit of open files of the controller"),
+            Unavailable::Damaged(documents) => damage_error(documents),
+        }
     }
+}
+
+/// Damaged documents that one message names; beyond them, only the fact that there are more.
+const NAMES_MAX: usize = 3;
+
+/// The message for a request that needs these damaged documents.
+pub(super) fn damaged_text(documents: &[String]) -> String {
+    let names = documents.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if documents.len() > NAMES_MAX { ", ..." } else { "" };
+    format!("cannot read from the store: damaged on disk: {names}{more}")
+}
+
+/// The error of a request that needs these damaged documents. Its blockers name them.
+pub fn damage_error(documents: &[String]) -> ApiError {
+    let cause = |document: &String| {
+        let model = Parts::of(document).map_or(document.as_str(), |parts| parts.model);
+        restore_cause(Entity::Model(model.to_owned()), document)
+    };
+    let blockers = documents.iter().take(NAMES_MAX).map(cause).collect();
+    let error = ApiError::new(ErrorCode::Unavailable, damaged_text(documents))
+        .hint("list the damage with: pintle-controller check DIR; then restore the store from a backup");
+    ApiError { blockers, ..error }
+}
+
+/// The cause of what depends on a damaged document.
+pub fn restore_cause(entity: Entity, document: &str) -> Cause {
+    Cause::new(entity, Duty::RestoreDocument { document: document.to_owned() }, Actor::Operator)
+}
+
+/// Whether a request failed only because a document that it needs is damaged: others succeed.
+pub fn is_damage(error: &ApiError) -> bool {
+    error.blockers.iter().any(|blocker| matches!(blocker.duty, Duty::RestoreDocument { .. }))
 }
 
 /// Returns the output of `request`, or why the store could not be read for it.
 pub async fn answer<T>(request: impl Future<Output = T>) -> Result<T, Unavailable> {
-    let mut scoped = pin!(FAILURE.scope(RefCell::new(None), async {
+    scope(request, false).await
+}
+
+/// Returns the next item of a stream, or which damaged documents it needs. If the store cannot open a file, the stream
+/// waits.
+pub async fn answer_stream<T>(next: impl Future<Output = T>) -> Result<T, Unavailable> {
+    scope(next, true).await
+}
+
+async fn scope<T>(request: impl Future<Output = T>, waits: bool) -> Result<T, Unavailable> {
+    let mut scoped = pin!(READS.scope(Reads { failure: RefCell::new(None), waits }, async {
         let mut request = pin!(request);
         std::future::poll_fn(|context| match request.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => match FAILURE.with(RefCell::take) {
+            Poll::Pending => match READS.with(|reads| reads.failure.take()) {
                 Some(failure) => Poll::Ready(Err(failure)),
                 None => Poll::Pending,
             },
@@ -49,10 +109,26 @@ pub async fn answer<T>(request: impl Future<Output = T>) -> Result<T, Unavailabl
     scoped.as_mut().await
 }
 
+/// Ends the request of the caller, because it read damaged documents. Outside of a request nothing is answered, so the
+/// caller waits for ever instead of acting on an absence; what is no request reads what is available.
+pub(super) async fn damaged<T>(documents: Vec<String>) -> T {
+    let failure = Unavailable::Damaged(documents);
+    if READS.try_with(|reads| drop(reads.failure.replace(Some(failure.clone())))).is_err() {
+        tracing::error!("{failure}; what needs it waits");
+    }
+    std::future::pending().await
+}
+
 /// Ends the request of the caller, or waits until the read may be tried again.
 pub(super) async fn retry(why: String) {
-    let ends = FAILURE.try_with(|failure| drop(failure.replace(Some(Unavailable(why.clone()))))).is_ok();
-    if ends {
+    let failure = Unavailable::CannotOpen(why.clone());
+    let ends = READS.try_with(|reads| {
+        if !reads.waits {
+            reads.failure.replace(Some(failure));
+        }
+        !reads.waits
+    });
+    if ends.unwrap_or(false) {
         std::future::pending::<()>().await;
     }
     tracing::warn!(why, "cannot open a file of the store; trying again");
@@ -66,7 +142,10 @@ mod tests {
     #[tokio::test]
     async fn a_request_ends_at_a_read_that_cannot_begin_and_others_do_not() {
         let failed = answer(async { retry("too many open files".to_owned()).await }).await;
-        assert_eq!(failed, Err(Unavailable("too many open files".to_owned())));
+        assert_eq!(failed, Err(Unavailable::CannotOpen("too many open files".to_owned())));
+        let damage = answer(async { damaged::<()>(vec!["m/unit/a".to_owned()]).await }).await;
+        let error = ApiError::from(damage.expect_err("it is damaged"));
+        assert!(error.message.contains("m/unit/a") && is_damage(&error), "{error:?}");
         assert_eq!(answer(async { tokio::task::yield_now().await }).await, Ok(()));
         retry("too many open files".to_owned()).await; // returns: there is no request
     }

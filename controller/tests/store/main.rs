@@ -1,6 +1,7 @@
 //! The conformance suite of the store port: every engine fulfils the same guarantees (design 8, I45, I46).
 
 mod concurrency;
+mod damage;
 mod fixture;
 mod memory_only;
 mod recorded_reads;

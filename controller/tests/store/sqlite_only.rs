@@ -117,7 +117,9 @@ async fn a_restored_backup_starts_a_new_generation() {
 
     // The same backup once more: its generation has ended, although the file no longer has that generation's revision.
     std::fs::write(&file, &older).expect("restored");
-    let store = open(folder.path(), OTHER_GENERATION).expect("opens");
+    assert!(matches!(open(folder.path(), OTHER_GENERATION), Err(OpenError::NotTheStore { .. })));
+    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
+    let store = Sqlite::open(folder.path(), restored).expect("the operator states it");
     assert_eq!((store.store_generation(), store.newest()), (OTHER_GENERATION, 1));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2);
     assert_eq!(write(&store, &[("m/a", Some(4))]).await, 3);

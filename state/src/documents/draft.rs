@@ -76,11 +76,17 @@ pub trait Reader {
     fn get(&self, key: &str) -> Option<StoredDocument>;
     /// The first `limit` documents whose key begins with `prefix` and is greater than `after`, in key order.
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument>;
+    /// Notes that a document is damaged: it appears as absent, so the result of whoever reads it must not be used.
+    ///
+    /// Panics unless the reader has documents from a disk: other documents are what this program wrote.
+    fn note_damage(&self, key: &str, why: &str) {
+        panic!("stored documents are what this program wrote: {key}: {why}");
+    }
 }
 
 /// Reads one document outside a transaction, for views and status.
 pub fn read<T: Document>(reader: &dyn Reader, key: &Key<T>) -> Option<T> {
-    reader.get(key.text()).map(|stored| parse(&stored))
+    parse(reader, &reader.get(key.text())?)
 }
 
 /// Reads all documents below `prefix`, in key order, with their keys. For views and status; a transition must
@@ -89,18 +95,17 @@ pub fn read_all<T: Document>(reader: &dyn Reader, prefix: &str) -> Vec<(String, 
     let stored = reader.scan(prefix, "", usize::MAX);
     stored
         .into_iter()
-        .map(|s| {
-            let document = parse(&s);
-            (s.key, document)
+        .filter_map(|s| {
+            let document = parse(reader, &s)?;
+            Some((s.key, document))
         })
         .collect()
 }
 
-fn parse<T: Document>(stored: &StoredDocument) -> T {
-    stored
-        .value
-        .parse()
-        .unwrap_or_else(|e| panic!("stored documents are what this program wrote: {}: {e}", stored.key))
+/// The value of a stored document. None if it is not of type `T`, which is noted as damage.
+pub fn parse<T: Document>(reader: &dyn Reader, stored: &StoredDocument) -> Option<T> {
+    let parsed = stored.value.parse();
+    parsed.inspect_err(|error| reader.note_damage(&stored.key, &error.to_string())).ok()
 }
 
 /// A range of keys that was read as a whole: exactly `keys` exist in it.
@@ -191,7 +196,7 @@ impl<'r> Draft<'r> {
 
     /// Reads one document. Its revision, or its absence, becomes a precondition.
     ///
-    /// Panics if the stored document is not of type `T`.
+    /// A stored document that is not of type `T` is damaged ([`Reader::note_damage`]).
     pub fn get<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
         if let Some(written) = self.txn.writes.get(key.text()) {
             let value = written.as_ref()?;
@@ -199,7 +204,7 @@ impl<'r> Draft<'r> {
         }
         let stored = self.reader.get(key.text());
         self.txn.keys.insert(key.text().to_owned(), stored.as_ref().map_or(0, |s| s.revision));
-        stored.map(|s| parse(&s))
+        parse(self.reader, &stored?)
     }
 
     /// Reads one committed document without recording a precondition. Allowed only for what cannot change
@@ -249,27 +254,27 @@ impl<'r> Draft<'r> {
     pub fn first(&mut self, prefix: &str, except: &[&str]) -> Option<String> {
         let removed =
             self.txn.writes.iter().filter(|(key, value)| value.is_none() && key.starts_with(prefix));
-        let mut excepted: BTreeSet<String> = removed.map(|(key, _)| key.clone()).collect();
-        excepted.extend(except.iter().map(|key| key.to_string()));
+        let mut excluded: BTreeSet<String> = removed.map(|(key, _)| key.clone()).collect();
+        excluded.extend(except.iter().map(|key| key.to_string()));
         let written = self
             .txn
             .writes
             .iter()
-            .find(|(key, value)| value.is_some() && key.starts_with(prefix) && !excepted.contains(*key));
+            .find(|(key, value)| value.is_some() && key.starts_with(prefix) && !excluded.contains(*key));
         if let Some((key, _)) = written {
             return Some(key.clone());
         }
-        let present = self.reader.scan(prefix, "", excepted.len() + 1);
-        match present.into_iter().find(|stored| !excepted.contains(&stored.key)) {
+        let present = self.reader.scan(prefix, "", excluded.len() + 1);
+        match present.into_iter().find(|stored| !excluded.contains(&stored.key)) {
             Some(witness) => {
                 self.txn.exist.insert(witness.key.clone());
                 Some(witness.key)
             }
             None => {
                 // This answer and an earlier one for the same prefix must both continue to hold: no key exists
-                // but those that both excepted.
-                let none = self.txn.none.entry(prefix.to_owned()).or_insert_with(|| excepted.clone());
-                none.retain(|key| excepted.contains(key));
+                // but those that both excluded.
+                let none = self.txn.none.entry(prefix.to_owned()).or_insert_with(|| excluded.clone());
+                none.retain(|key| excluded.contains(key));
                 None
             }
         }
@@ -289,9 +294,9 @@ impl<'r> Draft<'r> {
         self.txn.pages.push(Page { prefix: prefix.to_owned(), after: after.to_owned(), until, keys });
         present
             .into_iter()
-            .map(|s| {
-                let document = parse(&s);
-                (s.key, document)
+            .filter_map(|s| {
+                let document = parse(self.reader, &s)?;
+                Some((s.key, document))
             })
             .collect()
     }
@@ -304,7 +309,7 @@ impl<'r> Draft<'r> {
     /// The finished transaction, or an error if it exceeds a bound.
     pub fn finish(self) -> Result<Txn, TooLarge> {
         let txn = self.txn;
-        // An absence costs one range between each two excepted keys. A page costs one range beside its keys.
+        // An absence costs one range between each two excluded keys. A page costs one range beside its keys.
         let ranges: usize = txn.none.values().map(|except| except.len() + 1).sum();
         let reads = txn.keys.len() + txn.exist.len() + ranges + txn.pages.len();
         let bytes: usize = txn.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len())).sum();
@@ -427,8 +432,8 @@ mod tests {
         assert_eq!(draft.page::<u64>("m/x/", "", 2), [("m/x/a".to_owned(), 1), ("m/x/b".to_owned(), 2)]);
         assert_eq!(draft.page::<u64>("m/x/", "m/x/b", 2), [("m/x/c".to_owned(), 3)]);
         let txn = draft.finish().expect("small");
-        let untils: Vec<Option<&str>> = txn.pages.iter().map(|page| page.until.as_deref()).collect();
-        assert_eq!(untils, [Some("m/x/b"), None]);
+        let ends: Vec<Option<&str>> = txn.pages.iter().map(|page| page.until.as_deref()).collect();
+        assert_eq!(ends, [Some("m/x/b"), None]);
         assert_eq!(txn.keys.len(), 3);
     }
 
@@ -465,6 +470,6 @@ mod tests {
         let mut draft = Draft::new(&nothing);
         let except: Vec<String> = (0..READS_MAX).map(|i| i.to_string()).collect();
         draft.first("m/", &except.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(draft.finish().is_err(), "each excepted key costs a range");
+        assert!(draft.finish().is_err(), "each excluded key costs a range");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `draft` records every read of a transition as its precondition; `keys` names every document and its type,
 //! with one file per noun; `effective_life` derives lives from those above; `blockers` and `waiting` compute
-//! what an entity waits for; `refusal` is the answer of a transition that is not allowed. Nothing here changes
+//! what an entity waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. Nothing here changes
 //! the model: that is `lifecycle` and `operations`.
 
 pub mod action;
@@ -10,6 +10,7 @@ pub mod application;
 pub mod blockers;
 pub mod draft;
 pub mod effective_life;
+pub mod invariants;
 pub mod json_text;
 pub mod key;
 pub mod keys;
@@ -23,5 +24,6 @@ pub mod removal;
 pub(crate) mod sequence;
 pub mod status;
 pub(crate) mod token;
+pub mod typed;
 pub mod unit;
 pub mod waiting;

@@ -115,7 +115,8 @@ pub(crate) fn add_subordinate(
 ) -> Result<(), Refusal> {
     if let Some(there) = draft.first(&model.subordinates_of(principal, subordinate_link.subordinate), &[]) {
         let there = last_id(&there).expect("an index ends with an id");
-        let life = effective_life::unit_life(draft, model, there).expect("an index names what exists (I22)");
+        let life = effective_life::unit_life(draft, model, there)
+            .ok_or_else(|| Refusal::not_found("unit", there))?;
         if life == Life::Alive {
             return Ok(());
         }
@@ -229,7 +230,8 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     }
     let scopes = draft.ids(&model.scopes_of(id), relation::PEERS_MAX + 1);
     for scope in &scopes {
-        let held = draft.get(&model.relation(*scope)).expect("a scope's relation exists (I22)");
+        let held =
+            draft.get(&model.relation(*scope)).ok_or_else(|| Refusal::not_found("relation", scope))?;
         if !held.is_peer() {
             return refuse(draft, format!("it is in the scope of relation {}", held.key_text()));
         }

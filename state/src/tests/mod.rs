@@ -7,8 +7,6 @@ mod bounds;
 mod commits;
 mod destruction;
 mod force;
-#[path = "../../../tests/support/src/invariants.rs"]
-mod invariants;
 mod lifecycle;
 mod races;
 mod random;
@@ -18,6 +16,7 @@ mod subordinates;
 mod views;
 
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use crate::documents::invariants::violations;
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
@@ -37,7 +36,6 @@ use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::view::{self, SentView};
-use invariants::violations;
 use std::collections::BTreeMap;
 
 pub const MODEL: Model = Model(Uuid(7));

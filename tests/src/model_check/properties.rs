@@ -3,10 +3,10 @@
 use super::documents::MODEL;
 use super::steps::State;
 use state::documents::draft::read_all;
+use state::documents::invariants::violations;
 use state::documents::keys::Kind;
 use state::terms::life::Life;
 use state::unit::local::Local;
-use test_support::invariants::violations;
 
 impl State {
     /// Checks the properties of every state, and returns the first violation.

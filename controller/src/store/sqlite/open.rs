@@ -1,28 +1,34 @@
 //! Opens a store's folder: takes the lock, creates the tables, and determines the store generation.
 //!
-//! A store is changed only after its version was checked: a database of another version is left untouched. Called by
-//! [`super::Sqlite::open`].
+//! A store is changed only after its version was checked: a database of another version is left untouched. A database
+//! that is not the one of the recorded store generation is never treated as new: it is refused until an operator states
+//! that a new store generation starts. Called by [`super::Sqlite::open`].
 
-use crate::store::sqlite::reads::{STATEMENTS, newest_revision};
-use crate::store::{CHANGES_KEPT, Position};
+use super::quarantine::Quarantine;
+use super::reads::{STATEMENTS, is_damage, newest_revision};
+use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT, Position};
 use host::lock::LockHeld;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use state::documents::draft::Revision;
 use state::terms::names::Uuid;
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// The version of the tables and of their documents, stored as SQLite's `user_version`. A store of another version is
 /// not opened (ARCHITECTURE.md, Compatibility).
 pub const VERSION: i64 = 1;
+/// SQLite's default.
+const PAGE_BYTES: u64 = 4096;
 const TABLES: &str = "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE documents (
-        key TEXT PRIMARY KEY, revision INTEGER NOT NULL, value TEXT NOT NULL) WITHOUT ROWID;
+        key TEXT PRIMARY KEY, revision INTEGER NOT NULL, value TEXT NOT NULL,
+        checksum INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE changes (
         revision INTEGER NOT NULL, key TEXT NOT NULL, value TEXT,
-        revision_before INTEGER, value_before TEXT,
+        revision_before INTEGER, value_before TEXT, checksum INTEGER,
         PRIMARY KEY (revision, key)) WITHOUT ROWID;
     PRAGMA user_version = 1;";
 
@@ -31,11 +37,13 @@ const TABLES: &str = "
 pub struct Options {
     /// The store generation to use if the store is new or was restored: a random uuid.
     pub new_generation: Uuid,
-    /// The operator states that the store was restored from a backup: a new generation starts even if this cannot be
-    /// detected.
+    /// The operator states that the store was restored from a backup, or starts empty: a new generation starts. Without
+    /// this, a database that is missing, empty or of another generation is refused.
     pub restored: bool,
     /// The number of revisions in the change log, at least 1.
     pub changes_kept: u64,
+    /// The number of bytes in the change log; at least the newest commit is kept.
+    pub changes_bytes_max: u64,
     /// The maximum size in SQLite pages of 4 KiB; none if only the disk is the limit.
     pub pages_max: Option<u32>,
 }
@@ -43,7 +51,13 @@ pub struct Options {
 impl Options {
     /// The default options.
     pub fn new(new_generation: Uuid) -> Options {
-        Options { new_generation, restored: false, changes_kept: CHANGES_KEPT, pages_max: None }
+        Options {
+            new_generation,
+            restored: false,
+            changes_kept: CHANGES_KEPT,
+            changes_bytes_max: CHANGES_BYTES_MAX,
+            pages_max: None,
+        }
     }
 }
 
@@ -59,6 +73,12 @@ pub enum OpenError {
          hint: run the controller of the version that wrote it", file.display()
     )]
     OtherVersion { file: PathBuf, found: i64 },
+    /// The database is not the one of the recorded store generation, or its file is damaged as a whole.
+    #[error(
+        "cannot open {}: {why}; put the right file back, or start a new store generation without it: move it away \
+         and run pintle-controller --data DIR --restored once", file.display()
+    )]
+    NotTheStore { file: PathBuf, why: String },
     /// The folder or the database cannot be used.
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
@@ -72,21 +92,84 @@ pub(super) struct OpenStore {
     pub sidecar: GenerationFile,
     pub store_generation: Uuid,
     pub newest: Revision,
+    pub quarantine: Quarantine,
 }
 
 pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenError> {
     let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
     let lock = lock(folder)?;
     let file = folder.join("store.sqlite");
-    if let Some(found) = other_version(&file).map_err(|e| failed(e.to_string()))? {
+    let recorded = GenerationFile::load(folder);
+    let is_recorded = GenerationFile::path(folder).exists();
+    let refused = |why: String| OpenError::NotTheStore { file: file.clone(), why };
+    let unreadable = |error: rusqlite::Error| match is_damage(&error) && is_recorded {
+        true => refused(damaged(&error)),
+        false => failed(error.to_string()),
+    };
+    if is_recorded && !options.restored {
+        absence(&file).map_or(Ok(()), |why| Err(refused(why.to_owned())))?;
+    }
+    if let Some(found) = other_version(&file).map_err(unreadable)? {
         return Err(OpenError::OtherVersion { file, found });
     }
-    let connection = connect(&file, options).map_err(|e| failed(e.to_string()))?;
-    let (store_generation, newest) =
-        resolve_generation(&connection, folder, options).map_err(|e| failed(e.to_string()))?;
+    let connection = connect(&file, options).map_err(unreadable)?;
+    if let Some(why) = unsound(&connection).map_err(unreadable)? {
+        return Err(refused(damaged(&why)));
+    }
+    let quarantine = Quarantine::survey(&connection).map_err(|why| refused(damaged(&why)))?;
+    let newest = newest_revision(&connection).map_err(unreadable)?;
+    let stored = generation(&connection, CURRENT).map_err(|why| refused(damaged(&why)))?;
+    let replaced = generation(&connection, REPLACED).map_err(|why| refused(damaged(&why)))?;
+    let continued = match (stored, recorded) {
+        _ if options.restored => None,
+        (None, None) if !is_recorded => None,
+        (None, _) => return Err(refused("it contains no store".to_owned())),
+        (Some(stored), None) => Some(stored),
+        // Restored from an older backup: a new generation starts.
+        (Some(stored), Some(at)) if at.store_generation == stored && at.revision > newest => None,
+        // The process of `--restored` died before it had replaced the file.
+        (Some(stored), Some(at)) if [Some(stored), replaced].contains(&Some(at.store_generation)) => {
+            Some(stored)
+        }
+        (Some(stored), Some(at)) => {
+            let recorded = at.store_generation;
+            return Err(refused(format!("it is of store generation {stored}, but {recorded} is recorded")));
+        }
+    };
+    let store_generation = continued.unwrap_or(options.new_generation);
+    if continued.is_none() {
+        let replaced = recorded.map(|at| at.store_generation);
+        start_generation(&connection, store_generation, replaced).map_err(unreadable)?;
+    }
     let sidecar =
         GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
-    Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest })
+    Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest, quarantine })
+}
+
+fn damaged(why: &dyn std::fmt::Display) -> String {
+    format!("it is damaged ({why})")
+}
+
+/// Returns why a file cannot be a complete database; none if it may be one.
+pub(super) fn absence(file: &Path) -> Option<&'static str> {
+    let length = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.len());
+    match length(file) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Some("it is missing"),
+        Err(_) => None, // SQLite gives the reason
+        Ok(0) => Some("it is empty"),
+        Ok(bytes) => {
+            // With a WAL, a checkpoint may have been interrupted; it is repeated.
+            let wal = length(&file.with_extension("sqlite-wal")).unwrap_or(0);
+            (wal == 0 && bytes % PAGE_BYTES != 0).then_some("it is truncated")
+        }
+    }
+}
+
+/// Returns the first fault in the structure of the database; none if it is sound. The contents of rows are not part of
+/// it. To write into an unsound structure would damage more of it.
+pub(super) fn unsound(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let first: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok((first != "ok").then(|| first.replace('\n', "; ")))
 }
 
 /// The lock on `store.lock`, released on drop.
@@ -133,6 +216,8 @@ fn other_version(file: &Path) -> rusqlite::Result<Option<i64>> {
 fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
     let connection = Connection::open(file)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Takes effect in a new database only. The writer gives free pages back to the disk.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "temp_store", "MEMORY")?; // a commit must not depend on a free descriptor
@@ -148,30 +233,27 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Returns the store generation and the newest revision. A new generation starts if the store is new, if the operator
-/// states that it was restored, or if `history.yaml` has a later revision or another generation than the database.
-fn resolve_generation(
-    connection: &Connection,
-    folder: &Path,
-    options: &Options,
-) -> Result<(Uuid, Revision), Box<dyn std::error::Error>> {
-    let newest = newest_revision(connection)?;
-    let stored: Option<String> = connection
-        .query_row("SELECT value FROM meta WHERE name = 'history'", [], |row| row.get(0))
-        .optional()?;
-    let stored = stored.map(|text| text.parse::<Uuid>().map_err(|e| e.to_string())).transpose()?;
-    let file = GenerationFile::load(folder);
-    let continued = stored.filter(|stored| {
-        !options.restored
-            && file.is_none_or(|file| file.store_generation == *stored && file.revision <= newest)
-    });
-    if let Some(store_generation) = continued {
-        return Ok((store_generation, newest));
+/// The name of the current store generation in the table `meta`, and of the one that it replaced.
+pub(super) const CURRENT: &str = "history";
+const REPLACED: &str = "replaced";
+
+/// Reads a store generation from the database.
+pub(super) fn generation(connection: &Connection, name: &str) -> Result<Option<Uuid>, String> {
+    let stored = connection.query_row("SELECT value FROM meta WHERE name = ?1", [name], |row| row.get(0));
+    let stored: Option<String> = stored.optional().map_err(|error| error.to_string())?;
+    stored.map(|text| text.parse().map_err(|_| format!("{text:?} is no store generation"))).transpose()
+}
+
+/// Starts a new store generation in place of the one that is recorded beside the database.
+fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) -> rusqlite::Result<()> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut put = transaction.prepare("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?;
+    put.execute([CURRENT, &new.to_string()])?;
+    if let Some(recorded) = recorded {
+        put.execute([REPLACED, &recorded.to_string()])?;
     }
-    let store_generation = options.new_generation;
-    connection
-        .execute("INSERT OR REPLACE INTO meta VALUES ('history', ?1)", [store_generation.to_string()])?;
-    Ok((store_generation, newest))
+    drop(put);
+    transaction.commit()
 }
 
 /// The file `history.yaml`: the store generation and a revision that it has reached. It is synced only when it is
@@ -182,9 +264,13 @@ pub(super) struct GenerationFile {
 }
 
 impl GenerationFile {
+    pub(super) fn path(folder: &Path) -> PathBuf {
+        folder.join("history.yaml")
+    }
+
     /// Reads the file that the previous process left; none if it is absent or unreadable.
-    fn load(folder: &Path) -> Option<Position> {
-        let text = std::fs::read_to_string(folder.join("history.yaml")).ok()?;
+    pub(super) fn load(folder: &Path) -> Option<Position> {
+        let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let store_generation = field("history:")?.parse().ok()?;
         Some(Position { store_generation, revision: field("revision:")?.parse().ok()? })
@@ -192,7 +278,7 @@ impl GenerationFile {
 
     /// Replaces the file atomically and syncs the folder, which also makes the database's directory entry durable.
     fn create(folder: &Path, store_generation: Uuid, revision: Revision) -> std::io::Result<GenerationFile> {
-        let path = folder.join("history.yaml");
+        let path = GenerationFile::path(folder);
         host::file::write_atomic(&path, text(store_generation, revision).as_bytes())?;
         Ok(GenerationFile { file: OpenOptions::new().write(true).open(path)?, store_generation })
     }

@@ -3,12 +3,14 @@
 //! Nothing here writes. Used by [`super::Sqlite`], and by the writer and the opening of a store with their own
 //! connection.
 
+use super::checksum;
+use super::quarantine::{self, DamagedRow, Quarantine};
 use crate::store::{CommitChanges, DocumentChange, Undo, scan_start, unavailable};
-use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Transaction, TransactionBehavior, params,
-};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::json_text::Text;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
@@ -32,14 +34,66 @@ pub(super) fn oldest_revision(connection: &Connection) -> rusqlite::Result<Optio
     Ok(oldest.map(|oldest| oldest as u64))
 }
 
-/// The documents that one connection sees. It panics if the disk cannot be read (design 15), because a transition
-/// cannot continue without the document.
+/// The documents that one connection sees. What cannot be read appears as absent and is noted: the result of a view or
+/// a transition that has read it must not be used.
 pub(super) struct ConnectionReader<'c> {
     pub(super) connection: &'c Connection,
     pub(super) revision: Revision,
+    quarantine: &'c Quarantine,
+    /// The damaged documents that were read, or the prefix of documents that cannot be listed.
+    damaged: RefCell<BTreeSet<String>>,
 }
 
-pub(super) const READABLE: &str = "the store's file can be read";
+impl<'c> ConnectionReader<'c> {
+    pub(super) fn new(
+        connection: &'c Connection,
+        revision: Revision,
+        quarantine: &'c Quarantine,
+    ) -> ConnectionReader<'c> {
+        ConnectionReader { connection, revision, quarantine, damaged: RefCell::default() }
+    }
+
+    /// Returns the damaged documents that were read.
+    pub(super) fn damaged(&self) -> Vec<String> {
+        self.damaged.borrow().iter().cloned().collect()
+    }
+
+    fn note(&self, row: DamagedRow, sought: &str) {
+        self.note_damage(row.key.as_deref().unwrap_or(sought), &row.why);
+    }
+
+    fn find(&self, key: &str) -> rusqlite::Result<Option<Result<StoredDocument, DamagedRow>>> {
+        let get = "SELECT key, revision, value, checksum FROM documents WHERE key = ?1";
+        let mut get = self.connection.prepare_cached(get)?;
+        let mut rows = get.query([key])?;
+        Ok(rows.next()?.map(quarantine::document))
+    }
+
+    fn list(
+        &self,
+        (prefix, after, limit): (&str, &str, usize),
+        found: &mut Vec<StoredDocument>,
+    ) -> rusqlite::Result<()> {
+        let scan = "SELECT key, revision, value, checksum FROM documents WHERE key >= ?1 ORDER BY key";
+        let mut scan = self.connection.prepare_cached(scan)?;
+        let mut rows = scan.query([scan_start(prefix, after)])?;
+        while found.len() < limit
+            && let Some(row) = rows.next()?
+        {
+            match quarantine::document(row) {
+                Ok(stored) if !stored.key.starts_with(prefix) => break,
+                Ok(stored) if stored.key.as_str() > after => found.push(stored),
+                Ok(_) => {}
+                // A row with a damaged key may be anywhere; `between` adds it where it belongs.
+                Err(row) => match &row.key {
+                    Some(key) if !key.starts_with(prefix) || key.as_str() <= after => {}
+                    _ => self.note(row, prefix),
+                },
+            }
+        }
+        Ok(())
+    }
+}
 
 impl Reader for ConnectionReader<'_> {
     fn revision(&self) -> Revision {
@@ -47,34 +101,51 @@ impl Reader for ConnectionReader<'_> {
     }
 
     fn get(&self, key: &str) -> Option<StoredDocument> {
-        let get = self.connection.prepare_cached("SELECT key, revision, value FROM documents WHERE key = ?1");
-        get.expect(READABLE).query_row([key], stored).optional().expect(READABLE)
+        match self.find(key) {
+            Ok(Some(Ok(stored))) => return Some(stored),
+            Ok(Some(Err(row))) => {
+                self.note(row, key);
+                self.note_damage(key, "a damaged row is in its place");
+            }
+            Ok(None) if self.quarantine.contains(key) => self.note_damage(key, "a search does not find it"),
+            Ok(None) => {}
+            Err(error) => self.note_damage(key, &error.to_string()),
+        }
+        None
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-        let scan = "SELECT key, revision, value FROM documents WHERE key >= ?1 ORDER BY key";
-        let mut scan = self.connection.prepare_cached(scan).expect(READABLE);
-        let rows = scan.query_map([scan_start(prefix, after)], stored).expect(READABLE);
-        let below = rows.map(|row| row.expect(READABLE)).take_while(|stored| stored.key.starts_with(prefix));
-        below.filter(|stored| stored.key.as_str() > after).take(limit).collect()
+        let mut found = Vec::new();
+        if limit == 0 {
+            return found;
+        }
+        if let Err(error) = self.list((prefix, after, limit), &mut found) {
+            self.note_damage(prefix, &error.to_string());
+        }
+        let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());
+        for key in self.quarantine.between(prefix, after, until) {
+            self.note_damage(key, "a search does not find it");
+        }
+        found
     }
-}
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredDocument> {
-    let revision: i64 = row.get(1)?;
-    Ok(StoredDocument { key: row.get(0)?, revision: revision as u64, value: row.get::<_, String>(2)?.into() })
+    fn note_damage(&self, key: &str, why: &str) {
+        self.quarantine.log(key, why);
+        self.damaged.borrow_mut().insert(key.to_owned());
+    }
 }
 
 /// The pool of reading connections.
 pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
+    quarantine: Arc<Quarantine>,
 }
 
 impl Readers {
     /// Opens all files that reading needs, now: a read later on must not depend on a free descriptor. A connection
     /// opens the WAL with its first read, and a file for sorting only if that is not done in memory.
-    pub(super) fn open(file: &Path) -> rusqlite::Result<Readers> {
+    pub(super) fn open(file: &Path, quarantine: Arc<Quarantine>) -> rusqlite::Result<Readers> {
         let mut idle = Vec::new();
         for _ in 0..READERS {
             let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -83,12 +154,12 @@ impl Readers {
             newest_revision(&connection)?;
             idle.push(connection);
         }
-        Ok(Readers::of(idle))
+        Ok(Readers::of(idle, quarantine))
     }
 
-    fn of(idle: Vec<Connection>) -> Readers {
+    fn of(idle: Vec<Connection>, quarantine: Arc<Quarantine>) -> Readers {
         let free = Arc::new(Semaphore::new(idle.len()));
-        Readers { idle: Arc::new(Mutex::new(idle)), free }
+        Readers { idle: Arc::new(Mutex::new(idle)), free, quarantine }
     }
 
     /// Closes the idle connections. A read that is running keeps its connection until it ends.
@@ -98,32 +169,30 @@ impl Readers {
         }
     }
 
-    /// Runs a read in one read transaction, on a thread that may block. If the call is dropped, the read still
-    /// completes. If SQLite cannot open a file, the request ends ([`unavailable`]).
-    pub(super) async fn view<T, F>(&self, mut view: F) -> T
+    /// Runs a read in one read transaction, on a thread that may block. Returns the damaged documents that it read as
+    /// well. If the call is dropped, the read still completes. If SQLite cannot begin the read, the request ends
+    /// ([`unavailable`]).
+    pub(super) async fn view<T, F>(&self, mut view: F) -> (T, Vec<String>)
     where
         T: Send + 'static,
         F: FnOnce(&ConnectionReader<'_>) -> T + Send + 'static,
     {
         loop {
             let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
-            let idle = self.idle.clone();
+            let (idle, quarantine) = (self.idle.clone(), self.quarantine.clone());
             let work = move || {
                 let lock = || idle.lock().expect("no one panics with the idle connections");
                 // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle
                 // closes the connections. 3. The read gets its thread; its result is no longer needed.
                 let connection = lock().pop()?;
-                let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred);
-                let transaction = transaction.expect(READABLE);
-                // This read fixes the snapshot.
-                let answer = match newest_revision(&transaction) {
-                    Err(error) if cannot_open(&error) => Err((view, error.to_string())),
-                    revision => {
-                        let revision = revision.expect(READABLE);
-                        Ok(view(&ConnectionReader { connection: &transaction, revision }))
+                let answer = match begin(&connection) {
+                    Err(error) => Err((view, error)),
+                    Ok((transaction, revision)) => {
+                        let reader = ConnectionReader::new(&transaction, revision, &quarantine);
+                        let value = view(&reader);
+                        Ok((value, reader.damaged()))
                     }
                 };
-                drop(transaction);
                 lock().push(connection);
                 drop(permit);
                 Some(answer)
@@ -131,12 +200,40 @@ impl Readers {
             let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
             match answer.expect("as many connections as permits, while the store is open") {
                 Ok(answer) => return answer,
-                Err((again, why)) => {
+                Err((again, error)) if cannot_open(&error) => {
                     view = again;
-                    unavailable::retry(why).await;
+                    unavailable::retry(error.to_string()).await;
+                }
+                Err((_, error)) => {
+                    self.quarantine.log(CHANGE_LOG, &error.to_string());
+                    return unavailable::damaged(vec![CHANGE_LOG.to_owned()]).await;
                 }
             }
         }
+    }
+}
+
+/// Begins a read transaction. The read of the newest revision fixes its snapshot.
+fn begin(connection: &Connection) -> rusqlite::Result<(Transaction<'_>, Revision)> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
+    let revision = newest_revision(&transaction)?;
+    Ok((transaction, revision))
+}
+
+/// The name of the change log, where damaged documents are named.
+pub(super) const CHANGE_LOG: &str = "(the change log)";
+
+/// Whether an error is that of damaged contents: what was about to be written can be rolled back.
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::Utf8Error(..) => true,
+        error => matches!(
+            error.sqlite_error_code(),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure)
+        ),
     }
 }
 
@@ -151,52 +248,85 @@ pub(super) fn covers(newest: &ConnectionReader<'_>, revision: Revision) -> rusql
     Ok(revision <= newest.revision && oldest.is_none_or(|oldest| revision + 1 >= oldest))
 }
 
-/// Reads the previous documents of all changes after a revision, oldest first.
-pub(super) fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<Vec<Undo>> {
-    let mut undo = connection.prepare_cached(
-        "SELECT key, revision_before, value_before FROM changes WHERE revision > ?1 ORDER BY revision",
+/// One row of the change log.
+pub(super) struct ChangeRow {
+    revision: Revision,
+    change: DocumentChange,
+    undo: Undo,
+}
+
+/// Reads a row of `changes`: revision, key, value, revision_before, value_before, checksum. None if it is damaged.
+fn change(row: &Row<'_>) -> Option<ChangeRow> {
+    let before: Option<i64> = row.get(3).ok()?;
+    let value_before: Option<String> = row.get(4).ok()?;
+    let (revision, key): (i64, String) = (row.get(0).ok()?, row.get(1).ok()?);
+    let (value, checksum): (Option<String>, Option<i64>) = (row.get(2).ok()?, row.get(5).ok()?);
+    let sum = checksum::of_change(revision, &key, value.as_deref(), before.zip(value_before.as_deref()));
+    if checksum != Some(sum) {
+        return None;
+    }
+    let before = before.zip(value_before).map(|(at, value)| StoredDocument {
+        key: key.clone(),
+        revision: at as u64,
+        value: value.into(),
+    });
+    let undo = Undo { key: key.clone(), before };
+    let change = DocumentChange { key, value: value.map(Text::from) };
+    Some(ChangeRow { revision: revision as u64, change, undo })
+}
+
+/// Reads the rows of the change log from a revision on, up to and including another. None if one of them is damaged: the
+/// reader then needs no more than the newest documents, as after a compaction.
+pub(super) fn change_rows(
+    connection: &Connection,
+    from: i64,
+    until: i64,
+) -> rusqlite::Result<Option<Vec<ChangeRow>>> {
+    let mut select = connection.prepare_cached(
+        "SELECT revision, key, value, revision_before, value_before, checksum FROM changes
+         WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key",
     )?;
-    let rows = undo.query_map([revision as i64], |row| {
-        let key: String = row.get(0)?;
-        let before: Option<i64> = row.get(1)?;
-        let value: Option<String> = row.get(2)?;
-        let before = before.zip(value);
-        let before = before.map(|(at, value)| StoredDocument {
-            key: key.clone(),
-            revision: at as u64,
-            value: value.into(),
-        });
-        Ok(Undo { key, before })
-    })?;
+    let rows = select.query_map(params![from, until], |row| Ok(change(row)))?;
     rows.collect()
 }
 
-/// Reads the commits after a revision, oldest first, at most `limit`.
+/// Reads the previous documents of all changes after a revision, oldest first. None if the log is damaged.
+pub(super) fn undo_since(connection: &Connection, revision: Revision) -> rusqlite::Result<Option<Vec<Undo>>> {
+    let rows = change_rows(connection, revision as i64, i64::MAX)?;
+    Ok(rows.map(|rows| rows.into_iter().map(|row| row.undo).collect()))
+}
+
+/// Reads the commits after a revision, oldest first, at most `limit`. None if the log is damaged.
 pub(super) fn changes_since(
     connection: &Connection,
     revision: Revision,
     limit: usize,
-) -> rusqlite::Result<Vec<CommitChanges>> {
+) -> rusqlite::Result<Option<Vec<CommitChanges>>> {
     // Revisions have no gaps, so the last requested one is known.
     let last = revision.saturating_add(limit as u64).min(i64::MAX as u64);
-    let mut select = connection.prepare_cached(
-        "SELECT revision, key, value FROM changes WHERE revision > ?1 AND revision <= ?2 ORDER BY revision, key",
-    )?;
-    let mut rows = select.query(params![revision as i64, last as i64])?;
+    let Some(rows) = change_rows(connection, revision as i64, last as i64)? else { return Ok(None) };
     let mut all: Vec<(Revision, Vec<DocumentChange>)> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let revision = row.get::<_, i64>(0)? as u64;
-        let value: Option<String> = row.get(2)?;
-        let change = DocumentChange { key: row.get(1)?, value: value.map(Text::from) };
+    for ChangeRow { revision, change, .. } in rows {
         match all.last_mut().filter(|(last, _)| *last == revision) {
             Some((_, entries)) => entries.push(change),
             None => all.push((revision, vec![change])),
         }
     }
-    Ok(all
-        .into_iter()
-        .map(|(revision, entries)| CommitChanges { revision, entries: entries.into() })
-        .collect())
+    let changes =
+        |(revision, entries): (Revision, Vec<_>)| CommitChanges { revision, entries: entries.into() };
+    Ok(Some(all.into_iter().map(changes).collect()))
+}
+
+/// Returns the bytes of each revision in the change log, oldest first.
+pub(super) fn change_bytes(connection: &Connection) -> rusqlite::Result<Vec<(Revision, u64)>> {
+    let mut select = connection.prepare(
+        "SELECT revision, sum(octet_length(key) + coalesce(octet_length(value), 0)
+                              + coalesce(octet_length(value_before), 0))
+         FROM changes GROUP BY revision ORDER BY revision",
+    )?;
+    let rows =
+        select.query_map([], |row| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64)))?;
+    rows.collect()
 }
 
 #[cfg(test)]
@@ -212,7 +342,7 @@ mod tests {
         writer.pragma_update(None, "journal_mode", "WAL").expect("a local disk");
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
-        let readers = Readers::of(vec![reader]);
+        let readers = Readers::of(vec![reader], Arc::default());
         // The first read opens the WAL. A folder in its place cannot be opened.
         let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
         fs::rename(&wal, &aside).expect("it exists");
@@ -223,6 +353,6 @@ mod tests {
         tokio::task::yield_now().await;
         fs::remove_dir(&wal).expect("it is empty");
         fs::rename(&aside, &wal).expect("it exists");
-        assert_eq!(reading.await.expect("it does not panic"), 0);
+        assert_eq!(reading.await.expect("it does not panic"), (0, vec![]));
     }
 }

@@ -1,13 +1,17 @@
 //! The writer thread: receives requests, commits them in batches, and replies after the sync.
 //!
-//! It owns the only writing connection. It must never reply before the commit that a result depends on is synced.
-//! Started by [`super::Sqlite::open`].
+//! It owns the only writing connection. It must never reply before the commit that a result depends on is synced. A
+//! damaged document ends the requests that need it, and no others of their batch. It also bounds the change log and
+//! gives free pages of the file back to the disk. Started by [`super::Sqlite::open`].
 
 use super::super::{ApplyError, Committed, RunError, StoreError};
-use super::reads::{ConnectionReader, cannot_open};
+use super::checksum;
+use super::quarantine::{self, Quarantine};
+use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage};
 use crate::store::sqlite::open::{GenerationFile, Lock};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Txn};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -16,7 +20,14 @@ const BATCH_MAX: usize = 64;
 /// Requests in the writer's queue: sixteen batches. Further callers wait before they can enqueue a request.
 pub(super) const QUEUE_MAX: usize = 16 * BATCH_MAX;
 /// Revisions that one commit prunes from the log: twice what a full batch adds, so that a lowered limit is reached.
-const PRUNED_PER_COMMIT: u64 = 2 * BATCH_MAX as u64;
+const PRUNED_PER_COMMIT: usize = 2 * BATCH_MAX;
+/// Commits between two looks at the free pages of the file.
+const COMMITS_PER_VACUUM: u64 = 16;
+/// Free pages that the file keeps: 4 MiB. Later commits use them, which is cheaper than to return them to the disk.
+const FREE_PAGES_KEPT: i64 = 1024;
+/// Pages that one commit gives back: 256 KiB, some ms. 16 commits add less than that many pages, unless most of them
+/// write 16 KiB and more; then the free pages are used.
+const PAGES_PER_VACUUM: i64 = 64;
 
 /// A request to the writer.
 pub(super) trait WriteRequest: Send {
@@ -73,7 +84,7 @@ pub(super) struct ApplyRequest {
 impl WriteRequest for ApplyRequest {
     fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
         self.conflict = self.txn.check(newest).err().map(ApplyError::Conflict);
-        self.conflict.is_none().then(|| std::mem::take(&mut self.txn))
+        self.conflict.is_none().then(|| self.txn.clone()) // it may be decided again
     }
 
     fn answer(self: Box<Self>, synced: Result<Revision, StoreError>) {
@@ -88,9 +99,10 @@ pub(super) struct Writer {
     pub sidecar: GenerationFile,
     /// Dropped after the connection, so that the next process finds all writes.
     pub _lock: Lock,
-    /// The oldest revision in the log; newest + 1 if the log is empty.
-    pub oldest: Revision,
-    pub changes_kept: u64,
+    pub quarantine: Arc<Quarantine>,
+    pub log: ChangeLog,
+    /// Commits of this process.
+    pub commits: u64,
     pub newest: Arc<watch::Sender<Revision>>,
     pub broken: Arc<watch::Sender<Option<String>>>,
 }
@@ -109,61 +121,103 @@ impl Writer {
                 continue;
             }
             match self.commit(&mut batch) {
-                Ok(revisions) => self.publish(batch, &revisions),
+                Ok(revisions) => self.publish(batch, revisions),
+                // Which request is concerned is found out by committing each alone.
+                Err(CommitError::Damaged(_)) if batch.len() > 1 => {
+                    for request in batch {
+                        self.commit_alone(request);
+                    }
+                }
                 Err(error) => {
-                    let failure = self.fail(&error);
+                    let failure = self.fail(error);
                     batch.into_iter().for_each(|request| request.answer(Err(failure.clone())));
                 }
             }
         }
     }
 
-    /// Commits a batch in one transaction with one sync. Returns the revision of each request.
-    fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> rusqlite::Result<Vec<Revision>> {
+    fn commit_alone(&mut self, request: Box<dyn WriteRequest>) {
+        if let Some(why) = self.broken.borrow().clone() {
+            return request.answer(Err(StoreError::Broken(why)));
+        }
+        let mut batch = vec![request];
+        match self.commit(&mut batch) {
+            Ok(revisions) => self.publish(batch, revisions),
+            Err(error) => {
+                let failure = self.fail(error);
+                batch.into_iter().for_each(|request| request.answer(Err(failure.clone())));
+            }
+        }
+    }
+
+    /// Commits a batch in one transaction with one sync. Returns the revision of each request, or the damaged documents
+    /// that it needs.
+    fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> Result<Vec<Decided>, CommitError> {
         let before = *self.newest.borrow();
         let mut newest = before;
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
-        let mut revisions = Vec::with_capacity(batch.len());
+        let mut decided = Vec::with_capacity(batch.len());
+        let mut added = Vec::new();
         for request in batch {
-            let txn = request.decide(&ConnectionReader { connection: &self.connection, revision: newest });
+            let reader = ConnectionReader::new(&self.connection, newest, &self.quarantine);
+            let txn = request.decide(&reader);
+            let damaged = reader.damaged();
+            if !damaged.is_empty() {
+                decided.push(Err(StoreError::Damaged(damaged)));
+                continue;
+            }
             if let Some(txn) = txn
-                && write(&transaction, &txn, newest + 1)?
+                && let Some(bytes) = write(&transaction, &txn, newest + 1)?
             {
                 newest += 1;
+                added.push(bytes);
             }
-            revisions.push(newest);
+            decided.push(Ok(newest));
         }
-        let oldest = (newest + 1).saturating_sub(self.changes_kept).min(self.oldest + PRUNED_PER_COMMIT);
-        if newest > before && oldest > self.oldest {
+        let pruned = self.log.beyond(&added);
+        if newest > before && pruned > 0 {
+            let oldest = self.log.oldest() + pruned as u64;
             let mut prune = transaction.prepare_cached("DELETE FROM changes WHERE revision < ?1")?;
-            prune.execute([oldest as i64])?;
+            prune.execute([oldest as i64]).map_err(|error| CommitError::of(error, CHANGE_LOG))?;
+        }
+        if newest > before && self.commits.is_multiple_of(COMMITS_PER_VACUUM) {
+            return_free_pages(&transaction)?;
         }
         transaction.commit()?;
         if newest > before {
-            self.oldest = self.oldest.max(oldest);
+            self.commits += 1;
+            self.log.add(newest, added);
+            self.log.drop_oldest(pruned);
         }
-        Ok(revisions)
+        Ok(decided)
     }
 
     /// Publishes the newest revision after the sync and replies to all requests.
-    fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, revisions: &[Revision]) {
-        let newest = *revisions.last().expect("a batch has at least one request");
+    fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, decided: Vec<Decided>) {
+        let newest = decided.iter().flatten().copied().max().unwrap_or(0).max(*self.newest.borrow());
         if *self.newest.borrow() != newest {
             let _ = self.sidecar.note(newest); // a file that lags behind is allowed, see GenerationFile
             self.newest.send_replace(newest);
         }
-        for (request, revision) in batch.into_iter().zip(revisions) {
-            request.answer(Ok(*revision));
+        for (request, revision) in batch.into_iter().zip(decided) {
+            request.answer(revision);
         }
     }
 
-    /// Classifies the error of a commit that was rolled back. Only after a full disk, and after a file that could not be
-    /// opened, is it certain that nothing was written.
-    fn fail(&self, error: &rusqlite::Error) -> StoreError {
+    /// Classifies the error of a commit that was rolled back. Only after a full disk, after a file that could not be
+    /// opened, and before the commit itself, is it certain that nothing was written.
+    fn fail(&self, error: CommitError) -> StoreError {
+        let error = match error {
+            CommitError::Damaged(documents) => {
+                documents.iter().for_each(|document| self.quarantine.log(document, "it cannot be written"));
+                return StoreError::Damaged(documents);
+            }
+            CommitError::Failed(error) => error,
+        };
         if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) {
             return StoreError::Full;
         }
-        if cannot_open(error) {
+        if cannot_open(&error) {
             return StoreError::CannotOpen(error.to_string());
         }
         let why = error.to_string();
@@ -173,24 +227,160 @@ impl Writer {
     }
 }
 
-/// Writes the documents and the log entries of one revision. Returns false if nothing changes.
-fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> rusqlite::Result<bool> {
-    let mut get = transaction.prepare_cached("SELECT revision, value FROM documents WHERE key = ?1")?;
-    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3)")?;
-    let mut remove = transaction.prepare_cached("DELETE FROM documents WHERE key = ?1")?;
-    let mut log = transaction.prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    let mut changed = false;
-    for (key, value) in &txn.writes {
-        let before: Option<(i64, String)> =
-            get.query_row([key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        match value {
-            Some(value) => put.execute(params![key, revision as i64, &**value])?,
-            None if before.is_none() => continue,
-            None => remove.execute([key])?,
-        };
-        let (revision_before, value_before) = before.unzip();
-        log.execute(params![revision as i64, key, value.as_deref(), revision_before, value_before])?;
-        changed = true;
+/// The revision of a request, or the damaged documents that it needs.
+type Decided = Result<Revision, StoreError>;
+
+/// Why a batch was rolled back.
+enum CommitError {
+    /// The file is damaged where these documents belong. The commit had not begun.
+    Damaged(Vec<String>),
+    Failed(rusqlite::Error),
+}
+
+impl CommitError {
+    /// The error of a statement before the commit.
+    fn of(error: rusqlite::Error, document: &str) -> CommitError {
+        match is_damage(&error) {
+            true => CommitError::Damaged(vec![document.to_owned()]),
+            false => CommitError::Failed(error),
+        }
     }
-    Ok(changed)
+}
+
+impl From<rusqlite::Error> for CommitError {
+    fn from(error: rusqlite::Error) -> CommitError {
+        CommitError::Failed(error)
+    }
+}
+
+/// The revisions of the change log with their sizes, and the bounds of both.
+pub(super) struct ChangeLog {
+    /// Oldest first.
+    revisions: VecDeque<(Revision, u64)>,
+    bytes: u64,
+    revisions_max: usize,
+    bytes_max: u64,
+}
+
+impl ChangeLog {
+    pub(super) fn new(revisions: Vec<(Revision, u64)>, revisions_max: u64, bytes_max: u64) -> ChangeLog {
+        let bytes = revisions.iter().map(|(_, bytes)| bytes).sum();
+        let revisions_max = usize::try_from(revisions_max.max(1)).unwrap_or(usize::MAX);
+        ChangeLog { revisions: revisions.into(), bytes, revisions_max, bytes_max }
+    }
+
+    fn oldest(&self) -> Revision {
+        self.revisions.front().map_or(0, |(oldest, _)| *oldest)
+    }
+
+    /// Returns how many of the oldest revisions are beyond the bounds once `added` follow. The newest is always kept.
+    fn beyond(&self, added: &[u64]) -> usize {
+        let (mut count, mut bytes) =
+            (self.revisions.len() + added.len(), self.bytes + added.iter().sum::<u64>());
+        let mut beyond = 0;
+        for (_, size) in self.revisions.iter().take(PRUNED_PER_COMMIT) {
+            if count <= self.revisions_max.max(1) && bytes <= self.bytes_max || count == 1 {
+                break;
+            }
+            (count, bytes, beyond) = (count - 1, bytes - size, beyond + 1);
+        }
+        beyond
+    }
+
+    fn add(&mut self, newest: Revision, added: Vec<u64>) {
+        let first = newest + 1 - added.len() as u64;
+        self.bytes += added.iter().sum::<u64>();
+        self.revisions.extend((first..).zip(added));
+    }
+
+    fn drop_oldest(&mut self, count: usize) {
+        self.bytes -= self.revisions.drain(..count).map(|(_, bytes)| bytes).sum::<u64>();
+    }
+}
+
+/// Gives some of the free pages back to the disk, if there are more than the file keeps. Damage among them is no reason
+/// to fail a commit.
+fn return_free_pages(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    let free: i64 = transaction.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
+    let pages = (free - FREE_PAGES_KEPT).min(PAGES_PER_VACUUM);
+    if pages <= 0 {
+        return Ok(());
+    }
+    let mut vacuum = transaction.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut rows = vacuum.query([])?;
+    loop {
+        match rows.next() {
+            Ok(Some(_)) => {} // one page
+            Ok(None) => return Ok(()),
+            Err(error) if is_damage(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Writes the documents and the log entries of one revision. Returns the bytes of the log entries; none if nothing
+/// changes.
+fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> Result<Option<u64>, CommitError> {
+    let mut bytes = None;
+    for (key, value) in &txn.writes {
+        let added = write_document(transaction, (key, value.as_deref()), revision);
+        if let Some(added) = added.map_err(|error| CommitError::of(error, key))? {
+            bytes = Some(bytes.unwrap_or(0) + added);
+        }
+    }
+    Ok(bytes)
+}
+
+/// Writes one document with its log entry. Returns the bytes of the entry; none if the document was and is absent.
+fn write_document(
+    transaction: &Transaction<'_>,
+    (key, value): (&str, Option<&str>),
+    revision: Revision,
+) -> rusqlite::Result<Option<u64>> {
+    let get = "SELECT key, revision, value, checksum FROM documents WHERE key = ?1";
+    let mut get = transaction.prepare_cached(get)?;
+    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3, ?4)")?;
+    let mut remove = transaction.prepare_cached("DELETE FROM documents WHERE key = ?1")?;
+    let mut log = transaction.prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let revision = revision as i64;
+    let before = {
+        let mut rows = get.query([key])?;
+        rows.next()?.map(quarantine::document)
+    };
+    match value {
+        Some(value) => {
+            put.execute(params![key, revision, value, checksum::of_document(key, revision, value)])?;
+        }
+        None if before.is_none() => return Ok(None),
+        None => {
+            remove.execute([key])?;
+        }
+    }
+    // The log cannot tell what a damaged document was: without a checksum, a reader of this entry reads all again.
+    let is_known = !matches!(before, Some(Err(_)));
+    let before = before.and_then(Result::ok);
+    let before = before.as_ref().map(|stored| (stored.revision as i64, &*stored.value));
+    let checksum = is_known.then(|| checksum::of_change(revision, key, value, before));
+    let (revision_before, value_before) = before.unzip();
+    log.execute(params![revision, key, value, revision_before, value_before, checksum])?;
+    let bytes = key.len() + value.map_or(0, str::len) + value_before.map_or(0, str::len);
+    Ok(Some(bytes as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_change_log_is_bounded_in_revisions_and_bytes_and_keeps_the_newest() {
+        let mut log = ChangeLog::new(vec![(1, 10), (2, 10), (3, 10)], 3, 25);
+        assert_eq!(log.beyond(&[1]), 1, "30 + 1 - 10 bytes fit");
+        assert_eq!(log.beyond(&[10]), 2);
+        assert_eq!(log.beyond(&[100]), 3);
+        assert_eq!(log.beyond(&[1, 1]), 2, "three revisions");
+        log.add(4, vec![100]);
+        log.drop_oldest(3);
+        assert_eq!((log.oldest(), log.bytes, log.revisions.len()), (4, 100, 1));
+        assert_eq!(log.beyond(&[]), 0, "the newest is kept");
+    }
 }

@@ -40,6 +40,10 @@ pub(crate) struct SimulatedReader<'r> {
 }
 
 impl Reader for SimulatedReader<'_> {
+    fn note_damage(&self, key: &str, why: &str) {
+        self.base.note_damage(key, why);
+    }
+
     fn revision(&self) -> Revision {
         self.base.revision()
     }
@@ -251,7 +255,7 @@ fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Reco
     let session = read(reader, &model.session(id)).filter(|session| !session.is_fenced())?;
     let mut replica = read(reader, &model.replica(id))?;
     let shown = view::full_view_within(reader, model, id, usize::MAX)?;
-    let view = Snapshot::from_full(shown.delta).expect("a whole view");
+    let view = Snapshot::from_full(shown.delta).ok()?;
     // the replica has no store generation: that of the view is the unit's
     replica.local.store_generation = Some(view.position.store_generation);
     match simulate_next(&mut replica.local, &view) {

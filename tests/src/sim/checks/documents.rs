@@ -2,7 +2,7 @@
 //! evaluates them.
 
 use super::check::{Check, Commit, FinalState, key_parts};
-use test_support::invariants;
+use state::documents::invariants;
 
 #[derive(Default)]
 pub struct DocumentInvariants;

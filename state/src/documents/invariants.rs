@@ -1,19 +1,19 @@
 //! Invariants that the documents of a model satisfy after every commit (spec/invariants.md I13, I14, I18 to
 //! I23).
 //!
-//! The module reads a whole model and never writes. Called by the simulator, the model checker and the tests of
-//! `state`; each violation is one line for people.
+//! The module reads a whole model and never writes. Called by `pintle-controller check`, the simulator, the model
+//! checker and the tests of `state`; each violation is one line for people.
 
-use state::charm::Scope;
-use state::documents::draft::{Key, Reader, read, read_all};
-use state::documents::effective_life;
-use state::documents::json_text::Document;
-use state::documents::keys::{
+use crate::charm::Scope;
+use crate::documents::draft::{Key, Reader, read, read_all};
+use crate::documents::effective_life;
+use crate::documents::json_text::Document;
+use crate::documents::keys::{
     ActionDoc, ApplicationDoc, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts, RelationDoc,
     ScopeDoc, UnitDoc, last_id, last_number,
 };
-use state::terms::life::Life;
-use state::terms::names::{UnitName, Uuid};
+use crate::terms::life::Life;
+use crate::terms::names::{UnitName, Uuid};
 use std::collections::BTreeSet;
 
 /// The invariants that the documents of one model violate, one line each; empty if all hold.
@@ -225,7 +225,7 @@ impl Check<'_> {
             let related = self.get(&model.relation(relation));
             let part = related.as_ref().zip(doc.as_ref());
             let part =
-                part.is_none_or(|(related, doc)| state::lifecycle::relation::includes_unit(related, doc));
+                part.is_none_or(|(related, doc)| crate::lifecycle::relation::includes_unit(related, doc));
             self.require(part, || {
                 format!("I22: {} is in the scope of a relation to which it does not belong", entry.unit)
             });

@@ -1,0 +1,89 @@
+//! `pintle-controller check DIR`: verifies the store of a controller that does not run.
+//!
+//! It verifies the structure of the database, the checksum and the type of every document, the charm archives, and the
+//! invariants of every model. It changes nothing. Called by `program`.
+
+use crate::store::sqlite::inspection::Inspection;
+use host::digest::sha256_of;
+use state::documents::draft::read_all;
+use state::documents::invariants::violations;
+use state::documents::keys::{ArchiveDoc, GLOBAL, Kind, Model};
+use state::documents::typed;
+use state::terms::names::Uuid;
+use std::fs::{self, File};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+/// What a check has found.
+#[derive(Debug)]
+pub struct Report {
+    /// One line for each finding.
+    pub findings: Vec<String>,
+    /// The number of intact documents.
+    pub documents: usize,
+}
+
+/// Verifies the store in a data folder, or in a folder that contains `store.sqlite`. An error if it cannot be verified,
+/// for example because a controller has it open.
+pub fn check(data: &Path) -> Result<Report, String> {
+    let is_data = data.join("controller").is_dir();
+    let store = if is_data { data.join("controller/store") } else { data.to_owned() };
+    if !store.is_dir() {
+        return Err(format!("{} contains no store", data.display()));
+    }
+    if host::lock::is_held(&store.join("store.lock")) {
+        return Err(format!(
+            "the store in {} is in use; stop its controller first: pintle down",
+            store.display()
+        ));
+    }
+    let copy = std::env::temp_dir().join(format!("pintle-check-{:032x}", host::random::bits()));
+    let made = fs::DirBuilder::new().mode(0o700).create(&copy);
+    made.map_err(|error| format!("cannot create {}: {error}", copy.display()))?;
+    let inspection = Inspection::read(&store, &copy);
+    let removed = fs::remove_dir_all(&copy);
+    let mut inspection = inspection?;
+    removed.map_err(|error| format!("cannot remove {}: {error}", copy.display()))?;
+
+    let mut findings = std::mem::take(&mut inspection.faults);
+    for stored in inspection.documents.values() {
+        findings.extend(typed::fault(stored).map(|why| format!("{}: {why}", stored.key)));
+    }
+    if is_data {
+        findings.extend(archives(&inspection, &data.join("controller/archives")));
+    }
+    for (_, model) in read_all::<Uuid>(&inspection, &GLOBAL.all(Kind::ModelName)) {
+        let violations = violations(&inspection, Model(model));
+        findings.extend(violations.into_iter().map(|violation| format!("model {model}: {violation}")));
+    }
+    Ok(Report { findings, documents: inspection.documents.len() })
+}
+
+/// Verifies the files of the charm archives.
+fn archives(inspection: &Inspection, folder: &Path) -> Vec<String> {
+    let registered = read_all::<ArchiveDoc>(inspection, &GLOBAL.all(Kind::Archive));
+    let fault = |(key, _): (String, ArchiveDoc)| {
+        let sha256 = key.rsplit('/').next()?.to_owned();
+        match File::open(folder.join(&sha256)).and_then(sha256_of) {
+            Ok(found) if found == sha256 => None,
+            Ok(_) => Some(format!("archive {sha256}: damaged")),
+            Err(error) => Some(format!("archive {sha256}: {error}")),
+        }
+    };
+    registered.into_iter().filter_map(fault).collect()
+}
+
+/// Prints a report, and returns the exit code: 0 if all is well, 1 if there are findings, 2 if nothing was verified.
+pub fn run(data: &Path) -> u8 {
+    match check(data) {
+        Err(why) => {
+            eprintln!("ERROR cannot check the store: {why}");
+            2
+        }
+        Ok(report) => {
+            report.findings.iter().for_each(|finding| println!("{finding}"));
+            println!("{} intact documents, {} findings", report.documents, report.findings.len());
+            u8::from(!report.findings.is_empty())
+        }
+    }
+}

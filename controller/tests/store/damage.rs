@@ -1,0 +1,219 @@
+//! Damaged and missing databases: refused with the ways out, or served without the documents that are damaged.
+
+use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
+use controller::store::sqlite::{Options, Sqlite};
+use controller::store::unavailable::{self, Unavailable};
+use controller::store::{Compacted, RunError, Store, StoreError};
+use state::documents::draft::{Draft, Key};
+use std::path::Path;
+
+async fn filled() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Sqlite::open(folder.path(), Options::new(GENERATION)).expect("opens");
+    write(&store, &[("m/unit/a", Some(1_000_001)), ("m/unit/b", Some(1_000_002))]).await;
+    write(&store, &[("m/unit/c", Some(1_000_003))]).await;
+    drop(store);
+    folder
+}
+
+fn refusal(folder: &Path) -> String {
+    let error = Sqlite::open(folder, Options::new(OTHER_GENERATION)).err().expect("refused").to_string();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    assert!(error.contains("put the right file back") && error.contains("--restored"), "{error}");
+    error
+}
+
+#[tokio::test]
+async fn a_missing_empty_or_truncated_database_beside_a_generation_is_refused() {
+    let folder = filled().await;
+    let file = folder.path().join("store.sqlite");
+    let bytes = std::fs::read(&file).expect("readable");
+    for length in [0, 50, 4096, bytes.len() - 4096, bytes.len() - 1] {
+        std::fs::write(&file, &bytes[..length]).expect("written");
+        refusal(folder.path());
+        assert_eq!(std::fs::read(&file).expect("readable").len(), length, "it is not changed");
+    }
+    std::fs::remove_file(&file).expect("it exists");
+    refusal(folder.path());
+    assert!(!file.exists(), "no database is created");
+    std::fs::write(&file, &bytes).expect("put back");
+    let store = Sqlite::open(folder.path(), Options::new(OTHER_GENERATION)).expect("the right file");
+    assert_eq!((store.store_generation(), store.newest()), (GENERATION, 2));
+}
+
+#[tokio::test]
+async fn an_empty_store_starts_a_generation_only_on_request() {
+    let folder = filled().await;
+    std::fs::remove_file(folder.path().join("store.sqlite")).expect("it exists");
+    refusal(folder.path());
+    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
+    let store = Sqlite::open(folder.path(), restored).expect("requested");
+    assert_eq!((store.store_generation(), store.newest()), (OTHER_GENERATION, 0));
+}
+
+#[tokio::test]
+async fn a_database_of_another_generation_is_refused() {
+    let (folder, other) = (filled().await, tempfile::tempdir().expect("a folder"));
+    drop(Sqlite::open(other.path(), Options::new(OTHER_GENERATION)).expect("opens"));
+    let name = "store.sqlite";
+    std::fs::copy(other.path().join(name), folder.path().join(name)).expect("copied");
+    let error = refusal(folder.path());
+    assert!(error.contains(&GENERATION.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn the_documents_beside_a_damaged_one_are_served() {
+    let folder = filled().await;
+    let file = folder.path().join("store.sqlite");
+    let mut bytes = std::fs::read(&file).expect("readable");
+    let (from, to) = (b"1000002", b"1000006");
+    for at in 0..bytes.len() - 7 {
+        if bytes[at..at + 7] == *from {
+            bytes[at..at + 7].copy_from_slice(to);
+        }
+    }
+    std::fs::write(&file, &bytes).expect("written");
+    let store = Sqlite::open(folder.path(), Options::new(OTHER_GENERATION)).expect("opens");
+    assert_eq!(scan(&store, "m/unit/a").await, [stored("m/unit/a", 1, 1_000_001)]);
+    let (found, damaged) = store.read_available(|reader| reader.scan("m/unit/", "", 9)).await;
+    assert_eq!(found, [stored("m/unit/a", 1, 1_000_001), stored("m/unit/c", 2, 1_000_003)]);
+    assert_eq!(damaged, ["m/unit/b"]);
+}
+
+#[tokio::test]
+async fn a_request_that_needs_a_damaged_document_is_told_its_name_and_changes_nothing() {
+    let folder = filled().await;
+    let connection = rusqlite::Connection::open(folder.path().join("store.sqlite")).expect("a database");
+    connection.execute("UPDATE documents SET value = '6' WHERE key = 'm/unit/b'", []).expect("damaged");
+    drop(connection);
+    let store = Sqlite::open(folder.path(), Options::new(OTHER_GENERATION)).expect("opens");
+    let read = unavailable::answer(store.read(|reader| reader.get("m/unit/b"))).await;
+    assert_eq!(read, Err(Unavailable::Damaged(vec!["m/unit/b".to_owned()])));
+    let decide = |name: &'static str| {
+        move |draft: &mut Draft<'_>| {
+            let seen = draft.get(&key(name)).is_some();
+            draft.put(&key("m/unit/d"), &1);
+            if seen { Ok(()) } else { Err(()) }
+        }
+    };
+    // Both are in one batch: the other one is committed.
+    let (damaged, other) = tokio::join!(store.run(decide("m/unit/b")), store.run(decide("m/unit/a")));
+    assert_eq!(damaged, Err(RunError::Failed(StoreError::Damaged(vec!["m/unit/b".to_owned()]))));
+    assert_eq!(other.map(|committed| committed.revision), Ok(3));
+    // What does not read it may replace it. Readers of the log read all again then, since it has no previous document.
+    assert_eq!(write(&store, &[("m/unit/b", Some(9))]).await, 4);
+    assert_eq!(scan(&store, "m/unit/b").await, [stored("m/unit/b", 4, 9)]);
+    assert_eq!(store.changes_after(at(&store, 3), 9).await, Err(Compacted));
+}
+
+/// For a sample of all bits of the file: the store is refused, or it is served without a wrong document, and what is
+/// missing is named.
+#[tokio::test]
+async fn no_flipped_bit_is_served_or_ends_the_controller() {
+    let (folder, keys): (_, Vec<String>) =
+        (tempfile::tempdir().expect("a folder"), (0..200).map(|n| format!("m/unit/{n:03}")).collect());
+    let store = Sqlite::open(folder.path(), Options::new(GENERATION)).expect("opens");
+    let all: Vec<(&str, Option<u64>)> = keys.iter().map(|key| (key.as_str(), Some(1_000_000))).collect();
+    for some in all.chunks(50) {
+        write(&store, some).await;
+    }
+    let intact = scan(&store, "m/").await;
+    drop(store);
+    let file = folder.path().join("store.sqlite");
+    let bytes = std::fs::read(&file).expect("readable");
+    let (mut served, mut named) = (0, 0);
+    for bit in (0..bytes.len() * 8).step_by(709) {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let copy = tempfile::tempdir().expect("a folder");
+        std::fs::write(copy.path().join("store.sqlite"), &flipped).expect("written");
+        std::fs::copy(folder.path().join("history.yaml"), copy.path().join("history.yaml")).expect("copied");
+        let Ok(store) = Sqlite::open(copy.path(), Options::new(OTHER_GENERATION)) else { continue };
+        served += 1;
+        let (found, damaged) = store.read_available(|reader| reader.scan("m/", "", usize::MAX)).await;
+        named += usize::from(!damaged.is_empty());
+        for stored in &intact {
+            let is_found = found.contains(stored);
+            assert!(is_found || damaged.contains(&stored.key), "bit {bit}: {} in {damaged:?}", stored.key);
+            let key = stored.key.clone();
+            let (one, damaged) = store.read_available(move |reader| reader.get(&key)).await;
+            assert!(
+                one.as_ref() == Some(stored) || damaged.contains(&stored.key),
+                "bit {bit}: {} {one:?} {damaged:?}",
+                stored.key
+            );
+        }
+        assert!(found.iter().all(|stored| intact.contains(stored)), "bit {bit}: {found:?}");
+        let put = |draft: &mut Draft<'_>| {
+            draft.put(&key("m/unit/new"), &1);
+            Ok::<_, ()>(())
+        };
+        match store.run(put).await {
+            Ok(_) | Err(RunError::Failed(StoreError::Damaged(_))) => {}
+            other => panic!("bit {bit}: {other:?}"),
+        }
+        let _ = store.changes_after(at(&store, 0), 99).await;
+    }
+    assert!(served > 100 && named > 20, "{served} served, {named} with a damaged document");
+}
+
+#[tokio::test]
+async fn the_change_log_is_bounded_in_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { changes_bytes_max: 11_000, ..Options::new(GENERATION) };
+    let store = Sqlite::open(folder.path(), options).expect("opens");
+    let put = |bytes: usize| {
+        let document = Key::new("m/large".to_owned());
+        move |draft: &mut Draft<'_>| {
+            draft.put(&document, &"x".repeat(bytes));
+            Ok::<_, ()>(())
+        }
+    };
+    for _ in 0..20 {
+        store.run(put(1_000)).await.expect("commits");
+    }
+    // Each entry has the new document and the previous one: 2 KiB.
+    assert_eq!(store.changes_after(at(&store, 15), 99).await.map(|changes| changes.len()), Ok(5));
+    assert_eq!(store.changes_after(at(&store, 10), 99).await, Err(Compacted));
+    store.run(put(50_000)).await.expect("commits");
+    assert_eq!(
+        store.changes_after(at(&store, 20), 99).await.map(|changes| changes.len()),
+        Ok(1),
+        "the newest"
+    );
+    assert_eq!(store.changes_after(at(&store, 19), 99).await, Err(Compacted));
+}
+
+#[tokio::test]
+async fn the_file_shrinks_after_documents_were_deleted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { changes_kept: 1, ..Options::new(GENERATION) };
+    let store = Sqlite::open(folder.path(), options).expect("opens");
+    let put = |n: usize, text: Option<String>| {
+        move |draft: &mut Draft<'_>| {
+            let key = Key::<String>::new(format!("m/large/{n}"));
+            match &text {
+                Some(text) => draft.put(&key, text),
+                None => draft.remove(&key),
+            }
+            Ok::<_, ()>(())
+        }
+    };
+    for n in 0..40 {
+        store.run(put(n, Some("x".repeat(500_000)))).await.expect("commits");
+    }
+    for n in 0..40 {
+        store.run(put(n, None)).await.expect("commits");
+    }
+    let pages = |folder: &Path| {
+        let connection = rusqlite::Connection::open(folder.join("store.sqlite")).expect("a database");
+        let pages: i64 = connection.query_row("PRAGMA page_count", [], |row| row.get(0)).expect("a number");
+        pages
+    };
+    let before = pages(folder.path());
+    for n in 0..1_200 {
+        store.run(put(99, Some(n.to_string()))).await.expect("commits");
+    }
+    let after = pages(folder.path());
+    assert!(before > 4_800 && after < 1_200, "{before} pages, later {after}");
+}

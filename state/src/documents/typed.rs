@@ -1,0 +1,67 @@
+//! The type of each kind of document, to verify documents that nothing else reads.
+//!
+//! Called by `pintle-controller check`. One match covers all kinds, so that a new kind cannot be forgotten.
+
+use crate::documents::draft::StoredDocument;
+use crate::documents::json_text::Document;
+use crate::documents::keys::*;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::status::AgentStatus;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why a document is not of the type that its key names; none if it is.
+pub fn fault(stored: &StoredDocument) -> Option<String> {
+    let Some(parts) = Parts::of(&stored.key) else { return Some("its key is of no known kind".to_owned()) };
+    let parsed = match parts.kind {
+        Kind::Model => parses::<ModelDoc>(stored),
+        Kind::ModelConfig | Kind::ApplicationConfig => parses::<BTreeMap<String, Value>>(stored),
+        Kind::ModelLife | Kind::MachineLife | Kind::ApplicationLife | Kind::UnitLife | Kind::RelationLife => {
+            parses::<Life>(stored)
+        }
+        Kind::ModelDestruction => parses::<DestructionDoc>(stored),
+        Kind::ModelName | Kind::MachineName | Kind::ApplicationName | Kind::UnitName | Kind::RelationKey => {
+            parses::<Uuid>(stored)
+        }
+        Kind::Token => parses::<TokenHolder>(stored),
+        Kind::TokenOf | Kind::Reap | Kind::WorkloadVersion => parses::<String>(stored),
+        Kind::Archive => parses::<ArchiveDoc>(stored),
+        Kind::Sequence => parses::<u64>(stored),
+        Kind::Tombstone => parses::<TombstoneDoc>(stored),
+        Kind::Machine => parses::<MachineDoc>(stored),
+        Kind::MachineInstance => parses::<InstanceDoc>(stored),
+        Kind::ProvisioningError => parses::<ProvisioningErrorDoc>(stored),
+        Kind::PortsOn => parses::<OpenPortsDoc>(stored),
+        Kind::Application => parses::<ApplicationDoc>(stored),
+        Kind::ApplicationCharm => parses::<CharmDoc>(stored),
+        Kind::ApplicationStatus | Kind::UnitStatus => parses::<StatusDoc>(stored),
+        Kind::AgentStatus => parses::<StatusDoc<AgentStatus>>(stored),
+        Kind::Leader => parses::<GrantDoc>(stored),
+        Kind::Unit => parses::<UnitDoc>(stored),
+        Kind::Session => parses::<SessionDoc>(stored),
+        Kind::Replica => parses::<ReplicaDoc>(stored),
+        Kind::Resolved => parses::<ResolvedDoc>(stored),
+        Kind::Ports => parses::<BTreeMap<String, BTreeSet<String>>>(stored),
+        Kind::Relation => parses::<RelationDoc>(stored),
+        Kind::RelationSuspended => parses::<SuspendedDoc>(stored),
+        Kind::Scope => parses::<ScopeDoc>(stored),
+        Kind::Bag => parses::<BagDoc>(stored),
+        Kind::Cleanup => parses::<Vec<String>>(stored),
+        Kind::Forced => parses::<ForcedDoc>(stored),
+        Kind::ActionOf => parses::<bool>(stored),
+        Kind::Log => parses::<LogDoc>(stored),
+        Kind::Action => parses::<ActionDoc>(stored),
+        Kind::UnitOn
+        | Kind::UnitOf
+        | Kind::Subordinate
+        | Kind::RelationOf
+        | Kind::Container
+        | Kind::ScopeOf => parses::<()>(stored),
+    };
+    parsed.err().map(|error| error.to_string())
+}
+
+fn parses<T: Document>(stored: &StoredDocument) -> serde_json::Result<()> {
+    stored.value.parse::<T>().map(drop)
+}
