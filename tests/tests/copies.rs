@@ -1,6 +1,6 @@
 //! Tests of copied, moved and restored data folders with the real programs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::host::{Host, sample};
 use tests::scene::{Scene, hooks, scene, text};
@@ -77,7 +77,8 @@ fn a_moved_folder_keeps_working() {
     std::fs::rename(&host.dir, &moved.dir).expect("one file system");
     moved.ok(&["status"]);
     moved.ok(&["down"]);
-    assert!(!Path::new(&format!("/proc/{agent}")).exists());
+    let agent = PathBuf::from(format!("/proc/{agent}"));
+    moved.until("its agent is gone", |_| (!agent.exists()).then_some(()));
     moved.ok(&["up"]);
     moved.until_status("db/0", "active", "ready");
     moved.ok(&["run", "db/0", "get-units"]);

@@ -12,11 +12,11 @@ fn destroying_a_model_by_force_does_not_wait_for_a_unit_in_error() {
     let host = scene();
     host.ok(&["add-model", "shop"]);
     host.ok(&["model-config", "automatically-retry-hooks=false"]);
-    host.ok(&["deploy", text(&sample("broken")), "--config", "fail-in=start"]);
     host.ok(&["deploy", text(&sample("pair-db")), "db"]);
     host.ok(&["deploy", text(&sample("pair-web")), "web"]);
     host.ok(&["integrate", "web", "db"]);
     host.until_status("web/0", "active", "connected to 127.0.0.1");
+    host.ok(&["deploy", text(&sample("broken")), "--config", "fail-in=start"]);
     host.until("the unit is in error", |host| {
         (host.unit("broken/0")?["workload-status"]["current"] == "error").then_some(())
     });
