@@ -9,7 +9,7 @@ use state::terms::names::UnitName;
 /// What is wrong: `the disk of its folder is full`.
 pub fn state(fault: Fault) -> &'static str {
     match fault {
-        Fault::Limit(Limit::Descriptors) => "the limit of open files of its process is reached",
+        Fault::Limit(Limit::Descriptors) => "the limit of open files of a process is reached",
         Fault::Limit(Limit::HostDescriptors) => "the limit of open files of the host is reached",
         Fault::Limit(Limit::Processes) => "the limit of processes is reached",
         Fault::Limit(Limit::Inotify) => "the limit of inotify instances or watches is reached",
