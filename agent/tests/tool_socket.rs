@@ -68,7 +68,7 @@ fn socket() -> Socket {
     Socket { calls: listen(&path, opened).unwrap(), path, _gate: gate, _dir: dir }
 }
 
-/// The memory of 30 frames of 16 MiB was 505 MB: all were received at once.
+/// Without a shared budget, 30 frames of 16 MiB took 505 MB.
 #[tokio::test]
 async fn all_frames_in_flight_share_one_budget() {
     let mut socket = socket();
@@ -153,8 +153,8 @@ async fn a_silent_connection_is_closed_after_its_time_limit() {
 #[tokio::test]
 async fn a_client_that_does_not_read_its_large_answer_does_not_block_others() {
     let mut socket = socket();
-    let mut deaf = UnixStream::connect(&socket.path).await.unwrap();
-    deaf.write_all(&frame(0, b"relation-get", &[], None)).await.unwrap();
+    let mut slow_reader = UnixStream::connect(&socket.path).await.unwrap();
+    slow_reader.write_all(&frame(0, b"relation-get", &[], None)).await.unwrap();
     let call = timeout(DEADLINE, socket.calls.recv()).await.expect("a call").unwrap();
     call.answer.send(ToolAnswer::Done { code: 0, stdout: vec![b'x'; 16 << 20], stderr: Vec::new() }).unwrap();
     let mut other = UnixStream::connect(&socket.path).await.unwrap();

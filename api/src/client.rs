@@ -91,7 +91,7 @@ impl Client {
 
     fn new(controller: &Controller, model: String, agent: Option<Uuid>) -> Result<Client, ApiError> {
         let invalid = |text: String| ApiError::new(ErrorCode::Invalid, text);
-        // A second installation answers Err with the provider that is there already; it is ours.
+        // Returns Err if a provider is installed already; that provider is ours.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address: SocketAddr =
             controller.address.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(|| {
@@ -112,7 +112,7 @@ impl Client {
         if agent.is_some() {
             http = http.read_timeout(AGENT_READ_TIMEOUT);
         }
-        let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_of(&e)));
+        let unusable = |e| invalid(format!("the controller's CA is not usable: {}", root_cause(&e)));
         let http = http.build().map_err(unusable)?;
         Ok(Client {
             http,
@@ -124,7 +124,7 @@ impl Client {
         })
     }
 
-    /// Sends one request; an answer other than 2xx is the error it carries.
+    /// Sends one request; a response other than 2xx is returned as the error that it contains.
     async fn send<M: Message>(
         &self,
         route: Route,
@@ -165,7 +165,7 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ApiError {
-        let why = if error.is_timeout() { "timed out".to_owned() } else { root_of(error) };
+        let why = if error.is_timeout() { "timed out".to_owned() } else { root_cause(error) };
         if why.contains("certificate") {
             let text = format!("the server at {} is not the expected controller: {why}", self.address);
             return ApiError::new(ErrorCode::Unreachable, text)
@@ -181,7 +181,7 @@ impl Client {
 }
 
 /// The innermost cause as plain text: `connection refused`.
-fn root_of(error: &(dyn Error + 'static)) -> String {
+fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut root = error;
     while let Some(source) = root.source() {
         root = source;
@@ -242,12 +242,12 @@ impl<T: DeserializeOwned + Send + Sync> Stream for LineStream<T> {
 }
 
 impl<R: Request> Handle<R> for Client {
-    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
-        let transfers = [R::CONTENT, R::Answer::CONTENT].contains(&Content::Bytes);
+    async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
+        let transfers = [R::CONTENT, R::Response::CONTENT].contains(&Content::Bytes);
         let timeout = if transfers { TRANSFER_TIMEOUT } else { CALL_TIMEOUT };
         let response = self.send(R::ROUTE, request, Some(timeout)).await?;
         let bytes = response.bytes().await.map_err(|e| self.unreachable(&e))?;
-        R::Answer::from_bytes(bytes.into()).map_err(|e| self.invalid_response(&e.to_string()))
+        R::Response::from_bytes(bytes.into()).map_err(|e| self.invalid_response(&e.to_string()))
     }
 }
 

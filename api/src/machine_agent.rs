@@ -10,7 +10,7 @@ use state::terms::position::Position;
 use std::collections::BTreeMap;
 
 requests! { MachineAgentRequests {
-    GetUnitExistence = post "/v1/models/{model}/machine-agents/{agent}/fate", MachineAgent => Existence;
+    GetUnitExistence = post "/v1/models/{model}/machine-agents/{agent}/existence", MachineAgent => Existence;
     SetUnitToken = post "/v1/models/{model}/machine-agents/{agent}/unit-token", MachineAgent => ();
     RemoveDeadUnit = post "/v1/models/{model}/machine-agents/{agent}/remove-unit", MachineAgent => ();
     ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();

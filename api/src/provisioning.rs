@@ -10,7 +10,7 @@ use state::terms::names::Uuid;
 requests! { ProvisioningRequests {
     ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;
     ReportInstance = post "/v1/models/{model}/provisioned", Admin => Uuid;
-    GetMachineExistence = post "/v1/models/{model}/machine-fate", Admin => Existence;
+    GetMachineExistence = post "/v1/models/{model}/machine-existence", Admin => Existence;
     SetMachineToken = post "/v1/models/{model}/machine-token", Admin => ();
     RemoveDeadMachine = post "/v1/models/{model}/machine-removed", Admin => ();
 } }

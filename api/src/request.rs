@@ -97,7 +97,7 @@ pub trait Request: Message {
     /// Who may send it.
     const CALLER: Caller;
     /// The response.
-    type Answer: Message;
+    type Response: Message;
 }
 
 /// A request with a stream of items as response, until either side closes it.
@@ -114,7 +114,7 @@ pub trait WatchRequest: Message {
 /// `Unavailable` or `Unauthorised`.
 pub trait Handle<R: Request> {
     /// Sends or answers the request.
-    fn handle(&self, request: R) -> impl Future<Output = Result<R::Answer, ApiError>> + Send;
+    fn handle(&self, request: R) -> impl Future<Output = Result<R::Response, ApiError>> + Send;
 }
 
 /// Opens streams of one type.
@@ -185,7 +185,7 @@ pub enum ResponseBody {
 impl Entry {
     /// The description of a request type.
     pub const fn of<R: Request>(name: &'static str) -> Entry {
-        let response_body = ResponseBody::Single(R::Answer::CONTENT);
+        let response_body = ResponseBody::Single(R::Response::CONTENT);
         Entry {
             name,
             route: R::ROUTE,
@@ -194,7 +194,7 @@ impl Entry {
             response_body,
             description: description::<R>,
             input: SchemaGenerator::subschema_for::<R>,
-            output: SchemaGenerator::subschema_for::<R::Answer>,
+            output: SchemaGenerator::subschema_for::<R::Response>,
         }
     }
 
@@ -247,7 +247,7 @@ macro_rules! requests {
         $(impl $crate::request::Request for $request {
             const ROUTE: $crate::request::Route = $crate::request::Route::$method($path);
             const CALLER: $crate::request::Caller = $crate::request::Caller::$caller;
-            type Answer = $answer;
+            type Response = $answer;
         })*
 
         $(impl $crate::request::WatchRequest for $watch {

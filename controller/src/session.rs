@@ -120,7 +120,9 @@ impl<S: Store, O: Environment> Controller<S, O> {
                 Err(ApiError::new(ErrorCode::Unavailable, unavailable.to_string())
                     .hint("try again; if it persists, raise the limit of open files of the controller"))
             }
-            Err(RunError::Failed(StoreError::Damaged(documents))) => Err(unavailable::damage_error(&documents)),
+            Err(RunError::Failed(StoreError::Damaged(documents))) => {
+                Err(unavailable::damage_error(&documents))
+            }
             Err(RunError::Failed(broken @ StoreError::Broken(_))) => {
                 self.environment.store_broken(&broken.to_string());
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))

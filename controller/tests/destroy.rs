@@ -56,7 +56,7 @@ async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_bl
     ];
     for refusal in refusals {
         assert_eq!(refusal.code, ErrorCode::NotAlive);
-        assert_eq!(refusal.message, "model dev is being removed: nothing new may come into it");
+        assert_eq!(refusal.message, "cannot add to model dev: it is being removed");
     }
     let after = fixture.admin.handle(GetStatus).await.expect("it exists").model.status.current;
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));

@@ -16,9 +16,9 @@ use test_support::memory_store::MemoryStore;
 /// Bytes of one bag: three of them exceed the limit.
 const LARGE: usize = 480 << 10;
 /// Revisions in the change log.
-const KEPT: u64 = 10;
+const CHANGES_KEPT: u64 = 10;
 /// The size of a view without its settings: a charm's declarations, heads, members and statuses.
-const REST: usize = 8 << 10;
+const VIEW_OVERHEAD_BYTES: usize = 8 << 10;
 
 fn db(number: u32) -> Owner {
     Owner::Unit(UnitName::new("db", number))
@@ -55,13 +55,17 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
         let record = db.settings_record(relation.0, "key", &"x".repeat(LARGE));
         db.commit(record).await;
         let sent = next_delta(&mut watch).await;
-        assert!(bytes(&sent) <= LARGE + REST, "{} bytes for one bag", bytes(&sent));
+        assert!(bytes(&sent) <= LARGE + VIEW_OVERHEAD_BYTES, "{} bytes for one bag", bytes(&sent));
         view.apply(sent);
     }
     let mut again =
         web.api.watch(WatchUnit { epoch: web.epoch, from: None }).await.expect("the stream opens");
     let sent = next_delta(&mut again).await;
-    assert!(bytes(&sent) <= inline_settings::INLINE_BYTES_MAX + REST, "{} bytes", bytes(&sent));
+    assert!(
+        bytes(&sent) <= inline_settings::INLINE_BYTES_MAX + VIEW_OVERHEAD_BYTES,
+        "{} bytes",
+        bytes(&sent)
+    );
     let mut full_view = Snapshot::from_full(sent).expect("the view is full");
     full_view.position = view.position;
     assert_eq!(view, full_view, "the deltas add up to the full view");
@@ -83,7 +87,7 @@ async fn a_view_is_bounded_however_large_the_settings_and_the_rest_is_fetched() 
 
 #[tokio::test]
 async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
-    let store = MemoryStore::with_changes_kept(Uuid(77), KEPT);
+    let store = MemoryStore::with_changes_kept(Uuid(77), CHANGES_KEPT);
     let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), Uuid(1))).await;
     fixture.deploy("web", 1).await;
     fixture.deploy("db", 1).await;
@@ -113,7 +117,7 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
         (3, "new".to_owned()),
         "another generation"
     );
-    for n in 0..KEPT {
+    for n in 0..CHANGES_KEPT {
         let record = web.settings_record(relation.0, "n", &n.to_string());
         web.commit(record).await;
     }

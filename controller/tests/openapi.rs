@@ -339,7 +339,7 @@ async fn real_responses_match_the_document() {
         sample(FindArchive { sha256: text("web") }),
         sample(FindArchive { sha256: text("no such") }),
         sample(GetConfig { application: text("web") }),
-        sample(Run { unit: text("web/0"), action: text("backup"), params: BTreeMap::new() }),
+        sample(EnqueueAction { unit: text("web/0"), action: text("backup"), params: BTreeMap::new() }),
         sample(GetAction { id: 1 }),
         sample(GetStatus),
         sample(ShowUnit { unit: text("web/0") }),

@@ -1,6 +1,6 @@
 //! The scenarios of the crash disk: operations on a unit's folder, and the state that each crash must leave.
 //!
-//! `tests/src/bin/crash-story.rs` runs them under strace, and `tests/tests/crash_disk.rs` checks every folder that a
+//! `tests/src/bin/crash-scenario.rs` runs them under strace, and `tests/tests/crash_disk.rs` checks every folder that a
 //! crash could leave.
 
 use agent::folder::UnitFolder;

@@ -114,7 +114,7 @@ impl Environment for Time {
         self.until(monotonic_ms).await;
     }
     async fn store_archive(&self, _: Vec<u8>) -> Result<StoredArchive, ApiError> {
-        unreachable!("archives are registered by the story")
+        unreachable!("archives are registered by the scenario")
     }
     async fn archive(&self, _: &str) -> Option<Vec<u8>> {
         Some(b"archive".to_vec())
@@ -229,7 +229,7 @@ impl<R: Request> Handle<R> for Link
 where
     Session<MemoryStore, Time>: Handle<R>,
 {
-    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+    async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         between(self.0.handle(request)).await
     }
 }
@@ -292,7 +292,7 @@ async fn run_until(agent: &Agent, awaits: u64, settled: impl Future<Output = ()>
 
 /// Runs the whole scenario; the agent of web/0 is dropped after `awaits`. Returns whether it reached that count, and
 /// the hooks of both units.
-async fn story(awaits: u64) -> (bool, Vec<Vec<String>>) {
+async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let time = Time::new();
     let passing = time.clone();
     let passing = tokio::spawn(async move { passing.pass().await });
@@ -368,18 +368,18 @@ fn is_hook(operation: &str) -> bool {
     !["deploy", "enter", "leave", "resync"].iter().any(|kind| operation.starts_with(kind))
 }
 
-fn run_story(awaits: u64) -> (bool, Vec<Vec<String>>) {
+fn run_blocking(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.expect("a runtime").block_on(story(awaits))
+    runtime.expect("a runtime").block_on(run_scenario(awaits))
 }
 
 #[test]
 fn an_agent_dropped_at_any_await_resumes_its_work() {
-    let (came_so_far, undisturbed) = run_story(u64::MAX);
+    let (came_so_far, undisturbed) = run_blocking(u64::MAX);
     assert!(!came_so_far);
     let mut awaits = 1;
     loop {
-        let (came_so_far, hooks) = run_story(awaits);
+        let (came_so_far, hooks) = run_blocking(awaits);
         if !came_so_far {
             break;
         }

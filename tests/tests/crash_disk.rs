@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tests::crash_disk::{Image, Op, crashes, trace};
 use tests::crash_scenarios;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-story");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_crash-scenario");
 
 /// The number of recoveries per scenario that are traced and crashed as well.
 const RECOVERIES: usize = 6;
@@ -26,15 +26,15 @@ fn traced(folder: &Path, arguments: &[&str]) -> Vec<Op> {
 
 /// Returns the newest report of the program, as a number.
 fn newest(reported: &[&str]) -> Option<usize> {
-    reported.last().map(|text| text.parse().expect("the story counts"))
+    reported.last().map(|text| text.parse().expect("the scenario counts"))
 }
 
 #[test]
 fn no_crash_loses_a_state_that_was_reported_durable() {
-    let story = folder();
-    let ops = traced(story.path(), &["begin"]);
+    let scenario = folder();
+    let ops = traced(scenario.path(), &["begin"]);
     let reported = ops.iter().filter(|op| matches!(op, Op::Reported(_))).count();
-    assert_eq!(reported, crash_scenarios::memories().len(), "strace saw the whole story");
+    assert_eq!(reported, crash_scenarios::memories().len(), "strace traced the whole scenario");
     let mut left: BTreeMap<Image, Option<usize>> = BTreeMap::new();
     crashes(&Image::default(), &ops, |image, reported| {
         let folder = folder();
@@ -65,11 +65,11 @@ fn no_crash_loses_a_state_that_was_reported_durable() {
 
 #[test]
 fn no_crash_leaves_a_partial_charm_or_deletes_its_own_files() {
-    let story = folder();
-    crash_scenarios::charm(story.path(), 0);
-    crash_scenarios::write_own(story.path());
-    let start = Image::of(story.path());
-    let ops = traced(story.path(), &["charm", "1"]);
+    let scenario = folder();
+    crash_scenarios::charm(scenario.path(), 0);
+    crash_scenarios::write_own(scenario.path());
+    let start = Image::of(scenario.path());
+    let ops = traced(scenario.path(), &["charm", "1"]);
     let mut left = Vec::new();
     crashes(&start, &ops, |image, reported| {
         let folder = folder();

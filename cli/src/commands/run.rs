@@ -9,7 +9,7 @@ use crate::session::CommandSession;
 use crate::terminal::safe_line;
 use crate::times::{self, Zone};
 use api::error::ErrorCode;
-use api::{ActionInfo, GetAction, ListModels, RunActionResponse, UserPort, WaitForChange};
+use api::{ActionInfo, EnqueueActionResponse, GetAction, ListModels, UserPort, WaitForChange};
 use clap::Args;
 use serde_json::{Map, Value};
 use state::terms::names::UnitName;
@@ -71,8 +71,11 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
     let request = parse_words(args)?;
     let mut tasks = Vec::new();
     for unit in &request.units {
-        let run =
-            api::Run { unit: unit.clone(), action: request.action.clone(), params: request.params.clone() };
+        let run = api::EnqueueAction {
+            unit: unit.clone(),
+            action: request.action.clone(),
+            params: request.params.clone(),
+        };
         match session.api.handle(run).await {
             Ok(task) => {
                 session.note_write(task.revision);
@@ -200,7 +203,7 @@ fn insert_nested(params: &mut BTreeMap<String, Value>, key: &str, value: Value) 
 
 /// Waits until all tasks are completed; with the plain format it prints their log lines as they arrive.
 async fn results<A: UserPort>(
-    tasks: &[RunActionResponse],
+    tasks: &[EnqueueActionResponse],
     args: &RunArgs,
     session: &CommandSession<A>,
 ) -> Result<Vec<ActionInfo>, CommandError> {

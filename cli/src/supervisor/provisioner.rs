@@ -286,7 +286,7 @@ mod tests {
     macro_rules! answers {
         ($($request:ident: |$entry:ident, $body:pat_param| $answer:expr;)*) => {$(
             impl Handle<$request> for OneMachineController {
-                async fn handle(&self, $body: $request) -> Result<<$request as Request>::Answer, ApiError> {
+                async fn handle(&self, $body: $request) -> Result<<$request as Request>::Response, ApiError> {
                     let $entry = self;
                     $answer
                 }

@@ -77,7 +77,7 @@ impl InModel for FakeClient {
 }
 
 impl<R: Request> Handle<R> for FakeClient {
-    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+    async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         let entry =
             list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
         let body = request.into_bytes();
@@ -86,7 +86,7 @@ impl<R: Request> Handle<R> for FakeClient {
             return std::future::pending().await;
         }
         let answer = self.answer(entry.name, body)?;
-        Ok(R::Answer::from_bytes(answer).expect("the fake answers what the request declares"))
+        Ok(R::Response::from_bytes(answer).expect("the fake answers what the request declares"))
     }
 }
 
@@ -166,7 +166,7 @@ impl FakeClient {
                 let now = EntityState::Unit { workload: StatusInfo::default(), agent: idle };
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
             }
-            "Run" => json(self.run(parsed(&body))?),
+            "EnqueueAction" => json(self.run(parsed(&body))?),
             "GetAction" => {
                 let GetAction { id } = parsed(&body);
                 self.require_known(&id.to_string())?;
@@ -229,7 +229,7 @@ impl FakeClient {
         })
     }
 
-    fn run(&self, run: Run) -> Result<RunActionResponse, ApiError> {
+    fn run(&self, run: EnqueueAction) -> Result<EnqueueActionResponse, ApiError> {
         self.record(format!("run {} {} {:?}", run.unit, run.action, run.params));
         if !self.units.contains(&run.unit) {
             return Err(ApiError::new(ErrorCode::NotFound, format!("unit {:?} not found", run.unit)));
@@ -238,6 +238,6 @@ impl FakeClient {
             let text = format!("action {:?} of ledger (not found)", run.action);
             return Err(ApiError::new(ErrorCode::Invalid, text));
         }
-        Ok(RunActionResponse { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
+        Ok(EnqueueActionResponse { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
     }
 }

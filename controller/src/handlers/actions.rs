@@ -6,7 +6,8 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ActionInfo, CancelAction, CancelActionResponse, GetAction, Handle, ListActions, Run, RunActionResponse,
+    ActionInfo, CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, GetAction, Handle,
+    ListActions,
 };
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::keys::{ActionDoc, Kind};
@@ -29,8 +30,8 @@ fn action_info(doc: ActionDoc) -> ActionInfo {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Run> for Authorised<S, O> {
-    async fn handle(&self, run: Run) -> Result<RunActionResponse, ApiError> {
+impl<S: Store, O: Environment> Handle<EnqueueAction> for Authorised<S, O> {
+    async fn handle(&self, run: EnqueueAction) -> Result<EnqueueActionResponse, ApiError> {
         let name = run.unit;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, unit)) = found.await?;
@@ -45,7 +46,7 @@ impl<S: Store, O: Environment> Handle<Run> for Authorised<S, O> {
             })
         };
         let committed = self.controller.run(transition).await?;
-        Ok(RunActionResponse { id: committed.answer, unit, revision: committed.revision })
+        Ok(EnqueueActionResponse { id: committed.answer, unit, revision: committed.revision })
     }
 }
 

@@ -163,7 +163,7 @@ async fn a_dead_machine_waits_for_its_provisioner_without_a_command() {
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
         .await
         .expect("the forced removal is accepted");
-    fixture.sweep_for_a_while().await;
+    fixture.sweep_all_logs().await;
     let why = fixture
         .admin
         .handle(GetWhy { entity: "machine/0".to_owned() })

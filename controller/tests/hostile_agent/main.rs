@@ -12,8 +12,8 @@ mod world;
 
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Attach, Claim, Commit, FetchArchive, GetAction, GetStatus, GetWhy, Handle, InModel, LogQuery, Report,
-    EnqueueAction, ShowUnit, Stream, Watch, WatchUnit,
+    Attach, Claim, Commit, EnqueueAction, FetchArchive, GetAction, GetStatus, GetWhy, Handle, InModel,
+    LogQuery, Report, ShowUnit, Stream, Watch, WatchUnit,
 };
 use controller::Controller;
 use controller::store::Store;
@@ -122,7 +122,8 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     admin.handle(LogQuery::default()).await.map_err(failed("debug-log"))?;
     // a request for the hostile unit passes the numbers that it has named, which are bounded
     for (unit, expected) in [("web/1", 3..=3), ("web/0", 4..=4 + (1 << 20))] {
-        let run = EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+        let run =
+            EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
         let id = admin.handle(run).await.map_err(failed("run"))?.id;
         if !expected.contains(&id) {
             return Err(format!("the next action of {unit} has number {id}, expected {expected:?}"));

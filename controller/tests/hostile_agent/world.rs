@@ -2,7 +2,7 @@
 
 use crate::mutation::Foreign;
 use crate::support::*;
-use api::{Attach, Claim, Commit, Deploy, Handle, Report, EnqueueAction, UploadArchive, WatchUnit};
+use api::{Attach, Claim, Commit, Deploy, EnqueueAction, Handle, Report, UploadArchive, WatchUnit};
 use controller::store::Store;
 use controller::{Controller, Session};
 use serde_json::Value;
@@ -137,7 +137,8 @@ impl World {
             places.push(place(fixture.unit(name).await, &agent));
         }
         for unit in ["web/1", "web/0"] {
-            let run = EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+            let run =
+                EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
             admin.handle(run).await.expect("it is queued");
         }
         let (model, hostile, honest) = (fixture.model, places[0].clone(), places[1].clone());

@@ -14,11 +14,11 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
     for unit in ["web/0", "web/1"] {
         fixture.attach_agent(unit).await;
     }
-    let (gone, stays) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
-    let machine = fixture.machine_of_unit(stays).await;
+    let (removed, kept) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
+    let machine = fixture.machine_of_unit(kept).await;
     let presence = &fixture.controller.presence;
     presence.heartbeat(machine, 1);
-    assert!([gone, stays].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
+    assert!([removed, kept].iter().all(|unit| presence.after(None, 1_000).contains(unit)));
     fixture
         .admin
         .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::AtOnce })
@@ -29,14 +29,14 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
         while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
         fixture.advance(60_000);
     }
-    assert!(!presence.after(None, 1_000).contains(&gone));
+    assert!(!presence.after(None, 1_000).contains(&removed));
     // requests in progress while their units were removed, more than one sweep visits
-    presence.clear_executing(gone, 1);
+    presence.clear_executing(removed, 1);
     (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
     for _ in 0..3 {
         janitor.sweep(&fixture.controller).await.expect("the sweep succeeds");
     }
-    let mut left = [stays, machine].to_vec();
+    let mut left = [kept, machine].to_vec();
     left.sort();
     assert_eq!(presence.after(None, 1_000), left);
 }
@@ -45,7 +45,7 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
 async fn leftovers_are_deleted_in_bounded_batches() {
     let fixture = Fixture::in_memory().await;
     let (model, relation) = (fixture.model, Uuid(5));
-    // Nine batches of ten bags are written, three batches of forty are to be deleted.
+    // Nine batches of ten bags are written; they are deleted in three batches of at most forty.
     for batch in 0..9 {
         let leave = move |draft: &mut Draft<'_>| {
             (0..10).for_each(|n| draft.put(&model.bag(relation, Uuid(batch * 10 + n)), &BagDoc::default()));

@@ -64,7 +64,7 @@ async fn a_models_log_keeps_its_newest_lines() {
         };
         fixture.controller.run(write).await.expect("written");
     }
-    fixture.sweep_for_a_while().await;
+    fixture.sweep_all_logs().await;
     let (count, first) = fixture
         .controller
         .read(move |reader: &dyn Reader| {

@@ -3,8 +3,8 @@
 use crate::support::*;
 use api::error::ErrorCode;
 use api::{
-    Claim, GetAction, GetStatus, GetWhy, Handle, Report, ResolvedRequest, Run, Stream, UnitWatchEvent, Watch,
-    WatchUnit,
+    Claim, EnqueueAction, GetAction, GetStatus, GetWhy, Handle, Report, ResolvedRequest, Stream,
+    UnitWatchEvent, Watch, WatchUnit,
 };
 use controller::Environment;
 use controller::presence::LOST_AFTER_MS;
@@ -154,7 +154,11 @@ async fn an_action_is_running_once_its_unit_reports_it() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let web = fixture.attach_agent("web/0").await;
-    let run = |action: &str| Run { unit: "web/0".into(), action: action.into(), params: Default::default() };
+    let run = |action: &str| EnqueueAction {
+        unit: "web/0".into(),
+        action: action.into(),
+        params: Default::default(),
+    };
     let unknown = fixture.admin.handle(run("restore")).await.expect_err("there is no such action");
     assert_eq!(unknown.code, ErrorCode::Invalid);
     assert!(unknown.message.contains("(not found)"), "{unknown}");

@@ -193,7 +193,7 @@ impl<S: Store, O: Environment> Fixture<S, O> {
     }
 
     /// Runs enough sweeps to scan every log completely.
-    pub async fn sweep_for_a_while(&self) {
+    pub async fn sweep_all_logs(&self) {
         let mut janitor = Janitor::default();
         for _ in 0..100 {
             while janitor.sweep(&self.controller).await.expect("the sweep succeeds") {}

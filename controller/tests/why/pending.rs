@@ -3,8 +3,8 @@
 use crate::fixture::{causes, idle_agent, pending, run_until_idle};
 use crate::support::*;
 use api::{
-    AddUnits, ConfigChange, Configure, ConfigureModel, Force, GetWhy, Handle, RelationChoice, RemoveRelation,
-    RemoveUnit, Report, ResolvedRequest, ResumeRelation, Run, SuspendRelation,
+    AddUnits, ConfigChange, Configure, ConfigureModel, EnqueueAction, Force, GetWhy, Handle, RelationChoice,
+    RemoveRelation, RemoveUnit, Report, ResolvedRequest, ResumeRelation, SuspendRelation,
 };
 use controller::Environment;
 use state::charm::{Charm, ConfigOption, OptionType};
@@ -55,7 +55,8 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     assert_eq!(pending(&fixture, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
     run_until_idle(&fixture, &mut paint, "paint/0").await;
 
-    let asked = Run { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+    let asked =
+        EnqueueAction { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
     fixture.admin.handle(asked).await.expect("it is queued");
     let asked_ms = now();
     hour();
@@ -137,7 +138,8 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
     fixture.admin.handle(add).await.expect("there is room");
     let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
-    let backup = |unit: &str| Run { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
+    let backup =
+        |unit: &str| EnqueueAction { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
     let id = fixture.admin.handle(backup("web/0")).await.expect("it is queued").id;
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is queued").id;
     let machine = async || {

@@ -10,7 +10,7 @@ pub use crate::documents::machine::*;
 pub use crate::documents::model::*;
 pub use crate::documents::principal::*;
 pub use crate::documents::relation::*;
-pub(crate) use crate::documents::relation::{key_text, line_of};
+pub(crate) use crate::documents::relation::{first_relation_of, key_text};
 pub use crate::documents::removal::*;
 pub use crate::documents::status::*;
 pub use crate::documents::unit::*;

@@ -53,11 +53,11 @@ pub struct SubordinateLink {
     /// The number of the first relation of an unbroken sequence of Alive relations between the two
     /// applications. Once the last relation of the sequence is removed, its subordinates remain Dying, even if
     /// another relation is added later (I17).
-    pub line: RelationNumber,
+    pub first_relation: RelationNumber,
 }
 
-/// The sequence ([`SubordinateLink::line`]) that a key of [`Model::container`] contains.
-pub(crate) fn line_of(key: &str) -> Option<RelationNumber> {
+/// [`SubordinateLink::first_relation`], from a key of [`Model::container`].
+pub(crate) fn first_relation_of(key: &str) -> Option<RelationNumber> {
     let mut parts = Parts::of(key).filter(|parts| parts.kind == Kind::Container)?.rest.split('/');
     parts.nth(2)?.parse().ok()
 }
@@ -155,8 +155,8 @@ impl Model {
     }
     /// Index of the relations of a subordinate link whose own life is Alive.
     pub fn container(&self, subordinate_link: &SubordinateLink, relation: Uuid) -> Key<()> {
-        let SubordinateLink { subordinate, principal, line } = subordinate_link;
-        self.other(Kind::Container, format_args!("{subordinate}/{principal}/{line}/{relation}"))
+        let SubordinateLink { subordinate, principal, first_relation } = subordinate_link;
+        self.other(Kind::Container, format_args!("{subordinate}/{principal}/{first_relation}/{relation}"))
     }
     /// The prefix of [`Self::container`] for two applications, over all sequences.
     pub fn containers(&self, subordinate: Uuid, principal: Uuid) -> String {
@@ -164,8 +164,8 @@ impl Model {
     }
     /// The prefix of [`Self::container`] for one subordinate link.
     pub fn relations_of_link(&self, subordinate_link: &SubordinateLink) -> String {
-        let SubordinateLink { subordinate, principal, line } = subordinate_link;
-        self.below(Kind::Container, &[*subordinate, *principal]) + &format!("{line}/")
+        let SubordinateLink { subordinate, principal, first_relation } = subordinate_link;
+        self.below(Kind::Container, &[*subordinate, *principal]) + &format!("{first_relation}/")
     }
     /// A unit in the scope of a relation. `container` is the uuid of the principal in a container relation, nil
     /// in a global one.

@@ -43,7 +43,7 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
         if draft.get(&Model(holder).model_life()) == Some(Life::Alive) {
             return Err(Refusal::new(Code::AlreadyExists, message));
         }
-        let hint = format!("what holds it: pintle why model -m {name}");
+        let hint = format!("see what it waits for: pintle why model -m {name}");
         let message = format!("{message} and is being removed");
         return Err(Refusal::new(Code::AlreadyExists, message).hint(hint));
     }
@@ -195,9 +195,9 @@ pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
         Some(Life::Alive) => Ok(()),
         Some(Life::Dying | Life::Dead) => {
             let name = draft.get(&model.model()).map_or_else(|| model.0.to_string(), |doc| doc.name);
-            let message = format!("model {name} is being removed: nothing new may come into it");
+            let message = format!("cannot add to model {name}: it is being removed");
             Err(Refusal::new(Code::NotAlive, message)
-                .hint(format!("what holds it: pintle why model -m {name}")))
+                .hint(format!("see what it waits for: pintle why model -m {name}")))
         }
         None => Err(Refusal::not_found("model", model.0)),
     }

@@ -10,7 +10,7 @@ use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{
     BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc, UnitDoc,
-    key_text, last_id, line_of,
+    first_relation_of, key_text, last_id,
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
@@ -123,7 +123,7 @@ fn subordinate_link(scope: Scope, left: &RequestedEnd, right: &RequestedEnd) -> 
         (Scope::Container, false, true) => (right.id, left.id),
         (Scope::Container, ..) | (Scope::Global, ..) => return None,
     };
-    Some(SubordinateLink { subordinate, principal, line: 0 })
+    Some(SubordinateLink { subordinate, principal, first_relation: 0 })
 }
 
 /// The container in which a unit is in scope: for a container relation its principal, or the unit itself if it
@@ -228,7 +228,7 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     let number = sequence::take(draft, model, "relation");
     doc.number = RelationNumber::try_from(number).expect("fewer than 2^32 relations in a model's life");
     if let Some(subordinate_link) = &mut doc.subordinate_link {
-        subordinate_link.line = current_link(draft, model, subordinate_link).unwrap_or(doc.number);
+        subordinate_link.first_relation = current_link(draft, model, subordinate_link).unwrap_or(doc.number);
         draft.put(&model.container(subordinate_link, id), &());
     }
     draft.put(&model.relation(id), &doc);
@@ -251,7 +251,7 @@ fn current_link(
 ) -> Option<RelationNumber> {
     let alive =
         draft.first(&model.containers(subordinate_link.subordinate, subordinate_link.principal), &[])?;
-    Some(line_of(&alive).expect("a line is a relation's number"))
+    Some(first_relation_of(&alive).expect("the key contains a relation's number"))
 }
 
 /// The relation between two ends that a user names, for example in `remove-relation`. A peer relation is named

@@ -77,7 +77,7 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
         world.integrate("plain", "db").map(drop),
     ];
     for answer in answers {
-        let expected = "model dev is being removed: nothing new may come into it".to_owned();
+        let expected = "cannot add to model dev: it is being removed".to_owned();
         assert_eq!(refused(answer), (Code::NotAlive, expected));
     }
 }

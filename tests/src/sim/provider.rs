@@ -298,7 +298,7 @@ impl<R: Request + Clone> Handle<R> for ProvisionerLink
 where
     SimSession: Handle<R>,
 {
-    async fn handle(&self, request: R) -> Result<R::Answer, ApiError> {
+    async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         let unreachable = || Err(ApiError::new(ErrorCode::Unreachable, "the connection broke"));
         self.world.pause().await;
         let call = |session: SimSession| {

@@ -1,4 +1,4 @@
-//! A sample of every stored and spoken document, for each version of each form (ARCHITECTURE.md, Compatibility).
+//! A sample of every stored and transmitted document, for each version of each form (ARCHITECTURE.md, Compatibility).
 //!
 //! `tests/compat/FORM/VERSION/` holds the samples. Each must load, of every version from 1 on, so deleting one fails.
 //! Those of the newest version must be what today's code makes: a form that changed fails until it has a new version, or,

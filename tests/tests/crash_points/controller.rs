@@ -1,5 +1,5 @@
-//! The controller dies: at its first start or under the story, again at the start that follows, and once more later. Its
-//! supervisor starts it each time; people give the commands again that got no answer.
+//! The controller crashes at its first start or during the scenario, again at the start that follows, and once more later.
+//! Its supervisor starts it each time; the scenario repeats the commands that got no response.
 
 use super::*;
 use tests::scene::scene_with_restarting_controller;
@@ -7,10 +7,10 @@ use tests::scene::scene_with_restarting_controller;
 /// Renames, writes of the store's database and of the mark of how far it has come, syncs, whatever is sent, and writes
 /// of the store's log: the fewest first.
 const CALLS: [&str; 6] = ["rename", "page", "mark", "fsync", "send", "log"];
-/// A start marks, syncs and renames history.yaml, checks the rest, and greets who was waiting.
+/// A start marks, syncs and renames history.yaml, checks the rest, and answers the agents that wait.
 const START_CALLS: [(&str, usize); 6] =
     [("mark", 1), ("fsync", 1), ("rename", 1), ("fsync", 2), ("log", 1), ("send", 1)];
-/// In the first life: of its first start, of what people ask for, and of what agents send.
+/// Calls before the first crash: of its first start, of operators' requests, and of what agents send.
 const SAMPLE: [(&str, usize); 10] = [
     ("log", 40),
     ("page", 1),
@@ -23,36 +23,39 @@ const SAMPLE: [(&str, usize); 10] = [
     ("fsync", 15),
     ("rename", 2),
 ];
-/// In the life after that: of attaching agents, their hooks, and the removal.
+/// Calls after the second start: of attaching agents, their hooks, and the removal.
 const LATER: [(&str, usize); 6] =
     [("send", 150), ("fsync", 20), ("log", 120), ("send", 50), ("mark", 9), ("fsync", 33)];
 
-/// One story on a Pintle of its own. Answers which of the controller's deaths came.
-fn story(n: usize, first: &Death) -> [bool; 3] {
+/// Runs one scenario on a Pintle of its own. Returns which of the controller's crash points were reached.
+fn run_scenario(n: usize, first: &CrashPoint) -> [bool; 3] {
     let at = |calls: &[(&'static str, usize)], side: usize| {
         let (call, number) = calls[n % calls.len()];
-        Death { call, number, side: SIDES[side % 2] }
+        CrashPoint { call, number, side: SIDES[side % 2] }
     };
     let all = [first.clone(), at(&START_CALLS, n / 2), at(&LATER, n + 1)];
-    let (dir, environment, deaths) = mortal_folder();
-    sentence(&deaths, "controller", &all);
-    // what a failed check shows must tell where the controller died
-    println!("the controller dies at {all:?}");
+    let (dir, environment, crashes) = crashing_folder();
+    schedule_crashes(&crashes, "controller", &all);
+    // the output of a failed check must show where the controller crashed
+    println!("the controller crashes at {all:?}");
     let scene = scene_with_restarting_controller(dir, &environment);
     deploy(&scene, "db", &[]);
     deploy(&scene, "web", &[]);
     two_units_live(&scene, "db", "web");
-    [1, 2, 3].map(|n| deaths.join(format!("controller.{n}.died")).exists())
+    [1, 2, 3].map(|n| crashes.join(format!("controller.{n}.crashed")).exists())
 }
 
 #[test]
-fn the_controller_may_die_at_any_call_and_again_while_it_starts() {
-    if all() {
-        return live_all(&CALLS, |n, death| story(n, death)[0]);
+fn the_controller_may_crash_at_any_call_and_again_while_it_starts() {
+    if every_point() {
+        return run_every_point(&CALLS, |n, point| run_scenario(n, point)[0]);
     }
     let sides = SIDES.into_iter().cycle();
-    let points: Vec<Death> =
-        SAMPLE.into_iter().zip(sides).map(|((call, number), side)| Death { call, number, side }).collect();
-    let missed = live(&points, |n, death| story(n, death) == [true; 3]);
-    assert!(missed.is_empty(), "lives have these calls: {missed:?}");
+    let points: Vec<CrashPoint> = SAMPLE
+        .into_iter()
+        .zip(sides)
+        .map(|((call, number), side)| CrashPoint { call, number, side })
+        .collect();
+    let missed = run_all(&points, |n, point| run_scenario(n, point) == [true; 3]);
+    assert!(missed.is_empty(), "not reached: {missed:?}");
 }

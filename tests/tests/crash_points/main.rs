@@ -1,6 +1,8 @@
-//! `kill -9` of a unit's agent, of its hooks' shims, and of the controller, at every write, sync, rename and send of its
-//! life, before the call and after it, and a second time while it recovers. A sample of these points; with `PINTLE_CRASH_POINTS=all`,
-//! every one.
+//! Crash tests of the real programs: SIGKILL of a unit's agent, of its hooks' shims, of a machine's agent, or of the
+//! controller at a chosen write, sync, rename or send, before or after the call, and again while it recovers.
+//!
+//! A preloaded library (`crashes.c`) kills the program. A scenario then checks that the hooks ran in order and that each
+//! took effect once. The tests run a sample of the crash points; with `PINTLE_CRASH_POINTS=all` they run every one.
 
 mod controller;
 
@@ -13,11 +15,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::scene::{Scene, scene_with};
 use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, results, two_units_live};
 
-/// Pairs of units that live at the same time: their waits overlap, two cores stay busy.
+/// Scenarios that run at the same time: their waits overlap, two cores stay busy.
 const AT_ONCE: usize = 4;
-/// A life has fewer calls of one kind: beyond this the search for the last one is broken.
+/// One scenario makes fewer calls of one kind: beyond this the search for the last one is broken.
 const CALLS_MAX: usize = 4_000;
-/// Of a sample: the first calls are the start of an agent and its attach, the later ones hooks and the removal.
+/// The sampled calls: the first ones are the start of an agent and its attach, the later ones hooks and the removal.
 const SAMPLE: [usize; 4] = [1, 3, 8, 17];
 /// A recovery reads, folds and syncs its files, attaches and sends: its first calls of each kind.
 const RECOVERY_CALLS: usize = 6;
@@ -26,76 +28,77 @@ const RECOVERY_CALLS: usize = 6;
 const CALLS: [&str; 7] = ["append", "note", "answer", "send", "fdatasync", "fsync", "rename"];
 const SIDES: [&str; 2] = ["before", "after"];
 
-/// Where an agent dies: `fdatasync 3 before`.
+/// Where a program is killed: `fdatasync 3 before`.
 #[derive(Clone, Debug)]
-struct Death {
+struct CrashPoint {
     call: &'static str,
     number: usize,
     side: &'static str,
 }
 
-/// Compiles the library that does it.
+/// Compiles the library that kills the programs, and returns its path.
 fn library(dir: &Path) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash_points/deaths.c");
-    let library = dir.join("deaths.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crash_points/crashes.c");
+    let library = dir.join("crashes.so");
     let compiled =
         Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
     assert!(compiled.is_ok_and(|status| status.success()), "cc is there: tests/prerequisites.sh");
     library
 }
 
-/// Where a Pintle may live whose programs die as the files in the last folder of the answer say, told by variables.
-fn mortal_folder() -> (tempfile::TempDir, [(&'static str, OsString); 2], PathBuf) {
+/// Returns a folder for a Pintle, the environment that loads the library into its programs, and the folder that
+/// [`schedule_crashes`] writes to.
+fn crashing_folder() -> (tempfile::TempDir, [(&'static str, OsString); 2], PathBuf) {
     let dir = tempfile::TempDir::with_prefix("pintle-test-").expect("there is room for a test");
-    let deaths = dir.path().join("deaths");
-    fs::create_dir(&deaths).expect("it is a new folder");
+    let crashes = dir.path().join("crashes");
+    fs::create_dir(&crashes).expect("it is a new folder");
     let preload = OsString::from(library(dir.path()));
-    let environment = [("LD_PRELOAD", preload), ("PINTLE_DEATHS", deaths.clone().into())];
-    (dir, environment, deaths)
+    let environment = [("LD_PRELOAD", preload), ("PINTLE_CRASHES", crashes.clone().into())];
+    (dir, environment, crashes)
 }
 
-/// A Pintle whose agents die so.
-fn mortal() -> (Scene, PathBuf) {
-    let (dir, environment, deaths) = mortal_folder();
-    (scene_with(dir, &environment), deaths)
+/// A Pintle with the library loaded, and the folder that [`schedule_crashes`] writes to.
+fn crashing_scene() -> (Scene, PathBuf) {
+    let (dir, environment, crashes) = crashing_folder();
+    (scene_with(dir, &environment), crashes)
 }
 
-/// One story in which an agent dies twice. False: its life has no such call.
-fn story(scene: &Scene, deaths: &Path, n: usize, first: &Death) -> bool {
+/// Runs one scenario in which an agent crashes twice. Returns false if it made no such call, so that it did not crash.
+fn run_scenario(scene: &Scene, crashes: &Path, n: usize, first: &CrashPoint) -> bool {
     let number = n / CALLS.len() % RECOVERY_CALLS + 1;
-    let second = Death { call: CALLS[n % CALLS.len()], number, side: SIDES[n % 2] };
+    let second = CrashPoint { call: CALLS[n % CALLS.len()], number, side: SIDES[n % 2] };
     let (db, web) = (format!("db{n}"), format!("web{n}"));
     let tag = format!("unit-{}-0", if n.is_multiple_of(2) { &db } else { &web });
-    sentence(deaths, &tag, &[first.clone(), second.clone()]);
-    // what a failed check shows must tell where the agent died
-    println!("{tag} dies at {first:?}, then at {second:?}");
+    schedule_crashes(crashes, &tag, &[first.clone(), second.clone()]);
+    // the output of a failed check must show where the agent crashed
+    println!("{tag} crashes at {first:?}, then at {second:?}");
     deploy(scene, &db, &[]);
     deploy(scene, &web, &[]);
     two_units_live(scene, &db, &web);
     scene.ok(&["remove-application", &db, "--no-prompt"]);
-    deaths.join(format!("{tag}.1.died")).exists()
+    crashes.join(format!("{tag}.1.crashed")).exists()
 }
 
-/// Says where the agents of a tag die, the first of them first.
-fn sentence(deaths: &Path, tag: &str, all: &[Death]) {
-    for (n, Death { call, number, side }) in all.iter().enumerate() {
-        let file = deaths.join(format!("{tag}.{}", n + 1));
+/// Schedules the crashes of the programs with a tag: each program that starts takes the next one.
+fn schedule_crashes(crashes: &Path, tag: &str, all: &[CrashPoint]) {
+    for (n, CrashPoint { call, number, side }) in all.iter().enumerate() {
+        let file = crashes.join(format!("{tag}.{}", n + 1));
         fs::write(file, format!("{call} {number} {side}")).expect("it is ours");
     }
 }
 
-/// Lives through a story with each of these deaths, some at a time; answers those that did not come: of these the
-/// story says false.
-fn live(points: &[Death], story: impl Fn(usize, &Death) -> bool + Sync) -> Vec<Death> {
+/// Runs a scenario for each of these crash points, [`AT_ONCE`] at a time. Returns those that were not reached: for these
+/// `run` returns false.
+fn run_all(points: &[CrashPoint], run: impl Fn(usize, &CrashPoint) -> bool + Sync) -> Vec<CrashPoint> {
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|threads| {
         for _ in 0..AT_ONCE {
             threads.spawn(|| {
-                while let Some((n, death)) =
+                while let Some((n, point)) =
                     points.iter().enumerate().nth(next.fetch_add(1, Ordering::SeqCst))
                 {
-                    if !story(n, death) {
-                        missed.lock().expect("no holder panics").push(death.clone());
+                    if !run(n, point) {
+                        missed.lock().expect("no holder panics").push(point.clone());
                     }
                 }
             });
@@ -104,49 +107,49 @@ fn live(points: &[Death], story: impl Fn(usize, &Death) -> bool + Sync) -> Vec<D
     missed.into_inner().expect("no holder panics")
 }
 
-/// Whether every point is wanted, not a sample.
-fn all() -> bool {
+/// Whether the tests run every crash point instead of a sample.
+fn every_point() -> bool {
     std::env::var("PINTLE_CRASH_POINTS").is_ok_and(|points| points == "all")
 }
 
-/// Lives through the story with a death at every call there is, of these kinds.
-fn live_all(calls: &[&'static str], story: impl Fn(usize, &Death) -> bool + Sync) {
-    let mut lived = 0;
+/// Runs the scenario with a crash at every call of these kinds.
+fn run_every_point(calls: &[&'static str], run: impl Fn(usize, &CrashPoint) -> bool + Sync) {
+    let mut runs = 0;
     for (call, side) in calls.iter().flat_map(|call| SIDES.map(|side| (*call, side))) {
         for from in (1..CALLS_MAX).step_by(AT_ONCE) {
-            let points: Vec<Death> =
-                (from..from + AT_ONCE).map(|number| Death { call, number, side }).collect();
-            let missed = live(&points, |n, death| story(lived + n, death));
-            lived += points.len();
+            let points: Vec<CrashPoint> =
+                (from..from + AT_ONCE).map(|number| CrashPoint { call, number, side }).collect();
+            let missed = run_all(&points, |n, point| run(runs + n, point));
+            runs += points.len();
             let (to, beyond) = (from + AT_ONCE - 1, missed.len());
-            println!("{call} {side}: {from} to {to} lived, {beyond} beyond the end");
+            println!("{call} {side}: {from} to {to} ran, {beyond} beyond the last call");
             if beyond == points.len() {
                 break;
             }
             assert!(from + AT_ONCE < CALLS_MAX, "{call} does not end");
         }
     }
-    println!("{lived} lives");
+    println!("{runs} runs");
 }
 
 #[test]
-fn an_agent_may_die_at_any_call_and_again_while_it_recovers() {
-    let (scene, deaths) = mortal();
-    let lives = |n: usize, death: &Death| story(&scene, &deaths, n, death);
-    if all() {
-        return live_all(&CALLS, lives);
+fn an_agent_may_crash_at_any_call_and_again_while_it_recovers() {
+    let (scene, crashes) = crashing_scene();
+    let run = |n: usize, point: &CrashPoint| run_scenario(&scene, &crashes, n, point);
+    if every_point() {
+        return run_every_point(&CALLS, run);
     }
     let kinds = CALLS.into_iter().flat_map(|call| SIDES.map(|side| (call, side)));
     let at = |n: usize| SAMPLE[(n + n / SAMPLE.len()) % SAMPLE.len()];
-    let points: Vec<Death> =
-        kinds.enumerate().map(|(n, (call, side))| Death { call, number: at(n), side }).collect();
-    let missed = live(&points, lives);
-    assert!(missed.is_empty(), "a life has these calls: {missed:?}");
+    let points: Vec<CrashPoint> =
+        kinds.enumerate().map(|(n, (call, side))| CrashPoint { call, number: at(n), side }).collect();
+    let missed = run_all(&points, run);
+    assert!(missed.is_empty(), "not reached: {missed:?}");
 }
 
 #[test]
-fn a_hooks_shim_may_die_at_any_call_and_the_hook_has_its_effects_once() {
-    let (scene, deaths) = mortal();
+fn a_hooks_shim_may_crash_at_any_call_and_each_hook_takes_effect_once() {
+    let (scene, crashes) = crashing_scene();
     // its renames: its own pid file, the hook's, the outcome
     let of_install = [
         ("rename", 1, "before"),
@@ -157,26 +160,26 @@ fn a_hooks_shim_may_die_at_any_call_and_the_hook_has_its_effects_once() {
         ("rename", 3, "after"),
     ];
     let of_the_next = [("rename", 2, "before"), ("rename", 2, "after")];
-    let all: Vec<Death> = of_install
+    let all: Vec<CrashPoint> = of_install
         .into_iter()
         .chain(of_the_next)
-        .map(|(call, number, side)| Death { call, number, side })
+        .map(|(call, number, side)| CrashPoint { call, number, side })
         .collect();
-    sentence(&deaths, "shim-unit-db-0", &all);
+    schedule_crashes(&crashes, "shim-unit-db-0", &all);
     deploy(&scene, "db", &[]);
     scene.until("db/0 started", |host| {
         let idle = host.unit("db/0")?["juju-status"]["current"] == "idle";
         (idle && ran(&scene, "db/0").last()? == "start").then_some(())
     });
     for n in 1..=all.len() {
-        assert!(deaths.join(format!("shim-unit-db-0.{n}.died")).exists(), "{:?} came", all[n - 1]);
+        assert!(crashes.join(format!("shim-unit-db-0.{n}.crashed")).exists(), "{:?} was reached", all[n - 1]);
     }
     let times = counted(&ran(&scene, "db/0").iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(
         times["install"], 4,
-        "started by no shim that died at once, repeated while nobody knew its end"
+        "not started by a shim that crashed first, repeated while its outcome was unknown"
     );
-    // one that was just begun may be killed before its first line
+    // a hook that was just started may be killed before its first line
     assert!((1..=3).contains(&times["leader-elected"]), "{times:?}");
     assert_eq!((times["config-changed"], times["start"]), (1, 1), "{times:?}");
     assert_eq!(logged(&scene, "db/0"), counted(&STARTED), "each line is there once");
@@ -186,8 +189,8 @@ fn a_hooks_shim_may_die_at_any_call_and_the_hook_has_its_effects_once() {
 }
 
 #[test]
-fn a_machines_agent_may_die_at_any_call_and_its_unit_is_deployed_once() {
-    let (scene, deaths) = mortal();
+fn a_machines_agent_may_crash_at_any_call_and_its_unit_is_deployed_once() {
+    let (scene, crashes) = crashing_scene();
     // its pid file; the unit's agent.yaml, written, synced and renamed; its token's messages and mark
     let at = [
         ("rename", 1, "before"),
@@ -200,9 +203,9 @@ fn a_machines_agent_may_die_at_any_call_and_its_unit_is_deployed_once() {
         ("send", 4, "before"),
         ("rename", 3, "before"),
     ];
-    let all = at.map(|(call, number, side)| Death { call, number, side });
-    sentence(&deaths, "machine", &all);
-    // two machines a story: each agent that starts, the first time or again, takes the next death
+    let all = at.map(|(call, number, side)| CrashPoint { call, number, side });
+    schedule_crashes(&crashes, "machine", &all);
+    // two machines a scenario: each agent that starts, the first time or again, takes the next crash
     std::thread::scope(|threads| {
         for n in 0..AT_ONCE {
             let scene = &scene;
@@ -215,10 +218,10 @@ fn a_machines_agent_may_die_at_any_call_and_its_unit_is_deployed_once() {
         }
     });
     let count = |end: &str| {
-        let file = |n: &usize| deaths.join(format!("machine.{n}.{end}")).exists();
+        let file = |n: &usize| crashes.join(format!("machine.{n}.{end}")).exists();
         (1..=all.len()).filter(file).count()
     };
-    assert_eq!(count("taken"), all.len(), "each death was some agent's");
-    // an agent that finds its unit deployed writes less: a late death may find no such call
-    assert!(count("died") * 3 >= all.len() * 2, "{} of {} died", count("died"), all.len());
+    assert_eq!(count("taken"), all.len(), "each crash was taken by an agent");
+    // an agent that finds its unit deployed writes less: a late crash may find no such call
+    assert!(count("crashed") * 3 >= all.len() * 2, "{} of {} crashed", count("crashed"), all.len());
 }

@@ -1,6 +1,6 @@
 //! Tests invalid input of the user: each is refused with one clear line, and nothing is created.
 
-use crate::door::{Door, client_file};
+use crate::raw_client::{RawClient, client_file};
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
@@ -78,7 +78,7 @@ fn archive(add: impl FnOnce(&mut zip::ZipWriter<Cursor<Vec<u8>>>, SimpleFileOpti
 #[test]
 fn an_archive_that_leads_out_is_refused_at_both_doors() {
     let scene = scene();
-    let door = Door::of(&scene);
+    let raw_client = RawClient::of(&scene);
     let client = client_file(&scene.dir);
     let token = client["token"].as_str();
     let absolute = scene.beside("absolute");
@@ -107,7 +107,7 @@ fn an_archive_that_leads_out_is_refused_at_both_doors() {
         let lines = refused(&scene, &["deploy", text(&path)]);
         assert!(lines.len() == 2 && lines[1].contains(word), "{name}: {lines:?}");
         // past the command: the controller does not take its word for it
-        let (status, answer) = door.post(token, "/v1/archives", bytes);
+        let (status, answer) = raw_client.post(token, "/v1/archives", bytes);
         assert_eq!((status, answer["code"].as_str()), (400, Some("invalid")), "{name}: {answer}");
         assert!(answer["message"].as_str().is_some_and(|message| message.contains(word)), "{name}: {answer}");
         assert!(!scene.beside(name).exists(), "nothing is written outside");

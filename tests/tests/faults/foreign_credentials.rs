@@ -1,7 +1,7 @@
 //! Another CA, and the tokens of others: refused with a line that states it, and nothing changes.
 
-use crate::door::{Door, client_file, reconfigure, unit_routes};
 use crate::proxy::lead_agent;
+use crate::raw_client::{RawClient, client_file, reconfigure, unit_routes};
 use agent::config::AgentConfig;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -72,17 +72,17 @@ fn a_controller_of_another_ca_is_refused_by_the_agents_which_come_back() {
 }
 
 #[test]
-fn a_token_opens_no_other_units_door() {
+fn a_token_is_refused_for_another_unit() {
     let scene = with_a_unit();
     deploy(&scene, "web", &[]);
     until_ran(&scene, "web/0", &STARTED);
-    let door = Door::of(&scene);
+    let client = RawClient::of(&scene);
     let config = |unit| AgentConfig::read(&folder(&scene, unit)).expect("an agent's folder");
     let (db, web) = (config("db/0"), config("web/0"));
     let machine = AgentConfig::read(&folder(&scene, "web/0").join("../..")).expect("an agent's folder");
     let pid = scene.agent_pid("web/0");
     let refused = |who: &str, token: Option<&str>, path: &str, body| {
-        let (status, answer) = door.post_json(token, path, &body);
+        let (status, answer) = client.post_json(token, path, &body);
         assert_eq!(status, 401, "{who}: {path}: {answer}");
         // the one answer, which does not tell what exists
         let message = "not authorised: this token may not do that";

@@ -3,12 +3,12 @@
 
 mod bad_input;
 mod disk;
-mod door;
 mod errors;
 mod foreign_credentials;
 mod half_open;
 mod network;
 mod processes;
 mod proxy;
+mod raw_client;
 mod settings;
-mod wire;
+mod stalling_proxy;

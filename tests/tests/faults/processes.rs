@@ -78,20 +78,20 @@ fn a_hook_ends_while_the_controller_is_away_and_its_effects_are_there_once() {
 }
 
 #[test]
-fn a_hook_that_goes_on_is_told_of_again_to_a_controller_that_has_started_anew() {
+fn a_running_hook_is_reported_again_after_a_controller_restart() {
     let (scene, hold) = held();
     scene.ok(&["config", "db", "say=on"]);
     until_started(&scene, "config-changed", 2);
     let running = |host: &Host| {
-        let told = host.pintle(&["why", "db/0"]);
-        (told.code == 0 && told.stdout.contains("finish running config-changed hook")).then_some(())
+        let why = host.pintle(&["why", "db/0"]);
+        (why.code == 0 && why.stdout.contains("finish running config-changed hook")).then_some(())
     };
-    scene.until("the hook is told of", running);
+    scene.until("the hook is reported", running);
     let pid_file = scene.dir.join("controller.pid");
     let before = scene.pid(&pid_file).expect("it runs");
     scene.kill(before);
     scene.until("another controller runs", |host| host.pid(&pid_file).filter(|now| *now != before));
-    scene.until("the hook is told of to it", running);
+    scene.until("the hook is reported to it", running);
     fs::remove_file(&hold).expect("it was made");
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
 }

@@ -2,7 +2,7 @@
 //! certificate. It forwards every request that changes something twice, and closes the connection instead of replying
 //! when it first receives such a request.
 
-use crate::door::{caller, reconfigure};
+use crate::raw_client::{caller, reconfigure};
 use agent::config::AgentConfig;
 use axum::body::{Body, to_bytes};
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -115,7 +115,7 @@ fn member(path: &str) -> &str {
 /// Where each replaced word occurs.
 fn found(sources: &[Source]) -> BTreeMap<&'static str, Vec<String>> {
     let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    // most names stand in many places
+    // most names occur in many files
     let mut known: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
     for source in sources {
         let file = source.path[member(&source.path).len()..].trim_end_matches(".rs").to_owned();

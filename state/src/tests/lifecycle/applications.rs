@@ -205,5 +205,5 @@ fn invalid_names_and_unknown_archives_are_refused() {
     let refusal =
         world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1)).expect_err("it is there still");
     assert_eq!(refusal.message, "model \"dev\" already exists and is being removed");
-    assert_eq!(refusal.hint.as_deref(), Some("what holds it: pintle why model -m dev"));
+    assert_eq!(refusal.hint.as_deref(), Some("see what it waits for: pintle why model -m dev"));
 }

@@ -29,7 +29,7 @@ impl MachineLink {
         MachineLink { network, principal, machine, token: token(machine) }
     }
 
-    async fn request<R: Request + Clone>(&self, request: R) -> Result<R::Answer, ApiError>
+    async fn request<R: Request + Clone>(&self, request: R) -> Result<R::Response, ApiError>
     where
         SimSession: Handle<R>,
     {
@@ -74,7 +74,7 @@ impl Watch<WatchMachine> for MachineLink {
 macro_rules! forward {
     ($($request:ident)*) => {$(
         impl Handle<$request> for MachineLink {
-            async fn handle(&self, request: $request) -> Result<<$request as Request>::Answer, ApiError> {
+            async fn handle(&self, request: $request) -> Result<<$request as Request>::Response, ApiError> {
                 self.request(request).await
             }
         }

@@ -48,7 +48,7 @@ impl Link {
     }
 
     /// Sends a request.
-    async fn send<R>(&self, name: &'static str, request: R) -> Result<R::Answer, ApiError>
+    async fn send<R>(&self, name: &'static str, request: R) -> Result<R::Response, ApiError>
     where
         R: Request + Clone,
         SimSession: Handle<R>,
@@ -63,7 +63,7 @@ impl Link {
         request: R,
         arrives: impl Fn() + Clone + Send + 'static,
         delivery: Delivery,
-    ) -> Result<R::Answer, ApiError>
+    ) -> Result<R::Response, ApiError>
     where
         R: Request + Clone,
         SimSession: Handle<R>,
@@ -122,7 +122,7 @@ impl Link {
         request: R,
         arrives: impl Fn() + Send + 'static,
         (delay_ms, back_within_ms): (u64, u64),
-        reply: Option<oneshot::Sender<Result<R::Answer, ApiError>>>,
+        reply: Option<oneshot::Sender<Result<R::Response, ApiError>>>,
     ) where
         R: Request,
         SimSession: Handle<R>,

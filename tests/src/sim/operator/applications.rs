@@ -3,7 +3,7 @@
 use super::SimOperator;
 use super::archive::charm;
 use crate::sim::network::SimSession;
-use api::{AddUnits, ConfigChange, Configure, Deploy, Handle, Refresh, Run, UploadArchive};
+use api::{AddUnits, ConfigChange, Configure, Deploy, EnqueueAction, Handle, Refresh, UploadArchive};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ impl SimOperator {
         self.trace(format!("run {unit} act"));
         let call = |session: SimSession| {
             let params = BTreeMap::<_, Value>::new();
-            let run = Run { unit: unit.clone(), action: "act".to_owned(), params };
+            let run = EnqueueAction { unit: unit.clone(), action: "act".to_owned(), params };
             async move { session.handle(run).await }
         };
         self.request(call).await;

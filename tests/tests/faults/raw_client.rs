@@ -7,17 +7,17 @@ use std::path::Path;
 use tests::host::Host;
 
 /// A client of one controller, which trusts the controller's CA.
-pub struct Door {
+pub struct RawClient {
     http: reqwest::Client,
     base: String,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Door {
-    pub fn of(host: &Host) -> Door {
+impl RawClient {
+    pub fn of(host: &Host) -> RawClient {
         let (http, base) = caller(host);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Door { http, base, runtime: runtime.expect("a runtime") }
+        RawClient { http, base, runtime: runtime.expect("a runtime") }
     }
 
     /// Sends a request and returns the status and body of the response.
@@ -27,9 +27,9 @@ impl Door {
             request = request.bearer_auth(token);
         }
         self.runtime.block_on(async {
-            let answer = request.send().await.expect("the controller answers");
-            let status = answer.status().as_u16();
-            let bytes = answer.bytes().await.expect("it answers whole");
+            let response = request.send().await.expect("the controller responds");
+            let status = response.status().as_u16();
+            let bytes = response.bytes().await.expect("the whole response arrives");
             (status, serde_json::from_slice(&bytes).unwrap_or_default())
         })
     }

@@ -1,8 +1,8 @@
 /* Loaded into every program of a Pintle under test; acts in agents, shims and the controller only. One that finds a
-   file $PINTLE_DEATHS/<tag>.<n> (the tag of a unit: its folder's name, of its shims: shim- before it; of any machine:
-   machine; controller) takes the first one and dies of SIGKILL at the call it names: "fdatasync 3 before" is the third
-   fdatasync, not done; "after" is the same call, done. Each file is one death: a program that is started again takes
-   the next one, or lives. When it dies it leaves <tag>.<n>.died. */
+   file $PINTLE_CRASHES/<tag>.<n> (the tag of a unit: its folder's name, of its shims: shim- before it; of any machine:
+   machine; controller) takes the first one and kills itself with SIGKILL at the call it names: "fdatasync 3 before" is the third
+   fdatasync, not done; "after" is the same call, done. Each file is one crash: a program that is started again takes
+   the next one, or does not crash. When it crashes it leaves <tag>.<n>.crashed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define DEATHS_MAX 16
+#define CRASHES_MAX 16
 #define VARIABLES_MAX 512
 
 static char file[PATH_MAX], call[16], when[8];
 static int left;
 
 __attribute__((constructor)) static void take(void) {
-    char line[2 * PATH_MAX] = {0}, *dir = getenv("PINTLE_DEATHS");
+    char line[2 * PATH_MAX] = {0}, *dir = getenv("PINTLE_CRASHES");
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     ssize_t length = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
     if (fd >= 0) close(fd);
@@ -43,32 +43,32 @@ __attribute__((constructor)) static void take(void) {
         tag = shim;
         /* the hook is to see nothing of this */
         unsetenv("LD_PRELOAD");
-        unsetenv("PINTLE_DEATHS");
+        unsetenv("PINTLE_CRASHES");
     }
     if (!tag) return;
-    for (int n = 1; n <= DEATHS_MAX; n++) {
+    for (int n = 1; n <= CRASHES_MAX; n++) {
         char taken[PATH_MAX + 8];
         snprintf(file, sizeof file, "%s%s.%d", dir, tag, n);
         snprintf(taken, sizeof taken, "%s.taken", file);
         if (syscall(SYS_rename, file, taken)) continue;
-        FILE *death = fopen(taken, "r");
-        if (!death || fscanf(death, "%15s %d %7s", call, &left, when) != 3) abort();
-        fclose(death);
+        FILE *point = fopen(taken, "r");
+        if (!point || fscanf(point, "%15s %d %7s", call, &left, when) != 3) abort();
+        fclose(point);
         return;
     }
 }
 
-static void die(void) {
-    char died[PATH_MAX + 8];
-    snprintf(died, sizeof died, "%s.died", file);
-    syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, died, O_CREAT | O_WRONLY, 0600));
+static void crash(void) {
+    char crashed[PATH_MAX + 8];
+    snprintf(crashed, sizeof crashed, "%s.crashed", file);
+    syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, crashed, O_CREAT | O_WRONLY, 0600));
     kill(getpid(), SIGKILL);
 }
 
-/* True: this is the call, and it is to die after it. The controller's threads call at once. */
+/* True: this is the call, and the program crashes after it. The controller's threads call at once. */
 static int meet(const char *name) {
     if (!left || strcmp(name, call) || __atomic_sub_fetch(&left, 1, __ATOMIC_SEQ_CST)) return 0;
-    if (!strcmp(when, "before")) die();
+    if (!strcmp(when, "before")) crash();
     return 1;
 }
 
@@ -76,7 +76,7 @@ static int meet(const char *name) {
 #define DO(name, real)                                                                                            \
     int now = meet(name);                                                                                         \
     __auto_type result = real;                                                                                    \
-    if (now) die();                                                                                               \
+    if (now) crash();                                                                                               \
     return result
 
 int fsync(int fd) { DO("fsync", REAL(fsync)(fd)); }
@@ -96,7 +96,7 @@ int posix_spawnp(pid_t *pid, const char *program, const posix_spawn_file_actions
     for (; environment[n]; n++)
         if (n == VARIABLES_MAX) abort();
         else more[n] = environment[n];
-    static const char *const ours[] = {"LD_PRELOAD", "PINTLE_DEATHS"};
+    static const char *const ours[] = {"LD_PRELOAD", "PINTLE_CRASHES"};
     char lines[2][PATH_MAX + 16];
     for (int i = 0; i < 2; i++, n++) {
         snprintf(lines[i], sizeof lines[i], "%s=%s", ours[i], getenv(ours[i]));
@@ -131,7 +131,7 @@ static int meet_write(int fd) {
 #define WRITE(real)                                                                                               \
     int now = meet_write(fd);                                                                                     \
     ssize_t result = real;                                                                                        \
-    if (now) die();                                                                                               \
+    if (now) crash();                                                                                               \
     return result
 
 ssize_t write(int fd, const void *bytes, size_t size) { WRITE(REAL(write)(fd, bytes, size)); }

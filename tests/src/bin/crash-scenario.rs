@@ -1,7 +1,7 @@
 //! The program that `tests/crash_disk.rs` runs under strace: it writes the unit's local state or its charm folder with
 //! product code, and reports on standard output what is durable.
 //!
-//! `crash-story FOLDER begin | recover | charm N`
+//! `crash-scenario FOLDER begin | recover | charm N`
 
 use std::path::Path;
 use tests::crash_scenarios;
@@ -14,6 +14,6 @@ fn main() {
         ["begin"] => crash_scenarios::begin(folder),
         ["recover"] => crash_scenarios::recover(folder),
         ["charm", revision] => crash_scenarios::charm(folder, revision.parse().expect("a number")),
-        _ => panic!("crash-story FOLDER begin | recover | charm N"),
+        _ => panic!("crash-scenario FOLDER begin | recover | charm N"),
     }
 }

@@ -1,0 +1,8 @@
+//! The requests of operators about a model, on the in-memory store: one file per noun.
+
+mod actions;
+mod causes;
+mod charms;
+mod machines;
+#[path = "../support/mod.rs"]
+mod support;
