@@ -7,7 +7,7 @@
 
 use crate::config::{AgentConfig, AgentKind, FILE};
 use crate::folder::{self, UnitFolder};
-use crate::hook_process::end_leftovers;
+use crate::hook_process::kill_remaining_processes;
 use crate::service::{self, AgentExit, Supervision};
 use crate::socket_dir::socket_dir;
 use anyhow::{Context, Result, bail};
@@ -174,7 +174,7 @@ impl Deployer {
     async fn stop_processes(&self, folder: &UnitFolder) -> Result<()> {
         self.services.stop(folder).await?;
         for run in unfinished_runs(folder) {
-            if tokio::time::timeout(LEFTOVERS_TIMEOUT, end_leftovers(&run)).await.is_err() {
+            if tokio::time::timeout(LEFTOVERS_TIMEOUT, kill_remaining_processes(&run)).await.is_err() {
                 bail!("cannot stop {}: a killed hook does not end", run.display());
             }
         }

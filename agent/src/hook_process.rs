@@ -3,19 +3,19 @@
 //! Implements [`Charms`] for real agents. Hooks run under a hook lock that the shim inherits, so a hook never
 //! runs beside its own repetition, even if the agent dies.
 //!
-//! `reattach` continues a run whose agent died; `leftovers` kills the processes of a run that must not
+//! `reattach` continues a run whose agent died; `remaining_processes` kills the processes of a run that must not
 //! continue; `run_folder` reads the files of a run.
 
-mod leftovers;
 mod reattach;
+mod remaining_processes;
 mod run_folder;
 
 use host::backoff::Backoff;
 use host::file::{is_disk_full, write_atomic, write_atomic_unsynced};
 use host::lock::Lock;
-pub use leftovers::end_leftovers;
-use leftovers::stop_for_reboot;
-use run_folder::{CONTEXT, RunFile, read_outcome};
+pub use remaining_processes::kill_remaining_processes;
+use remaining_processes::stop_for_reboot;
+use run_folder::{CONTEXT_FILE, RunFile, read_outcome};
 
 use crate::clock::kernel_boot;
 use crate::fault;
@@ -60,7 +60,7 @@ const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
 /// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// Stores what the installed charm declares.
+/// The file that holds what the installed charm declares.
 const DECLARED: &str = "charm.json";
 /// The charm of one unit, on this host.
 pub struct HostCharms {
@@ -138,7 +138,7 @@ impl HostCharms {
         run_file.context.id.clear();
         // JSON is valid YAML; one value per line is readable
         let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
-        write_atomic_unsynced(&run_folder.join(CONTEXT), text.as_bytes())?;
+        write_atomic_unsynced(&run_folder.join(CONTEXT_FILE), text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let mut command = Command::new(crate::program::path());
         command
@@ -384,7 +384,7 @@ impl Charms for HostCharms {
         }
         if read_outcome(&run_folder).is_none() {
             tracing::warn!("the shim of run {} ended without an outcome", run.number);
-            end_leftovers(&run_folder).await;
+            kill_remaining_processes(&run_folder).await;
         }
         self.finish(run, session)
     }

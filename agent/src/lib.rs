@@ -2,11 +2,11 @@
 //! units.
 //!
 //! The crate performs actions and never chooses them: `state::unit::resolve::next` and
-//! `state::machine::plan::plan` decide, and the loops here execute. The loops reach the outside only through
+//! `state::machine::plan::plan` decide, and the loops here execute. The loops reach the host only through
 //! `ports` and through the requests of `api`, so that the simulator can run them.
 //!
 //! Reading order:
-//! * the interface to the outside: `ports`;
+//! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `folder_files`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `shim`, `socket_dir`, `tool_socket`, `tool_calls`;

@@ -28,9 +28,9 @@ use std::convert::Infallible;
 
 /// The delay before the next attempt to reach the controller, or to repeat a step that failed: doubled up to 5
 /// s.
-const RETRY_FIRST_MS: u64 = 200;
-const RETRY_MAX_MS: u64 = 5_000;
-const BACKOFF: Backoff = Backoff::new(RETRY_FIRST_MS, RETRY_MAX_MS);
+const CONTROLLER_RETRY_FIRST_MS: u64 = 200;
+const CONTROLLER_RETRY_MAX_MS: u64 = 5_000;
+const BACKOFF: Backoff = Backoff::new(CONTROLLER_RETRY_FIRST_MS, CONTROLLER_RETRY_MAX_MS);
 
 /// Why the machine agent ends.
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                 break;
             }
             tracing::warn!("{}", error.message);
-            self.sleep(RETRY_MAX_MS).await;
+            self.sleep(CONTROLLER_RETRY_MAX_MS).await;
         }
         Ok(())
     }

@@ -43,8 +43,8 @@ pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
 const ACTION_VARIABLE: &str = "JUJU_ACTION_UUID";
 /// The amount of each stream of an action that is kept unmodified; the result is its end.
 pub const STREAM_BYTES_MAX: u64 = OUTPUT_BYTES_MAX as u64;
-/// How long output is read after the hook's process has ended, because its children may keep the pipe open for
-/// ever.
+/// How long each reader of output continues after the hook's process has ended, because its children may keep the pipe
+/// open for ever.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// The interval between two attempts to write to a full disk.
 pub const DISK_FULL_RETRY: Duration = Duration::from_millis(500);

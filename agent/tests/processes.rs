@@ -7,7 +7,7 @@ use agent::clock::kernel_boot;
 use agent::config::{AgentConfig, AgentKind, FILE};
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
-use agent::hook_process::{HostCharms, end_leftovers};
+use agent::hook_process::{HostCharms, kill_remaining_processes};
 use agent::ports::{Charms, HookHost};
 use agent::service::Supervision;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
@@ -78,7 +78,7 @@ async fn the_children_of_a_hook_are_killed_before_it_is_repeated() {
     drop(leader.stdin.take());
     leader.wait().unwrap();
 
-    end_leftovers(run.path()).await;
+    kill_remaining_processes(run.path()).await;
 
     assert!(!child.is_alive(), "{child} would run beside the repetition");
 }
@@ -93,7 +93,7 @@ async fn a_hook_without_a_pid_file_is_killed_before_it_is_repeated() {
     let (mut other_leader, other) = group("another");
     shim.wait().unwrap();
 
-    end_leftovers(run.path()).await;
+    kill_remaining_processes(run.path()).await;
 
     assert!(!child.is_alive(), "{child} would run beside the repetition");
     assert!(hook.wait().unwrap().signal().is_some(), "the hook was killed");
@@ -111,7 +111,7 @@ async fn a_process_group_that_reuses_the_number_of_a_hook_is_not_killed() {
     let hook = Process { pid: leader.id() as i32, start: 1 };
     hook.write(&run.path().join(HOOK_PID)).unwrap();
 
-    end_leftovers(run.path()).await;
+    kill_remaining_processes(run.path()).await;
 
     assert!(child.is_alive());
     child.signal(nix::sys::signal::Signal::SIGKILL).expect("it can be signalled");
@@ -261,11 +261,8 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
         server_name: String::new(),
         ca: String::new(),
     };
-    let deployer = Deployer::new(
-        machine.path().to_path_buf(),
-        config(AgentKind::Machine, "0"),
-        Supervision::Children,
-    );
+    let deployer =
+        Deployer::new(machine.path().to_path_buf(), config(AgentKind::Machine, "0"), Supervision::Children);
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();

@@ -8,7 +8,7 @@
 //!   store/ archives/
 //! ```
 //! Every step is idempotent and runs at each start. Existing files are never replaced, so the next start completes a
-//! start that was interrupted. `main` opens the folder before it listens.
+//! start that was interrupted. `program` opens the folder before it listens.
 
 use crate::environment::{self, Environment};
 use crate::session::Controller;

@@ -24,7 +24,7 @@ use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Log lines kept per model: some 200 bytes each, 4 MiB, a few days of a quiet model.
-pub const LOG_LINES_MAX: usize = 20_000;
+pub const MODEL_LOG_LINES_MAX: usize = 20_000;
 /// Completed actions kept per model: some 1 KiB each if they log little, 1 MiB.
 pub const ACTIONS_MAX: usize = 1_000;
 /// Log lines read by one sweep: 200 KiB. A full log takes 20 sweeps, some 200 s.
@@ -72,7 +72,8 @@ impl Janitor {
         &mut self,
         controller: &Controller<S, O>,
     ) -> Result<bool, ApiError> {
-        let models = controller.read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
+        let models =
+            controller.read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
         let model_ids: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
         self.logs.retain(|id, _| model_ids.contains(id));
         self.actions.retain(|id, _| model_ids.contains(id));
@@ -88,7 +89,8 @@ impl Janitor {
             more |= cleanup_batch(controller, model).await?;
             more |= destroy_model_batch(controller, model).await?;
             start_budget_timers(controller, model, self.units.entry(id).or_default()).await?;
-            let destruction = controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
+            let destruction =
+                controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
             let destroyed_by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
             self.destroys_by_force |= destroyed_by_force;
             let forced = self.forced.entry(id).or_default();
@@ -96,7 +98,7 @@ impl Janitor {
             let (mut logs, mut actions) =
                 (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
             let page = controller.read_available(move |reader| {
-                logs.advance(reader, &model.logs(), (LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
+                logs.advance(reader, &model.logs(), (MODEL_LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
                 actions.advance(
                     reader,
                     &model.all(Kind::Action),

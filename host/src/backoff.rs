@@ -1,7 +1,7 @@
 //! The delay between two attempts: it doubles up to a maximum while attempts fail, and is reset by a success.
 //!
 //! The type only computes delays. The caller waits on its own clock, because the agents' loops also run on the
-//! simulated clock.
+//! simulated clock. Retries of hooks do not use it: see `state::unit::retry`.
 
 /// The state of one series of attempts. Times are in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

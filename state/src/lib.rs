@@ -1,7 +1,7 @@
 //! All decisions of Pintle, as pure code.
 //! This crate performs no I/O, reads no clock, draws no random numbers, is not async and iterates over no
 //! hash-ordered map. Time and identifiers are arguments. The same inputs therefore always give the same
-//! decision, which lets the simulator replay whole histories from a seed.
+//! decision, which lets the simulator replay whole runs from a seed.
 //!
 //! Reading order: `terms` (the types that everything else imports) and `charm` (what a charm declares);
 //! `documents` (what the store holds); `lifecycle` and `operations` (the transitions over it); `views` (what

@@ -7,8 +7,8 @@
 
 use crate::clock::kernel_boot;
 use crate::hook_process::HostCharms;
-use crate::hook_process::leftovers::{end_leftovers, stop_for_reboot};
-use crate::hook_process::run_folder::{REATTACHED_POLL_INTERVAL, read_outcome, read_run_file};
+use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
+use crate::hook_process::run_folder::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
 use crate::ports::{Charms, HookHost, HookResult};
 use crate::shim;
 use crate::tool_calls::{CallsFile, HookSession};
@@ -43,7 +43,7 @@ impl HostCharms {
                     break;
                 }
                 if read_outcome(&run_folder).is_none() {
-                    end_leftovers(&run_folder).await;
+                    kill_remaining_processes(&run_folder).await;
                 }
                 break;
             }
@@ -53,13 +53,13 @@ impl HostCharms {
             // the shim may hold the lock and not have written its pid file; its tools wait for this agent
             tokio::select! {
                 locks = self.both_locks() => lock = Some(locks),
-                () = tokio::time::sleep(REATTACHED_POLL_INTERVAL) => {}
+                () = tokio::time::sleep(PROCESS_POLL_INTERVAL) => {}
             }
         }
         drop(lock);
         let Some(run_file) = run_file.take().or_else(|| read_run_file(&run_folder)) else {
             // without its context the tools cannot be answered, and the hook's writes are unknown
-            end_leftovers(&run_folder).await;
+            kill_remaining_processes(&run_folder).await;
             return None;
         };
         let (on_report, is_leader) =
@@ -72,13 +72,13 @@ impl HostCharms {
             &is_leader,
         );
         if !CallsFile::read(&run_folder).is_some_and(|calls| session.replay(&calls)) {
-            end_leftovers(&run_folder).await;
+            kill_remaining_processes(&run_folder).await;
             return None;
         }
         let shim = Process::read(&run_folder.join(shim::SHIM_PID));
         self.serve_tools(&mut session, hook_host, async {
             while read_outcome(&run_folder).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
-                tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
+                tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
             }
         })
         .await;
@@ -87,7 +87,7 @@ impl HostCharms {
         if requests_reboot {
             stop_for_reboot(&run_folder).await;
         } else if read_outcome(&run_folder).is_none() {
-            end_leftovers(&run_folder).await;
+            kill_remaining_processes(&run_folder).await;
         }
         (requests_reboot || read_outcome(&run_folder).is_some()).then(|| self.finish(run, session))
     }

@@ -11,10 +11,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a re-attached process is polled: it is not a child of this process.
-pub(super) const REATTACHED_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Stores the [`RunFile`] in the folder of a run.
-pub(super) const CONTEXT: &str = "context.yaml";
+/// How often a re-attached or killed process is polled: it is not a child of this process.
+pub(super) const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
+pub(super) const CONTEXT_FILE: &str = "context.yaml";
 
 /// `context.yaml`: what a later agent needs to answer the tools of this run. The id of the context is a secret,
 /// so only its digest is stored.
@@ -31,7 +31,7 @@ pub(super) struct RunFile {
 }
 
 pub(super) fn read_run_file(run_folder: &Path) -> Option<RunFile> {
-    serde_json::from_slice(&fs::read(run_folder.join(CONTEXT)).ok()?).ok()
+    serde_json::from_slice(&fs::read(run_folder.join(CONTEXT_FILE)).ok()?).ok()
 }
 
 /// The outcome that the shim has stored. None if it has not stored one.

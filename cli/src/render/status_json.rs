@@ -1,4 +1,4 @@
-//! The document of `status`, for JSON and YAML, with the keys that clients parse (spec/clients.md 2.4).
+//! The document of `status` and `machines`, for JSON and YAML, with the keys that clients parse (spec/clients.md 2.4).
 //!
 //! A key without a value is omitted, because clients reject `null` where they expect an object.
 

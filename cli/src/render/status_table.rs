@@ -1,4 +1,4 @@
-//! The tables of `status` (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
+//! The tables of `status` and `machines` (spec/clients.md 3.3). Their layout is Juju's; scripts match it.
 
 use crate::render::{Table, natural_entries, row};
 use crate::times::Zone;

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use api::{Handle, LogQuery, Report};
-use controller::janitor::LOG_LINES_MAX;
+use controller::janitor::MODEL_LOG_LINES_MAX;
 use state::documents::draft::{Draft, Reader};
 use state::documents::keys::LogDoc;
 use state::terms::names::Uuid;
@@ -55,7 +55,7 @@ async fn a_models_log_keeps_its_newest_lines() {
     let line =
         LogDoc { at_ms: 1, level: "INFO".into(), module: "m".into(), entity: "e".into(), text: "t".into() };
     // Lines of run 1 are the oldest; keys of later runs sort after them.
-    let runs = (LOG_LINES_MAX / 50 + 1) as u64;
+    let runs = (MODEL_LOG_LINES_MAX / 50 + 1) as u64;
     for run in 1..=runs {
         let line = line.clone();
         let write = move |draft: &mut Draft<'_>| {
@@ -72,5 +72,5 @@ async fn a_models_log_keeps_its_newest_lines() {
             (lines.len(), lines[0].key.clone())
         })
         .await;
-    assert_eq!((count, first), (LOG_LINES_MAX, model.log(Uuid(1), 2, 0).text().to_owned()));
+    assert_eq!((count, first), (MODEL_LOG_LINES_MAX, model.log(Uuid(1), 2, 0).text().to_owned()));
 }

@@ -2,6 +2,8 @@
 //!
 //! A model that is not Alive accepts no new application, unit, machine or relation ([`require_alive`]). Its
 //! destruction is in [`crate::operations::destruction`].
+//!
+//! A setting that hooks see passes through [`model_view`], `unit::snapshot` and `unit::environment`.
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
@@ -11,7 +13,7 @@ use crate::machine::provision::HarvestMode;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_application_name};
 use crate::terms::proxy::Proxies;
-use crate::unit::snapshot::ModelView;
+use crate::unit::snapshot::{HOOK_RETRIES_DEFAULT, ModelView};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -19,8 +21,6 @@ use std::collections::BTreeMap;
 const UPDATE_STATUS_INTERVAL_DEFAULT: &str = "5m";
 /// The default of `provisioner-harvest-mode` (spec F.3).
 const HARVEST_MODE_DEFAULT: &str = "destroyed";
-/// The default of `max-hook-retries` (spec/uniter.md, "Decisions").
-const HOOK_RETRIES_DEFAULT: u32 = 10;
 
 /// No duration that a user sets is as long: 8760 hours, a year. Sums of times and durations never overflow.
 const INTERVAL_MS_MAX: u64 = 8760 * 3600 * 1000;

@@ -151,7 +151,7 @@ pub fn plan(
 /// Whether the retry is due. If the clock was set back, a retry that is further away than the longest delay is
 /// due as well.
 fn is_due(retry_ms: i64, now_ms: i64) -> bool {
-    retry_ms <= now_ms || retry_ms > now_ms.saturating_add(RETRY_MAX_MS)
+    retry_ms <= now_ms || retry_ms > now_ms.saturating_add(PROVIDER_RETRY_MAX_MS)
 }
 
 fn step(id: Uuid, machine: &DesiredMachine, found: Option<&ListedInstance>) -> Vec<ProvisionStep> {
@@ -201,14 +201,14 @@ fn step(id: Uuid, machine: &DesiredMachine, found: Option<&ListedInstance>) -> V
 }
 
 /// The delay between the first failure and the first retry.
-const RETRY_FIRST_MS: i64 = 5_000;
+const PROVIDER_RETRY_FIRST_MS: i64 = 5_000;
 /// The longest delay. 5 s doubled six times is 320 s: from then on there is a retry every 5 minutes.
-const RETRY_MAX_MS: i64 = 300_000;
+const PROVIDER_RETRY_MAX_MS: i64 = 300_000;
 
 /// The delay before the retry after the n-th failure in a row; n begins at 1.
 pub fn retry_after_ms(failures: u32) -> i64 {
-    let doubled = RETRY_FIRST_MS.saturating_mul(1 << failures.saturating_sub(1).min(16));
-    doubled.min(RETRY_MAX_MS)
+    let doubled = PROVIDER_RETRY_FIRST_MS.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(PROVIDER_RETRY_MAX_MS)
 }
 
 #[cfg(test)]

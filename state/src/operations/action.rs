@@ -43,7 +43,7 @@ const LOST_MESSAGE: &str = "lost: the controller was restored from a backup, and
 const SEQUENCE: &str = "action";
 
 /// The maximum number of log lines of one action; the oldest are dropped.
-const LOG_LINES_MAX: usize = 1000;
+const ACTION_LOG_LINES_MAX: usize = 1000;
 
 /// Queues an action with validated parameters and returns its number. Refused if the unit is Dead, the charm
 /// does not declare the action, a parameter is invalid, or [`QUEUED_MAX`] actions are queued.
@@ -217,7 +217,7 @@ fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
         bytes += size(line);
         bytes <= REPORTS_BYTES_MAX
     };
-    let kept = doc.log.iter().rev().take(LOG_LINES_MAX).take_while(fits).count();
+    let kept = doc.log.iter().rev().take(ACTION_LOG_LINES_MAX).take_while(fits).count();
     doc.log.drain(..doc.log.len() - kept);
 }
 

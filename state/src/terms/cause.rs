@@ -5,8 +5,12 @@
 //! this waits", from the unit's resolver through refusals and the API to the commands.
 //!
 //! Causes are computed on request, from documents and from the presence of agents; they are never stored
-//! (design 5). No part of a cause is a sentence: `api::text` makes the only English. `unit::resolve`,
-//! `documents::blockers` and the controller's `why` create them.
+//! (design 5). The English is in `api::text`, except the reason of [`Duty::Start`], which the unit's resolver stored with
+//! the run. Causes are created in `documents::blockers`, `documents::waiting`, `unit::wait_reasons` and the controller's
+//! `why`.
+//!
+//! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code that
+//! creates it.
 
 mod remedy;
 
@@ -414,7 +418,7 @@ pub enum Retry {
     /// This many milliseconds after the last failure. The clock of the boot in which it is measured is not
     /// known here.
     After(u64),
-    /// Never: the model's `hook-retries` is 0.
+    /// Never: the model's `max-hook-retries` is 0.
     Off,
     /// Never: all retries have been used.
     Exhausted,

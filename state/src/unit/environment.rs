@@ -1,7 +1,7 @@
 //! The environment variables of a hook's process (spec/hook-tools.md 4).
 //!
-//! The process has exactly these variables and inherits none from the agent. The agent's hook process calls
-//! [`environment`] for every run.
+//! The process has exactly these variables; it inherits nothing from the agent except [`KUBERNETES_VARIABLES`].
+//! The agent's hook process calls [`environment`] for every run.
 
 use super::hook::{Counterpart, HookContext, HookTrigger};
 

@@ -15,15 +15,15 @@ use super::operation::{Hook, Operation, RelationEvent};
 use super::pending_operations::{config_digest, is_alive, pending_action, wanted_charm};
 use super::record::{Outcome, Record, Timer};
 use super::relations::{self, PendingHook, ThisUnit};
-use super::snapshot::{RelationView, Snapshot};
+use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
 use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
 use crate::terms::cause::{Actor, Duty, Retry};
 use crate::terms::names::RelationNumber;
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
-pub const RETRY_FIRST_MS: u64 = 5_000;
+pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
 /// The longest delay in milliseconds: 5 s doubled six times is 320 s, so that the seventh and later delays are 300 s.
-pub const RETRY_MAX_MS: u64 = 300_000;
+pub const HOOK_RETRY_MAX_MS: u64 = 300_000;
 /// The reason of a run that ends a relation which was removed while its joined was interrupted or in error.
 pub const RELATION_GONE: &str = "the relation was removed";
 
@@ -228,12 +228,12 @@ pub fn retry_after(
 ) -> Option<Timer> {
     let same = local.episode().filter(|episode| episode.operation.is_same_as(operation));
     let failures = same.map_or(0, |episode| episode.failures) + 1;
-    let max = view.map_or(Some(10), |view| view.model.hook_retries_max);
+    let max = view.map_or(Some(HOOK_RETRIES_DEFAULT), |view| view.model.hook_retries_max);
     if max.is_some_and(|max| failures > max) {
         return None;
     }
-    let doubled = RETRY_FIRST_MS << (failures - 1).min(16);
-    let delay = doubled.min(RETRY_MAX_MS);
+    let doubled = HOOK_RETRY_FIRST_MS << (failures - 1).min(16);
+    let delay = doubled.min(HOOK_RETRY_MAX_MS);
     // The delay is up to a tenth longer, so that units that failed together do not retry together. It is a function
     // of the unit and the number of failures, so that a simulation is reproducible.
     let jitter = jitter(local.unit, u64::from(failures)) % (delay / 10);

@@ -18,6 +18,9 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// The default of `max-hook-retries` (spec/uniter.md, "Decisions"), also for a unit without a view.
+pub const HOOK_RETRIES_DEFAULT: u32 = 10;
+
 /// The model's name and configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

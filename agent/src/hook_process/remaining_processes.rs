@@ -5,7 +5,7 @@
 //!
 //! Called before a run is repeated, and when a unit is stopped.
 
-use super::run_folder::{REATTACHED_POLL_INTERVAL, read_outcome, read_run_file};
+use super::run_folder::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
 use crate::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
@@ -17,14 +17,14 @@ const SHIM_POLLS_MAX: u32 = 50;
 /// Polls of killed processes, 20 ms apart, after which a warning is logged: every 10 s.
 const KILL_POLLS_PER_WARNING: u32 = 500;
 
-/// An exec takes microseconds, and longer on a stopped or overloaded machine. A process without an environment
+/// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or overloaded machine. A process without an environment
 /// looks the same for ever, so it is ignored after 100 polls: 2 s.
 const EXEC_POLLS_MAX: u32 = 100;
 
 /// Kills the recorded processes of a run and the hook's process group, and waits until they have ended. This
 /// must be done before the run is repeated (design 12). Processes that the hook started in other sessions
 /// belong to the charm and continue.
-pub async fn end_leftovers(run_folder: &Path) {
+pub async fn kill_remaining_processes(run_folder: &Path) {
     let shim = Process::read(&run_folder.join(shim::SHIM_PID));
     if let Some(shim) = shim {
         kill(&shim);
@@ -47,7 +47,7 @@ pub async fn end_leftovers(run_folder: &Path) {
             HookGroup::Unknown | HookGroup::Ended if shim_ended => return,
             HookGroup::Unknown | HookGroup::Ended => {}
         }
-        tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
+        tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
     }
 }
 
@@ -65,9 +65,9 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
         {
             members.iter().for_each(kill);
         }
-        tokio::time::sleep(REATTACHED_POLL_INTERVAL).await;
+        tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
     }
-    end_leftovers(run_folder).await;
+    kill_remaining_processes(run_folder).await;
 }
 
 /// The process group that a hook led. After the hook has ended, the kernel may reuse its number for another
