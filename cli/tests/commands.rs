@@ -19,6 +19,7 @@ use common::fake::{FakeClient, FakeController};
 use common::{sample, sample_task};
 use serde_json::{Value, json};
 use state::terms::status::ActionStatus;
+use state::unit::writes::Level;
 use std::path::PathBuf;
 
 fn session_with(api: FakeController) -> CommandSession<FakeClient> {
@@ -294,7 +295,7 @@ async fn settings_and_resets_are_sent_as_one_change() {
 async fn the_whole_log_is_read_in_pages() {
     let line = |text: &str| LogLine {
         at_ms: common::NOW_MS,
-        level: "INFO".to_owned(),
+        level: Level::Info,
         module: "unit.web/0.juju-log".to_owned(),
         entity: "unit-web-0".to_owned(),
         text: text.to_owned(),
@@ -410,7 +411,7 @@ async fn relations_are_suspended_and_resumed_by_their_ends() {
     );
 }
 
-fn lines(session: &CommandSession<FakeClient>) -> Vec<String> {
+fn stderr_lines(session: &CommandSession<FakeClient>) -> Vec<String> {
     session.output.printed().1.lines().map(str::to_owned).collect()
 }
 
@@ -432,7 +433,7 @@ async fn destroy_model_waits_until_the_model_is_removed() {
         session.api.requests().into_iter().filter(|requests| requests != "status").collect();
     assert_eq!(requests, [format!("destroy {} AfterWait", sample().model.uuid)]);
     assert_eq!(
-        lines(&session),
+        stderr_lines(&session),
         [
             "will remove model dev",
             "will remove application auditor",

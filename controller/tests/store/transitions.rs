@@ -392,6 +392,7 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
+    fixture.call("action::cancel", move |draft| action::cancel(draft, MODEL, 2, 2).map(drop)).await;
     fixture
         .call("action::start", move |draft| {
             action::start(draft, MODEL, unit, 1, 2);

@@ -7,6 +7,7 @@ use crate::terms::cause::Actor;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::tests::*;
 use crate::unit::activity::Activity;
+use crate::unit::context;
 use crate::unit::hook::ReportContent;
 use crate::unit::record::RunReport;
 use crate::unit::snapshot::Snapshot;
@@ -345,6 +346,25 @@ fn what_a_unit_had_started_before_it_was_cancelled_is_shown_as_it_really_ended()
     let record = agent.record(Operation::Action { id, name }, Outcome::Ok);
     agent.commit(&mut world, record);
     assert_eq!(doc(&world, id).status, ActionStatus::Completed);
+}
+
+#[test]
+fn an_action_that_is_cancelled_between_its_saved_start_and_its_program_does_not_run_and_stays_cancelled() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let id = enqueue(&mut world, agent.unit, "backup", json!({"to": "/a"})).expect("it fits");
+    let operation = Operation::Action { id, name: "backup".into() };
+    let view = |world: &World| {
+        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
+        Snapshot::from_full(view.delta).expect("a full view is complete")
+    };
+    assert!(!context::is_cancelled(&view(&world), &operation));
+    cancel(&mut world, id).expect("nothing is reported yet");
+    assert!(context::is_cancelled(&view(&world), &operation));
+    let record = agent.record(operation, Outcome::Skipped);
+    agent.commit(&mut world, record);
+    assert_eq!(doc(&world, id).status, ActionStatus::Cancelled);
 }
 
 #[test]

@@ -5,8 +5,8 @@
 //! is ahead of the view.
 
 use super::hook::{
-    Address, Counterpart, Device, Goal, GoalState, HookContext, HookModel, HookRelation, HookTrigger,
-    Network, OmittedBags, RunningAction, Status, Statuses, Writes,
+    Address, Counterpart, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
+    HookTrigger, Network, OmittedBags, RunningAction, Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
 use super::operation::{CharmRef, Hook, Operation, RelationEvent};
@@ -16,7 +16,6 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};
-use crate::terms::status::WorkloadStatus;
 use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +54,14 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
     is_omitted.then_some(BagRequest { relation: known.uuid, owner, position: view.position })
 }
 
-/// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm.
+/// Whether the operation is an action that the controller does not show any more: it was cancelled after the agent had
+/// decided to run it. Its parameters are gone with it.
+pub fn is_cancelled(view: &Snapshot, operation: &Operation) -> bool {
+    matches!(operation, Operation::Action { id, .. } if !view.actions.contains_key(id))
+}
+
+/// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm, or is an action
+/// that was cancelled.
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
     let (cause, middle) = cause(local, view, &run.operation)?;
     let about = cause.counterpart().cloned();
@@ -128,8 +134,7 @@ fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(HookT
             Some((HookTrigger::Hook(name.clone()), name))
         }
         Operation::Action { id, name } => {
-            let params = view.actions.get(id).map(|action| action.params.clone()).unwrap_or_default();
-            let params = params.into_iter().collect();
+            let params = view.actions.get(id)?.params.clone().into_iter().collect();
             Some((
                 HookTrigger::Action(RunningAction { name: name.clone(), id: id.to_string(), params }),
                 name.clone(),
@@ -245,12 +250,9 @@ fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&R
 }
 
 fn statuses(local: &Local, view: &Snapshot) -> Statuses {
-    let status = |doc: &StatusDoc| Status {
-        status: doc.status.to_string(),
-        message: doc.message.clone(),
-        data: doc.data.clone(),
-    };
-    let unknown = || Status { status: WorkloadStatus::Unknown.to_string(), ..Status::default() };
+    let status =
+        |doc: &StatusDoc| Status { status: doc.status, message: doc.message.clone(), data: doc.data.clone() };
+    let unknown = Status::default;
     let mut units: BTreeMap<_, _> = view
         .statuses
         .iter()
@@ -259,7 +261,7 @@ fn statuses(local: &Local, view: &Snapshot) -> Statuses {
         .collect();
     // this unit's own status is newer in its stored state than in the view
     let own = local.status.as_ref().map(|(status, message)| Status {
-        status: status.to_string(),
+        status: *status,
         message: message.clone(),
         ..Status::default()
     });
@@ -286,7 +288,7 @@ fn networks(declared: &Charm, address: &str) -> BTreeMap<String, Network> {
 }
 
 fn goal_state(view: &Snapshot) -> GoalState {
-    let goal = |doc: &StatusDoc| Goal { status: doc.status.to_string(), since: utc(doc.since_ms) };
+    let goal = |doc: &StatusDoc| Goal { status: GoalStatus::Workload(doc.status), since: utc(doc.since_ms) };
     let goals_of = |application: &str| {
         let units = view.statuses.iter().filter(move |(unit, _)| unit.application == application);
         units.map(|(unit, doc)| (unit.to_string(), goal(doc))).collect::<BTreeMap<_, _>>()
@@ -306,7 +308,7 @@ fn goal_state(view: &Snapshot) -> GoalState {
         goals.extend(goals_of(application).into_iter().filter(|(unit, _)| is_listed(unit)));
         if !relation.head.peer {
             let since = goals.values().map(|goal| goal.since.clone()).min().unwrap_or_else(|| utc(0));
-            goals.insert(application.clone(), Goal { status: "joined".into(), since });
+            goals.insert(application.clone(), Goal { status: GoalStatus::Joined, since });
         }
     }
     GoalState { units: goals_of(&view.unit.name.application), relations }

@@ -31,6 +31,8 @@ pub enum Exit {
     Interrupted,
     /// The charm does not implement the hook.
     Missing,
+    /// The action was cancelled after its start was saved and before its program started.
+    Cancelled,
     /// The hook could not be executed, or a request of it could not be carried out.
     Refused(String),
 }
@@ -68,7 +70,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
     let action = matches!(operation, Operation::Action { .. });
     let last_line = match &ended.exit {
         Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&ended.reports),
-        Exit::Interrupted | Exit::Missing | Exit::Refused(_) => None,
+        Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Refused(_) => None,
     };
     let failed = |reason: String| {
         let retry = if action { None } else { retry::retry_after(local, view, now, operation) };
@@ -79,6 +81,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         Exit::Code(0) => Outcome::Ok,
         Exit::Missing if action => failed(missing_action(&local.name)),
         Exit::Missing => Outcome::Missing,
+        Exit::Cancelled => Outcome::Skipped,
         Exit::Code(code) => failed(format!("exit status {code}")),
         Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
         Exit::Refused(reason) => failed(reason),

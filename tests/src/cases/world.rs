@@ -317,6 +317,7 @@ impl World {
                     Exit::Signal(signal) => format!(": signal {signal}"),
                     Exit::Interrupted => ": interrupted".to_owned(),
                     Exit::Missing => ": missing".to_owned(),
+                    Exit::Cancelled => ": cancelled".to_owned(),
                     Exit::Refused(reason) => format!(": {reason}"),
                 };
                 self.say(format!("{text}{how}"));

@@ -111,7 +111,8 @@ impl SimOperator {
             80..=84 => self.remove_application(name).await,
             85..=89 => self.refresh(name).await,
             90..=94 => self.resolve().await,
-            _ => self.run_action().await,
+            95..=98 => self.run_action().await,
+            _ => self.cancel_action().await,
         }
     }
 

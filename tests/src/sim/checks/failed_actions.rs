@@ -7,6 +7,7 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::Model;
 use state::terms::names::Uuid;
+use state::terms::status::ActionStatus;
 use state::unit::local::Event;
 use state::unit::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,6 +73,11 @@ impl Check for FailedActions {
             let unit: Option<Uuid> = parts.next().and_then(|unit| unit.parse().ok());
             let id: Option<u64> = parts.next().and_then(|id| id.parse().ok());
             let (Some(unit), Some(id)) = (unit, id) else { continue };
+            if read(commit.reader, &commit.model.action(id))
+                .is_some_and(|doc| doc.status == ActionStatus::Cancelled)
+            {
+                continue;
+            }
             let exists = read(commit.reader, &commit.model.unit(unit)).is_some();
             let is_complete = self.journal_starts.get(&unit).is_some_and(|starts| *starts <= 1);
             let was_started =

@@ -3,7 +3,10 @@
 use super::SimOperator;
 use super::archive::charm;
 use crate::sim::network::SimSession;
-use api::{AddUnits, ConfigChange, Configure, Deploy, EnqueueAction, Handle, Refresh, UploadArchive};
+use api::{
+    AddUnits, CancelAction, ConfigChange, Configure, Deploy, EnqueueAction, Handle, ListActions, Refresh,
+    UploadArchive,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -82,5 +85,15 @@ impl SimOperator {
             async move { session.handle(run).await }
         };
         self.request(call).await;
+    }
+
+    /// Cancels the newest action that has not ended. It may start at the same time.
+    pub(super) async fn cancel_action(&self) {
+        let all = self.request(|session| async move { session.handle(ListActions).await }).await;
+        let Some(open) = all.into_iter().flatten().rev().find(|action| !action.status.is_final()) else {
+            return;
+        };
+        self.trace(format!("cancel action {}", open.id));
+        self.request(|session| async move { session.handle(CancelAction { id: open.id }).await }).await;
     }
 }
