@@ -109,7 +109,9 @@ mod tests {
     fn an_event_is_one_line_whatever_its_text_contains() {
         let mut written = Vec::new();
         let events = ["INFO safe\ttext\n", "WARN one\nERROR forged\u{1b}[2J\n"];
-        events.map(|event| OneLine(&mut written).write_all(event.as_bytes()).expect("memory takes it"));
+        for event in events {
+            OneLine(&mut written).write_all(event.as_bytes()).expect("memory takes it");
+        }
         let lines = String::from_utf8(written).expect("escaped text");
         assert_eq!(lines, "INFO safe\ttext\nWARN one\\nERROR forged\\u{1b}[2J\n");
     }
