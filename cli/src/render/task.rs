@@ -62,10 +62,9 @@ pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
 /// Converts the controller's error about an unknown action to one about the kind that the command uses (`task` or
 /// `operation`): to the controller all of them are actions.
 pub fn unknown_task_error(error: ApiError, kind: &str, id: u64) -> CommandError {
-    let message = match error.code == ErrorCode::NotFound && error.message == format!("action {id} not found")
-    {
-        true => format!("{kind} {id} not found"),
-        false => error.message.clone(),
+    let message = match error.code {
+        ErrorCode::NotFound => format!("{kind} {id} not found"),
+        _ => error.message.clone(),
     };
     CommandError { message, ..error.into() }
 }
