@@ -228,8 +228,8 @@ fn agent_status(record: &Record, local: &Local) -> (AgentStatus, String, BTreeMa
 
 /// The message that lists the skipped hooks, for example `upgrade-charm skipped`; a hook is listed until it
 /// next succeeds (spec A.8, scenario 50).
-fn skipped_hooks_text(local: &Local) -> String {
-    let hooks: Vec<&str> = local.skipped.iter().map(String::as_str).collect();
+pub fn skipped_hooks_text(local: &Local) -> String {
+    let hooks: Vec<String> = local.skipped.iter().map(HookName::to_string).collect();
     if hooks.is_empty() { String::new() } else { format!("{} skipped", hooks.join(", ")) }
 }
 

@@ -7,6 +7,7 @@
 
 mod apply;
 
+use super::hook_name::HookName;
 use super::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
 use super::writes::{RunReport, Writes};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -238,7 +239,7 @@ pub struct Local {
     /// The hooks that an operator has skipped (`resolved --no-retry`) and that have not succeeded since. Status shows
     /// them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub skipped: BTreeSet<String>,
+    pub skipped: BTreeSet<HookName>,
     /// Whether upgrade-charm is pending since a forced upgrade in error.
     pub upgrade_pending: bool,
     /// The inputs of the last config-changed.

@@ -8,6 +8,7 @@ use super::{Episode, Event, FollowUp, Local, RelationLocal, Run, Step, UNRECORDE
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::{self, BagChange};
 use crate::unit::hook::ReportContent;
+use crate::unit::hook_name::HookName;
 use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::record::{Outcome, Record, Timer};
 use std::collections::BTreeMap;
@@ -182,7 +183,7 @@ impl Local {
                 if let (Operation::Hook(hook), false) =
                     (&record.operation, record.outcome == Outcome::Skipped)
                 {
-                    self.skipped.remove(&hook.name().to_string());
+                    self.skipped.remove(&hook.name());
                 }
                 self.publish(record);
                 self.advance(record, other.as_ref());
@@ -196,7 +197,7 @@ impl Local {
         let Step::Failed(episode) = &self.step else { return };
         let ended = record.episode.is_none() && episode.operation.is_same_as(&record.operation);
         if let (true, Outcome::Skipped, Operation::Hook(hook)) = (ended, &record.outcome, &record.operation) {
-            self.skipped.insert(hook.name().to_string());
+            self.skipped.insert(hook.name());
         }
     }
 
@@ -348,15 +349,55 @@ impl Local {
                 local.pending_changed.take_if(|pending| pending == unit);
             }
             RelationEvent::Broken => {
-                let prefix = format!("{}-relation-", local.local_endpoint.endpoint);
+                let broken = local.local_endpoint.endpoint.clone();
                 self.relations.remove(&relation);
                 // the skipped hooks of the endpoint's last relation can no longer succeed
-                let is_same =
-                    |other: &RelationLocal| prefix == format!("{}-relation-", other.local_endpoint.endpoint);
-                if !self.relations.values().any(is_same) {
-                    self.skipped.retain(|hook| !hook.starts_with(&prefix));
+                if !self.relations.values().any(|other| other.local_endpoint.endpoint == broken) {
+                    self.skipped.retain(|hook| match hook {
+                        HookName::Relation { endpoint, .. } => *endpoint != broken,
+                        _ => true,
+                    });
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms::names::{UnitName, Uuid};
+    use crate::unit::hook_name::RelationEventName;
+    use crate::unit::operation::LocalEndpoint;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_end_of_a_relation_forgets_the_skipped_hooks_of_its_endpoint_only() {
+        let relation = |endpoint: &str| RelationLocal {
+            uuid: Uuid(1),
+            local_endpoint: LocalEndpoint {
+                endpoint: endpoint.to_owned(),
+                interface: "sql".to_owned(),
+                peer: false,
+                implicit: false,
+                remote_application: "db".to_owned(),
+            },
+            created: true,
+            members: BTreeMap::new(),
+            applications: BTreeMap::new(),
+            pending_changed: None,
+            bag: BTreeMap::new(),
+            lost_bag_changes: None,
+            pending_application_writes: None,
+        };
+        let joined = |endpoint: &str| HookName::Relation {
+            endpoint: endpoint.to_owned(),
+            event: RelationEventName::Joined,
+        };
+        let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
+        local.relations = [(1, relation("a")), (2, relation("a-relation-b"))].into();
+        local.skipped = [joined("a"), joined("a-relation-b"), HookName::Start].into();
+        local.advance_relation(1, &RelationEvent::Broken);
+        assert_eq!(local.skipped, BTreeSet::from([joined("a-relation-b"), HookName::Start]));
     }
 }
