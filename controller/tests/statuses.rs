@@ -4,12 +4,14 @@ mod support;
 
 use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRequest, Watch, WatchMachine};
 use controller::presence::LOST_AFTER_MS;
-use controller::{Environment, Session};
+use controller::{Environment, Session, status as controller_status};
 use state::documents::draft::read;
 use state::documents::keys::{StatusDoc, TokenHolder};
+use state::terms::status::AgentStatus;
 use state::unit::hook::ReportContent;
-use state::unit::operation::{Hook, Operation};
+use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, RunReport};
+use state::unit::resolve::Act;
 use std::collections::BTreeSet;
 use support::*;
 use test_support::memory_store::MemoryStore;
@@ -174,4 +176,41 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
     assert_eq!(application_status(&fixture).await, ("active".to_owned(), "all well".to_owned()));
     report(&mut second, application("blocked", "set by a unit that is not the leader")).await;
     assert_eq!(application_status(&fixture).await.0, "active");
+}
+
+#[tokio::test]
+async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let (id, model) = (fixture.unit("web/0").await, fixture.model);
+    let mut web = fixture.attach_agent("web/0").await;
+    let charm = CharmRef {
+        url: "local:web-0".to_owned(),
+        sha256: "web".to_owned(),
+        revision: 0,
+        endpoints: BTreeSet::from(["db".to_owned()]),
+    };
+    web.commit(web.record(Operation::InstallCharm(charm))).await;
+    while let Some(Act::Start(run)) =
+        fixture.controller.read(move |reader| controller_status::next_act(reader, model, id)).await
+    {
+        web.commit(web.record(run.operation)).await;
+    }
+    let agent_status = async || {
+        let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
+        let agent = status.applications["web"].units[&"web/0".parse().expect("a name")].agent.clone();
+        (agent.current, agent.message)
+    };
+    assert_eq!(agent_status().await, (AgentStatus::Idle, String::new()));
+    let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
+    failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
+    web.commit(failed).await;
+    let resolved = ResolvedRequest { unit: "web/0".to_owned(), retry: false };
+    fixture.admin.handle(resolved).await.expect("it is in error");
+    let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
+    skipped.outcome = Outcome::Skipped;
+    web.commit(skipped).await;
+    assert_eq!(agent_status().await, (AgentStatus::Idle, "update-status skipped".to_owned()));
+    web.commit(web.record(Operation::Hook(Hook::UpdateStatus))).await;
+    assert_eq!(agent_status().await, (AgentStatus::Idle, String::new()));
 }

@@ -8,6 +8,7 @@ use api::{StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
 use state::documents::keys::{Model, UnitDoc};
+use state::operations::run_reports::skipped_hooks_text;
 use state::terms::names::Uuid;
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::unit::activity::Activity;
@@ -168,7 +169,8 @@ pub fn statuses(
         Some(Act::Wait(_) | Act::Finish) => {
             let set_aside = health.filter(|health| !health.set_aside.is_empty());
             let message = set_aside.map(|health| fault::set_aside_message(&health.set_aside, &doc.name));
-            let idle = info(AgentStatus::Idle, &message.unwrap_or_default(), since_ms);
+            let message = message.unwrap_or_else(|| skipped_hooks(reader, model, id));
+            let idle = info(AgentStatus::Idle, &message, since_ms);
             UnitStatuses::new(workload, idle)
         }
         Some(
@@ -179,6 +181,12 @@ pub fn statuses(
             | Act::PersistEvent(_),
         ) => UnitStatuses::new(workload, info(AgentStatus::Executing, "", since_ms)),
     }
+}
+
+/// Returns the message about the hooks that an operator has skipped; empty if there are none (spec A.8).
+fn skipped_hooks(reader: &dyn Reader, model: Model, id: Uuid) -> String {
+    let replica = read(reader, &model.replica(id));
+    replica.map(|replica| skipped_hooks_text(&replica.local)).unwrap_or_default()
 }
 
 /// Whether a reboot that was requested at this time should have happened long ago ([`REBOOT_DEADLINE_MS`]).
