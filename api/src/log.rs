@@ -3,6 +3,7 @@
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::unit::writes::Level;
 
 requests! { LogRequests {
     LogQuery = post "/v1/models/{model}/debug-log", Reader => LogPage;
@@ -26,9 +27,9 @@ pub struct LogQuery {
     /// Whether to hold the response until a line matches, at most [`crate::LONG_POLL_MS`].
     #[serde(default)]
     pub wait: bool,
-    /// The lowest level: TRACE, DEBUG, INFO, WARNING, ERROR.
+    /// The lowest level.
     #[serde(default)]
-    pub level: Option<String>,
+    pub level: Option<Level>,
     /// Entities to include: `web/0`, `unit-web-0`, `unit-web-*`, `machine-0`, or an application, which selects
     /// its units.
     #[serde(default)]
@@ -50,7 +51,7 @@ pub struct LogLine {
     /// When the agent wrote the line.
     pub at_ms: i64,
     /// The level.
-    pub level: String,
+    pub level: Level,
     /// The module: `unit.web/0.juju-log`.
     pub module: String,
     /// The tag of the entity: `unit-web-0`.

@@ -11,13 +11,12 @@ use api::error::{ApiError, ErrorCode};
 use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::documents::draft::{Reader, parse};
 use state::documents::keys::{LogDoc, Model};
+use state::terms::names::UnitName;
 
 /// Revisions per read of the change log while a client follows the log.
 const REVISIONS_PER_READ: usize = 256;
 /// Sorts after every key.
 const KEY_MAX: &str = "\u{7f}";
-/// The log levels in ascending order.
-const LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 
 type LogPosition = (u64, String);
 
@@ -42,7 +41,6 @@ pub(crate) async fn page<S: Store, O: Environment>(
     model: Model,
     query: LogQuery,
 ) -> Result<LogPage, ApiError> {
-    let least = least_level(query.level.as_deref())?;
     let until_ms = controller.environment.monotonic_ms() + LONG_POLL_MS;
     let mut after = query.after.as_deref().map(parse_cursor).transpose()?;
     loop {
@@ -50,8 +48,7 @@ pub(crate) async fn page<S: Store, O: Environment>(
             Some(after) => lines_after(controller, model, after).await,
             None => all_lines(controller, model).await,
         };
-        let mut found: Vec<LogEntry> =
-            lines.into_iter().filter(|line| matches(&query, least, &line.doc)).collect();
+        let mut found: Vec<LogEntry> = lines.into_iter().filter(|line| matches(&query, &line.doc)).collect();
         if let (None, Some(newest)) = (&after, query.newest) {
             found.drain(..found.len().saturating_sub(newest as usize));
         }
@@ -72,7 +69,7 @@ fn to_page(mut found: Vec<LogEntry>, end: &LogPosition) -> LogPage {
         at_ms: line.doc.at_ms,
         level: line.doc.level,
         module: line.doc.module,
-        entity: line.doc.entity,
+        entity: line.doc.unit.tag(),
         text: line.doc.text,
     };
     LogPage { lines: found.into_iter().map(line).collect(), cursor, more }
@@ -125,40 +122,23 @@ async fn lines_after<S: Store, O: Environment>(
     (lines, end.max(after.clone()))
 }
 
-fn least_level(level: Option<&str>) -> Result<usize, ApiError> {
-    let Some(level) = level else { return Ok(0) };
-    let found = LEVELS.iter().position(|name| name.eq_ignore_ascii_case(level));
-    found.ok_or_else(|| {
-        let text = format!("invalid log level {level:?}: use TRACE, DEBUG, INFO, WARNING or ERROR");
-        ApiError::new(ErrorCode::Invalid, text)
-    })
-}
-
-fn matches(query: &LogQuery, least: usize, line: &LogDoc) -> bool {
-    let level = LEVELS.iter().position(|level| *level == line.level).unwrap_or(0);
-    let entity = |wanted: &String| is_entity(&line.entity, wanted);
+fn matches(query: &LogQuery, line: &LogDoc) -> bool {
+    let unit = |wanted: &String| is_unit(&line.unit, wanted);
     let module = |wanted: &String| is_module(&line.module, wanted);
-    level >= least
-        && (query.include.is_empty() || query.include.iter().any(entity))
-        && !query.exclude.iter().any(entity)
+    query.level.is_none_or(|least| line.level >= least)
+        && (query.include.is_empty() || query.include.iter().any(unit))
+        && !query.exclude.iter().any(unit)
         && (query.include_module.is_empty() || query.include_module.iter().any(module))
         && !query.exclude_module.iter().any(module)
 }
 
-/// Whether a filter selects an entity. `unit-web-0` is selected by `unit-web-0`, `web/0`, `unit-web-*` and the
+/// Whether a filter selects a unit. `web/0` is selected by `unit-web-0`, `web/0`, `unit-web-*` and the
 /// application name `web`.
-fn is_entity(entity: &str, wanted: &str) -> bool {
-    if let Some(prefix) = wanted.strip_suffix('*') {
-        return entity.starts_with(prefix);
+fn is_unit(unit: &UnitName, wanted: &str) -> bool {
+    match wanted.strip_suffix('*') {
+        Some(prefix) => unit.tag().starts_with(prefix),
+        None => unit.application == wanted || unit.tag() == wanted || unit.to_string() == wanted,
     }
-    let in_application = || {
-        let number =
-            entity.strip_prefix("unit-").and_then(|rest| rest.strip_prefix(wanted)?.strip_prefix('-'));
-        number.is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
-    };
-    entity == wanted
-        || wanted.split_once('/').is_some_and(|(name, number)| entity == format!("unit-{name}-{number}"))
-        || in_application()
 }
 
 /// Whether a filter selects a module: by its full name or by its leading parts.
@@ -173,12 +153,12 @@ mod tests {
     #[test]
     fn a_unit_is_selected_by_tag_name_wildcard_and_application() {
         for wanted in ["unit-web-0", "web/0", "unit-web-*", "web"] {
-            assert!(is_entity("unit-web-0", wanted), "{wanted}");
+            assert!(is_unit(&UnitName::new("web", 0), wanted), "{wanted}");
         }
         for wanted in ["web/1", "we", "unit-web-1", "web-0", "machine-0", "unit-we-*"] {
-            assert!(!is_entity("unit-web-0", wanted), "{wanted}");
+            assert!(!is_unit(&UnitName::new("web", 0), wanted), "{wanted}");
         }
-        assert!(!is_entity("unit-web-db-0", "web"), "web-db is another application");
+        assert!(!is_unit(&UnitName::new("web-db", 0), "web"), "web-db is another application");
     }
 
     #[test]

@@ -9,12 +9,11 @@ use crate::session::CommandSession;
 use crate::times::Zone;
 use api::{LogPage, LogQuery, UserPort};
 use clap::Args;
+use state::unit::writes::Level;
 use std::io::IsTerminal;
 
 /// Number of old lines that are shown before following, by default.
 const LINES_BEFORE: u32 = 10;
-/// The levels, lowest first.
-const LEVELS: [&str; 5] = ["TRACE", "DEBUG", "INFO", "WARNING", "ERROR"];
 
 /// Arguments of `debug-log`.
 #[derive(Debug, Default, Args)]
@@ -34,9 +33,9 @@ pub struct DebugLogArgs {
     /// Show this number of the newest lines and exit; 0 = no limit
     #[arg(long)]
     pub limit: Option<u32>,
-    /// Lowest level to show: TRACE, DEBUG, INFO, WARNING or ERROR
+    /// Lowest level to show: TRACE, DEBUG, INFO, WARNING, ERROR or CRITICAL
     #[arg(short, long, value_parser = level)]
-    pub level: Option<String>,
+    pub level: Option<Level>,
     /// Show only this entity: web/0, unit-web-*, machine-0, or an application; may be repeated
     #[arg(short, long)]
     pub include: Vec<String>,
@@ -86,13 +85,8 @@ pub enum LogFormat {
     Json,
 }
 
-fn level(text: &str) -> Result<String, String> {
-    let level = text.to_uppercase();
-    if LEVELS.contains(&level.as_str()) {
-        Ok(level)
-    } else {
-        Err(format!("expected one of {}", LEVELS.join(", ")))
-    }
+fn level(text: &str) -> Result<Level, String> {
+    text.to_uppercase().parse().map_err(|_| format!("expected one of {}", Level::STRINGS.join(", ")))
 }
 
 /// The number of newest lines to start with (`None`: start at the first line), and whether to follow.
@@ -124,7 +118,7 @@ pub async fn run<A: UserPort>(args: &DebugLogArgs, session: &CommandSession<A>) 
     let (newest, follow) = start_and_follow(args, std::io::stdout().is_terminal());
     let mut query = LogQuery {
         newest,
-        level: args.level.clone(),
+        level: args.level,
         include: args.include.clone(),
         exclude: args.exclude.clone(),
         include_module: args.include_module.clone(),
@@ -144,6 +138,16 @@ pub async fn run<A: UserPort>(args: &DebugLogArgs, session: &CommandSession<A>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_level_of_the_log_can_be_selected_in_upper_and_lower_case() {
+        for expected in Level::ALL {
+            assert_eq!(level(expected.as_str()), Ok(*expected));
+            assert_eq!(level(&expected.as_str().to_lowercase()), Ok(*expected));
+        }
+        let refused = "expected one of TRACE, DEBUG, INFO, WARNING, ERROR, CRITICAL";
+        assert_eq!(level("LOUD"), Err(refused.to_owned()));
+    }
 
     #[test]
     fn the_default_extent_depends_on_whether_stdout_is_a_terminal() {

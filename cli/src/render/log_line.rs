@@ -32,7 +32,7 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
     }
     let time = style.zone.log_time(line.at_ms, style.date, style.millis);
     let entity = terminal::safe_line(&line.entity);
-    let (level, module) = (terminal::safe_line(&line.level), terminal::safe_line(&line.module));
+    let (level, module) = (line.level, terminal::safe_line(&line.module));
     let prefix = format!("{entity}: {time} {level} {module}");
     // every line of the text has the prefix: a charm cannot print a line that looks like one of another unit
     let text = terminal::safe_text(&line.text);
@@ -42,12 +42,13 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::unit::writes::Level;
 
     #[test]
     fn a_line_has_the_shape_that_clients_match() {
         let line = LogLine {
             at_ms: 36_005_000, // 10:00:05
-            level: "INFO".to_owned(),
+            level: Level::Info,
             module: "unit.ledger/0.juju-log".to_owned(),
             entity: "unit-ledger-0".to_owned(),
             text: "ledger:1: text\u{1b}[2J".to_owned(),
@@ -63,7 +64,7 @@ mod tests {
     fn a_line_break_in_a_text_does_not_forge_a_line_of_another_unit() {
         let line = LogLine {
             at_ms: 36_005_000,
-            level: "INFO".to_owned(),
+            level: Level::Info,
             module: "unit.ledger/0.juju-log".to_owned(),
             entity: "unit-ledger-0".to_owned(),
             text: "one\nunit-web-0: 10:00:06 ERROR unit.web/0.juju-log forged\r".to_owned(),

@@ -5,7 +5,7 @@ use api::{Handle, LogQuery, Report};
 use controller::janitor::MODEL_LOG_LINES_MAX;
 use state::documents::draft::{Draft, Reader};
 use state::documents::keys::LogDoc;
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{Level, ReportContent};
 use state::unit::record::RunReport;
 
@@ -32,7 +32,7 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
         (all.lines[1].entity.as_str(), all.lines[1].module.as_str()),
         ("unit-web-0", "unit.web/0.juju-log")
     );
-    let query = LogQuery { level: Some("WARNING".into()), ..LogQuery::default() };
+    let query = LogQuery { level: Some(Level::Warning), ..LogQuery::default() };
     assert_eq!(texts(&fixture.admin.handle(query).await.expect("a page")), ["two"]);
     let query = LogQuery { newest: Some(1), ..LogQuery::default() };
     assert_eq!(texts(&fixture.admin.handle(query).await.expect("a page")), ["three"]);
@@ -52,8 +52,8 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
 async fn a_models_log_keeps_its_newest_lines() {
     let fixture = Fixture::in_memory().await;
     let model = fixture.model;
-    let line =
-        LogDoc { at_ms: 1, level: "INFO".into(), module: "m".into(), entity: "e".into(), text: "t".into() };
+    let unit = UnitName::new("web", 0);
+    let line = LogDoc { at_ms: 1, level: Level::Info, module: "m".into(), unit, text: "t".into() };
     // Lines of run 1 are the oldest; keys of later runs sort after them.
     let runs = (MODEL_LOG_LINES_MAX / 50 + 1) as u64;
     for run in 1..=runs {

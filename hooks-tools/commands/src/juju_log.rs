@@ -55,14 +55,9 @@ enum ParsedLevel {
 }
 
 fn level(name: &str) -> ParsedLevel {
-    ParsedLevel::Level(match name.to_uppercase().as_str() {
-        "TRACE" => Level::Trace,
-        "DEBUG" => Level::Debug,
-        "INFO" => Level::Info,
-        "WARN" | "WARNING" => Level::Warning,
-        "ERROR" => Level::Error,
-        "CRITICAL" => Level::Critical,
-        "UNSPECIFIED" => return ParsedLevel::Unspecified,
-        _ => return ParsedLevel::Invalid,
-    })
+    match name.to_uppercase().as_str() {
+        "WARN" => ParsedLevel::Level(Level::Warning),
+        "UNSPECIFIED" => ParsedLevel::Unspecified,
+        name => name.parse().map_or(ParsedLevel::Invalid, ParsedLevel::Level),
+    }
 }

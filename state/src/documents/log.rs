@@ -4,7 +4,8 @@
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
-use crate::terms::names::Uuid;
+use crate::terms::names::{UnitName, Uuid};
+use crate::unit::writes::Level;
 use serde::{Deserialize, Serialize};
 
 /// One line of the debug log.
@@ -12,12 +13,12 @@ use serde::{Deserialize, Serialize};
 pub struct LogDoc {
     /// When the agent wrote the line.
     pub at_ms: i64,
-    /// TRACE, DEBUG, INFO, WARNING or ERROR.
-    pub level: String,
+    /// The severity.
+    pub level: Level,
     /// The module: `unit.web/0.juju-log`.
     pub module: String,
-    /// The tag of the entity: `unit-web-0`.
-    pub entity: String,
+    /// The unit whose agent wrote the line.
+    pub unit: UnitName,
     /// The text of the line.
     pub text: String,
 }

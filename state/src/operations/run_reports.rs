@@ -52,8 +52,8 @@ pub(crate) fn apply(
     let ReportsOfRun { run, reports } = reports;
     for RunReport { call, at_ms, what } in reports {
         let mut log = |module: String, level: &Level, text: &str| {
-            let (entity, level) = (doc.name.tag(), level.to_string());
-            let line = LogDoc { at_ms: *at_ms, level, module, entity, text: text.to_owned() };
+            let (name, text) = (doc.name.clone(), text.to_owned());
+            let line = LogDoc { at_ms: *at_ms, level: *level, module, unit: name, text };
             draft.put_once(&model.log(unit, run, *call), &line);
         };
         match what {

@@ -7,6 +7,7 @@
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
+use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -240,35 +241,21 @@ fn a_long_text_is_truncated_between_characters_and_states_the_missing_bytes() {
     assert_eq!(short.clone().truncated(), short);
 }
 
-/// The severity of a log line, in ascending order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Level {
-    /// `TRACE`
-    Trace,
-    /// `DEBUG`
-    Debug,
-    /// `INFO`
-    Info,
-    /// `WARNING`
-    Warning,
-    /// `ERROR`
-    Error,
-    /// `CRITICAL`
-    Critical,
-}
-
-impl std::fmt::Display for Level {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Level::Trace => "TRACE",
-            Level::Debug => "DEBUG",
-            Level::Info => "INFO",
-            Level::Warning => "WARNING",
-            Level::Error => "ERROR",
-            Level::Critical => "CRITICAL",
-        })
+string_enum! {
+    /// The severity of a log line, in ascending order.
+    Level {
+        /// `TRACE`
+        Trace = "TRACE",
+        /// `DEBUG`
+        Debug = "DEBUG",
+        /// `INFO`
+        Info = "INFO",
+        /// `WARNING`
+        Warning = "WARNING",
+        /// `ERROR`
+        Error = "ERROR",
+        /// `CRITICAL`
+        Critical = "CRITICAL",
     }
 }
 

@@ -7,7 +7,7 @@ use crate::tests::commits::fixture::{change, hook, log, report, run_report, stat
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{BagWrites, ReportContent};
+use crate::unit::hook::{BagWrites, Level, ReportContent};
 use crate::unit::hook_name::HookName;
 
 #[test]
@@ -38,8 +38,8 @@ fn statuses_and_log_lines_are_stored_once_and_in_order() {
     assert_eq!((message(&world).as_str(), lines(&world).len()), ("late", 2));
     let line = read_all::<LogDoc>(world.reader(), &MODEL.logs()).remove(0).1;
     assert_eq!(
-        (line.module.as_str(), line.entity.as_str(), line.level.as_str()),
-        ("unit.web/0.juju-log", "unit-web-0", "INFO")
+        (line.module.as_str(), line.unit, line.level),
+        ("unit.web/0.juju-log", UnitName::new("web", 0), Level::Info)
     );
 }
 
