@@ -28,7 +28,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
 
 fn goals_value(goals: &BTreeMap<String, Goal>) -> Value {
     let members = goals.iter().map(|(name, goal)| {
-        let fields = vec![("status", Value::text(&goal.status)), ("since", Value::text(&goal.since))];
+        let fields = vec![("status", Value::text(goal.status.as_str())), ("since", Value::text(&goal.since))];
         (name.clone(), Value::Record(fields))
     });
     Value::Map(members.collect())

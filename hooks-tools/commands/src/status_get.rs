@@ -43,13 +43,13 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     }
     let smart = matches!(call.parsed.text("format"), None | Some("smart"));
     Ok(ToolOutput::value(match smart && !data {
-        true => Value::text(&statuses.unit.status),
+        true => Value::text(statuses.unit.status.as_str()),
         false => Value::Map(details(&statuses.unit, data)),
     }))
 }
 
 fn details(status: &Status, include_data: bool) -> BTreeMap<String, Value> {
-    let mut details = BTreeMap::from([("status".to_owned(), Value::text(&status.status))]);
+    let mut details = BTreeMap::from([("status".to_owned(), Value::text(status.status.as_str()))]);
     if include_data {
         details.insert("message".to_owned(), Value::text(&status.message));
         let data = status.data.iter().map(|(key, value)| (key.clone(), Value::from(value)));

@@ -33,7 +33,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         return usage(format!("invalid status {}, expected one of [{expected}]", quote(word)));
     };
     let message = call.positionals(2)?.get(1).cloned().unwrap_or_default();
-    let new = Status { status: status.to_string(), message: message.clone(), data: BTreeMap::new() };
+    let new = Status { status, message: message.clone(), data: BTreeMap::new() };
     let statuses = &mut call.context.statuses;
     if !call.parsed.is_on("application") {
         statuses.units.insert(call.context.unit.clone(), new.clone());

@@ -4,6 +4,7 @@ use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::force::ForcedBy;
 use crate::terms::names::Uuid;
+use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};
 
 /// The forced removal of an entity (see `operations::force`).
@@ -67,11 +68,27 @@ pub enum ForcedKind {
     Machine,
 }
 
+string_enum! {
+    /// The kind of a removed entity.
+    TombstoneKind {
+        /// A unit.
+        Unit = "unit",
+        /// An application.
+        Application = "application",
+        /// A relation.
+        Relation = "relation",
+        /// A machine.
+        Machine = "machine",
+        /// A model.
+        Model = "model",
+    }
+}
+
 /// What remains of a removed entity, so that its agent learns of the removal from positive evidence (design 7).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TombstoneDoc {
     /// The kind of entity.
-    pub kind: String,
+    pub kind: TombstoneKind,
     /// The name that the entity had.
     pub name: String,
 }

@@ -11,7 +11,9 @@ pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, WRITES_MAX};
 use crate::documents::effective_life::Documents;
-use crate::documents::keys::{ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc};
+use crate::documents::keys::{
+    ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
+};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
 use crate::lifecycle::creation::Creation;
@@ -409,5 +411,5 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.leader(id));
     draft.remove(&model.sequence(&leadership::generation_sequence(id)));
     draft.remove(&model.reap(id));
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "application".to_owned(), name: doc.name });
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Application, name: doc.name });
 }

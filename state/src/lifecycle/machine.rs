@@ -8,7 +8,7 @@
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, last_id};
+use crate::documents::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
 use crate::terms::cause::Entity;
@@ -226,7 +226,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_provisioning_error(id));
     draft.remove(&model.machine_name(&name));
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "machine".to_owned(), name });
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Machine, name });
 }
 
 /// Sets a machine Dying whose model is being destroyed. Its units are Dying already.

@@ -9,8 +9,8 @@ use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::keys::{
-    BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc, UnitDoc,
-    first_relation_of, key_text, last_id,
+    BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc, TombstoneKind,
+    UnitDoc, first_relation_of, key_text, last_id,
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
@@ -401,7 +401,7 @@ fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     if !doc.is_peer() {
         draft.remove(&model.relation_suspended(id));
     }
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "relation".to_owned(), name: doc.key_text() });
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Relation, name: doc.key_text() });
     draft.put(&model.cleanup(id), &vec![model.bags(id)]);
     for side in &doc.sides {
         draft.remove(&model.relation_of(side.application, id));

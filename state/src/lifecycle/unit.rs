@@ -9,7 +9,7 @@ use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::keys::{
-    Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, UnitDoc, last_id,
+    Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, TombstoneKind, UnitDoc, last_id,
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
@@ -285,7 +285,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     if let Some(principal) = doc.principal {
         draft.remove(&model.subordinate(principal, doc.application, id));
     }
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: "unit".to_owned(), name: doc.name.to_string() });
+    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Unit, name: doc.name.to_string() });
     machine::destroy_if_empty(draft, model, doc.machine);
     application::remove_if_unreferenced(draft, model, doc.application);
 }

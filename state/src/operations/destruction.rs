@@ -15,7 +15,9 @@
 //!    of no model.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{DestructionDoc, DestructionPhase, GLOBAL, Kind, Model, TombstoneDoc, last_id};
+use crate::documents::keys::{
+    DestructionDoc, DestructionPhase, GLOBAL, Kind, Model, TombstoneDoc, TombstoneKind, last_id,
+};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{application, machine};
 use crate::operations::force::{self, ForceRequest};
@@ -143,6 +145,6 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_config());
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
-    draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc { kind: "model".to_owned(), name: doc.name });
+    draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc { kind: TombstoneKind::Model, name: doc.name });
     draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
 }

@@ -14,6 +14,7 @@ use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::{Bag, BagChange};
+use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -225,8 +226,8 @@ impl OmittedBags {
 /// A workload status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// One of Juju's status words, for example `active`.
-    pub status: String,
+    /// The status.
+    pub status: WorkloadStatus,
     /// The charm's message.
     pub message: String,
     /// Further data of the status, which status-get prints.
@@ -289,10 +290,30 @@ pub struct GoalState {
 /// The goal for one unit or application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
-    /// One of Juju's status words.
-    pub status: String,
+    /// The status.
+    pub status: GoalStatus,
     /// Since when, in the format `2006-01-02 15:04:05Z`.
     pub since: String,
+}
+
+/// The status of a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GoalStatus {
+    /// The workload status of a unit.
+    Workload(WorkloadStatus),
+    /// A related application has joined.
+    Joined,
+}
+
+impl GoalStatus {
+    /// The word that goal-state prints.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GoalStatus::Workload(status) => status.as_str(),
+            GoalStatus::Joined => "joined",
+        }
+    }
 }
 
 /// Which of the unit's two bags in a relation a tool writes.

@@ -5,9 +5,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::status::WorkloadStatus;
 use state::unit::hook::{
-    ALL_ENDPOINTS, Address, Counterpart, Device, Goal, GoalState, HookContext, HookModel, HookRelation,
-    HookTrigger, Network, OmittedBags, Ports, RunningAction, Status, Statuses, Writes,
+    ALL_ENDPOINTS, Address, Counterpart, Device, Goal, GoalState, GoalStatus, HookContext, HookModel,
+    HookRelation, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,7 +149,7 @@ struct FixtureOption {
 
 #[derive(Default, Deserialize)]
 struct FixtureStatus {
-    status: String,
+    status: WorkloadStatus,
     #[serde(default)]
     message: String,
     #[serde(default)]
@@ -354,7 +355,11 @@ impl From<FixtureNetwork> for Network {
 
 impl From<FixtureGoals> for GoalState {
     fn from(goals: FixtureGoals) -> GoalState {
-        let goal = |goal: FixtureGoal| Goal { status: goal.status, since: goal.since };
+        let status = |word: &str| match word {
+            "joined" => GoalStatus::Joined,
+            word => GoalStatus::Workload(word.parse().expect("a status")),
+        };
+        let goal = |goal: FixtureGoal| Goal { status: status(&goal.status), since: goal.since };
         let all =
             |goals: BTreeMap<String, FixtureGoal>| goals.into_iter().map(|(k, g)| (k, goal(g))).collect();
         GoalState {

@@ -8,7 +8,7 @@ use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::identities::MODEL;
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, MachineDoc, Model, TombstoneDoc, last_id};
+use state::documents::keys::{Kind, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
 use state::machine::provision::HarvestMode;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,8 @@ impl KnownMachines {
         let existing =
             read_all::<MachineDoc>(reader, &model.all(Kind::Machine)).into_iter().map(|(key, _)| key);
         let removed = read_all::<TombstoneDoc>(reader, &model.all(Kind::Tombstone)).into_iter();
-        let removed = removed.filter(|(_, tombstone)| tombstone.kind == "machine").map(|(key, _)| key);
+        let removed =
+            removed.filter(|(_, tombstone)| tombstone.kind == TombstoneKind::Machine).map(|(key, _)| key);
         let machines = existing.chain(removed).filter_map(|key| last_id(&key)).collect();
         let config = read(reader, &model.model_config()).unwrap_or_default();
         KnownMachines { machines, mode: mode(&config) }
