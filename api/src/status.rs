@@ -10,6 +10,7 @@ use serde_json::Value;
 use state::charm::{Base, Role, Scope};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::port_range::PortRange;
 use state::terms::position::Position;
 use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
@@ -176,7 +177,7 @@ pub struct UnitStatus {
     pub address: String,
     /// Its open ports, in order: `80/tcp`, `8000-8100/tcp`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ports: Vec<String>,
+    pub ports: Vec<PortRange>,
 }
 
 /// One end of a relation.

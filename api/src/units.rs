@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::port_range::PortRange;
 use state::terms::settings::Bag;
 use std::collections::BTreeMap;
 
@@ -112,7 +113,7 @@ pub struct UnitInfo {
     pub address: String,
     /// Its open ports, in order.
     #[serde(default)]
-    pub ports: Vec<String>,
+    pub ports: Vec<PortRange>,
     /// The last value of `application-version-set`; may be empty.
     #[serde(default)]
     pub workload_version: String,

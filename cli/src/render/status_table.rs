@@ -5,6 +5,7 @@ use crate::times::Zone;
 use api::{ApplicationStatus, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::terms::names::UnitName;
+use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, RelationState, WorkloadStatus};
 use state::unit::activity::Activity;
 
@@ -144,18 +145,17 @@ fn has_problem(agent: &StatusInfo<AgentStatus>) -> bool {
 }
 
 /// `80,443/tcp 53/udp`: ports are grouped by protocol.
-fn ports(ports: &[String]) -> String {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for port in ports {
-        let (numbers, protocol) = port.split_once('/').unwrap_or(("", port));
-        match groups.iter_mut().find(|(known, _)| *known == protocol) {
-            Some((_, list)) => list.push(numbers),
-            None => groups.push((protocol, vec![numbers])),
+fn ports(ports: &[PortRange]) -> String {
+    let mut groups: Vec<(Protocol, Vec<String>)> = Vec::new();
+    for range in ports {
+        match groups.iter_mut().find(|(known, _)| *known == range.protocol) {
+            Some((_, list)) => list.push(range.numbers()),
+            None => groups.push((range.protocol, vec![range.numbers()])),
         }
     }
-    let text = |(protocol, numbers): &(&str, Vec<&str>)| match numbers.join(",") {
-        numbers if numbers.is_empty() => protocol.to_string(),
-        numbers => format!("{numbers}/{protocol}"),
+    let text = |(protocol, numbers): &(Protocol, Vec<String>)| match protocol {
+        Protocol::Icmp => protocol.as_str().to_owned(),
+        Protocol::Tcp | Protocol::Udp => format!("{}/{}", numbers.join(","), protocol.as_str()),
     };
     groups.iter().map(text).collect::<Vec<_>>().join(" ")
 }
@@ -210,7 +210,8 @@ mod tests {
 
     #[test]
     fn ports_are_grouped_by_protocol() {
-        let list = |ports: &[&str]| ports.iter().map(|port| port.to_string()).collect::<Vec<_>>();
+        let list =
+            |ports: &[&str]| ports.iter().map(|port| port.parse().expect("a range")).collect::<Vec<_>>();
         assert_eq!(ports(&list(&["80/tcp", "443/tcp", "53/udp", "icmp"])), "80,443/tcp 53/udp icmp");
         assert_eq!(ports(&[]), "");
     }

@@ -69,7 +69,7 @@ pub fn sample() -> Status {
             agent: info("idle", ""),
             activity: None,
             address: "127.0.0.1".to_owned(),
-            ports: vec!["8080/tcp".to_owned()],
+            ports: vec!["8080/tcp".parse().expect("a range")],
         },
     );
     let mut auditor = application("auditor", "", "");
@@ -156,7 +156,7 @@ pub fn sample_unit() -> UnitInfo {
         leader: true,
         charm_url: "local:ledger-0".to_owned(),
         address: "127.0.0.1".to_owned(),
-        ports: vec!["8080/tcp".to_owned()],
+        ports: vec!["8080/tcp".parse().expect("a range")],
         workload_version: "2.1".to_owned(),
         relations: vec![UnitRelation {
             number: 1,

@@ -10,6 +10,7 @@ use state::documents::effective_life;
 use state::documents::keys::{Model, UnitDoc};
 use state::operations::run_reports::skipped_hooks_text;
 use state::terms::names::Uuid;
+use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::unit::activity::Activity;
 use state::unit::decision::REBOOT_DEADLINE_MS;
@@ -44,11 +45,10 @@ pub(super) fn is_leader(reader: &dyn Reader, model: Model, id: Uuid, doc: &UnitD
     read(reader, &model.leader(doc.application)).is_some_and(|grant| grant.holder == id)
 }
 
-pub(super) fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<String> {
+pub(super) fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<PortRange> {
     let open = read(reader, &model.ports(unit)).unwrap_or_default();
-    let mut ports: Vec<String> = open.into_values().flatten().collect();
-    let number = |range: &String| range.split(['-', '/']).next().and_then(|first| first.parse::<u32>().ok());
-    ports.sort_by_key(|range| (number(range), range.clone()));
+    let mut ports: Vec<PortRange> = open.into_values().flatten().collect();
+    ports.sort_by_key(|range| (range.protocol != Protocol::Icmp, range.from, range.to_string()));
     ports.dedup();
     ports
 }

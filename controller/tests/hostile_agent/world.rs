@@ -189,7 +189,8 @@ impl World {
         let bags = BagWrites { unit: change.clone(), application: change };
         writes.writes.bags.insert(number, bags);
         writes.writes.state.insert("key".to_owned(), Some("value".to_owned()));
-        writes.writes.ports.open = [("*".to_owned(), BTreeSet::from(["80/tcp".to_owned()]))].into();
+        writes.writes.ports.open =
+            [("*".to_owned(), BTreeSet::from(["80/tcp".parse().expect("a range")]))].into();
         writes.leader_generation = Some(1);
         let mut failed = made(Operation::Hook(Hook::UpdateStatus));
         let retry = Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 });
@@ -203,7 +204,7 @@ impl World {
         let mut published = self.web_local.clone();
         published.relations.values_mut().for_each(|relation| relation.lost_bag_changes = None);
         published.status = Some((WorkloadStatus::Active, "text".to_owned()));
-        published.ports = [("*".to_owned(), BTreeSet::from(["80/tcp".to_owned()]))].into();
+        published.ports = [("*".to_owned(), BTreeSet::from(["80/tcp".parse().expect("a range")]))].into();
         (published.run, published.sequence, published.last_action) =
             (resync.run - 1, resync.sequence - 1, Some(2));
         resync.resync_local = Some(Box::new(published));

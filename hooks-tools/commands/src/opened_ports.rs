@@ -28,7 +28,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     call.positionals(0)?;
     let mut ranges: BTreeMap<PortRange, BTreeSet<String>> = BTreeMap::new();
     for (endpoint, open) in call.context.own_ports() {
-        for range in open.iter().filter_map(|text| text.parse().ok()) {
+        for range in open {
             ranges.entry(range).or_default().insert(endpoint.clone());
         }
     }

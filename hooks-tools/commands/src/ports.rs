@@ -82,7 +82,7 @@ fn open(
             return Err(conflict(&verb, other, unit, ""));
         }
     }
-    ports.open.entry(endpoint.to_owned()).or_default().insert(range.to_string());
+    ports.open.entry(endpoint.to_owned()).or_default().insert(range);
     Ok(())
 }
 
@@ -114,7 +114,7 @@ fn close(
         named => is_open_at(named) || is_open_at(ALL_ENDPOINTS),
     };
     if must_close {
-        ports.close.entry(endpoint.to_owned()).or_default().insert(range.to_string());
+        ports.close.entry(endpoint.to_owned()).or_default().insert(range);
     }
     Ok(())
 }
@@ -130,16 +130,16 @@ fn overlap(ports: &Ports, range: PortRange) -> Option<PortRange> {
 
 /// All ranges of all endpoints.
 fn all_ranges(ports: &Ports) -> impl Iterator<Item = PortRange> + '_ {
-    ports.values().flatten().filter_map(|text| text.parse().ok())
+    ports.values().flatten().copied()
 }
 
 fn is_open(ports: &Ports, endpoint: &str, range: PortRange) -> bool {
-    ports.get(endpoint).is_some_and(|ranges| ranges.contains(&range.to_string()))
+    ports.get(endpoint).is_some_and(|ranges| ranges.contains(&range))
 }
 
 fn remove(ports: &mut Ports, endpoint: &str, range: PortRange) {
     if let Some(ranges) = ports.get_mut(endpoint) {
-        ranges.remove(&range.to_string());
+        ranges.remove(&range);
     }
     ports.retain(|_, ranges| !ranges.is_empty());
 }
@@ -150,7 +150,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     fn ports(endpoint: &str, ranges: &[&str]) -> super::Ports {
-        let ranges = ranges.iter().map(|range| range.to_string()).collect();
+        let ranges = ranges.iter().map(|range| range.parse().expect("a range")).collect();
         BTreeMap::from([(endpoint.to_owned(), ranges)])
     }
 
@@ -192,6 +192,9 @@ mod tests {
         context.opened_ports = ports("db", &["85/tcp"]);
         assert_eq!(call(&mut context, "open-port", &["80-90", "--endpoints", "web,db"]).code, 1);
         assert!(context.writes.ports.is_empty());
-        assert_eq!(context.own_ports().get("db"), Some(&BTreeSet::from(["85/tcp".to_owned()])));
+        assert_eq!(
+            context.own_ports().get("db"),
+            Some(&BTreeSet::from(["85/tcp".parse().expect("a range")]))
+        );
     }
 }

@@ -5,8 +5,8 @@ use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::port_range::Ports;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
 
 /// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -61,8 +61,8 @@ pub struct ProvisioningErrorDoc {
 pub struct OpenPortsDoc {
     /// The name of the unit.
     pub unit: UnitName,
-    /// The open ranges in their text form, by endpoint (or `*`).
-    pub ports: BTreeMap<String, BTreeSet<String>>,
+    /// The open ranges.
+    pub ports: Ports,
 }
 
 impl Model {

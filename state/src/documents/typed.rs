@@ -7,9 +7,10 @@ use crate::documents::json_text::Document;
 use crate::documents::keys::*;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::port_range::Ports;
 use crate::terms::status::AgentStatus;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Why a document is not of the type that its key names; none if it is.
 pub fn fault(stored: &StoredDocument) -> Option<String> {
@@ -42,7 +43,7 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::Session => parses::<SessionDoc>(stored),
         Kind::Replica => parses::<ReplicaDoc>(stored),
         Kind::Resolved => parses::<ResolvedDoc>(stored),
-        Kind::Ports => parses::<BTreeMap<String, BTreeSet<String>>>(stored),
+        Kind::Ports => parses::<Ports>(stored),
         Kind::Relation => parses::<RelationDoc>(stored),
         Kind::RelationSuspended => parses::<SuspendedDoc>(stored),
         Kind::Scope => parses::<ScopeDoc>(stored),

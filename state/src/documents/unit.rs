@@ -5,9 +5,10 @@ use crate::documents::key::{Kind, Model};
 use crate::documents::relation::SubordinateLink;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::port_range::Ports;
 use crate::unit::local::Local;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// A unit. Nothing in it changes after the unit was added, except the subordinate link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,7 +142,7 @@ impl Model {
         self.key(Kind::Resolved, &[unit])
     }
     /// The open ports: endpoint (or `*`) to ranges in their text form (`80/tcp`).
-    pub fn ports(&self, unit: Uuid) -> Key<BTreeMap<String, BTreeSet<String>>> {
+    pub fn ports(&self, unit: Uuid) -> Key<Ports> {
         self.key(Kind::Ports, &[unit])
     }
 }

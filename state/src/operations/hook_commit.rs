@@ -309,7 +309,7 @@ fn unknown_endpoint(context: &CommitContext) -> Option<String> {
 
 /// The refusal of a port range that conflicts with one that another unit of the machine has opened.
 fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Option<String> {
-    let wanted = ranges(&context.record.writes.ports.open);
+    let wanted: Vec<PortRange> = context.record.writes.ports.open.values().flatten().copied().collect();
     if wanted.is_empty() {
         return None;
     }
@@ -317,7 +317,7 @@ fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Op
     for (key, other) in
         draft.page::<OpenPortsDoc>(&model.machine_ports_prefix(context.doc.machine), "", UNITS_MAX)
     {
-        for other_range in ranges(&other.ports) {
+        for &other_range in other.ports.values().flatten() {
             if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(other_range))
             {
                 let (unit, other) = (&context.doc.name, &other.unit);
@@ -328,10 +328,6 @@ fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Op
         }
     }
     None
-}
-
-fn ranges(ports: &Ports) -> Vec<PortRange> {
-    ports.values().flatten().filter_map(|text| text.parse().ok()).collect()
 }
 
 /// The relation that the unit has recorded under this number, if it still exists.

@@ -12,9 +12,8 @@
 use crate::documents::keys::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::terms::names::Uuid;
-use crate::terms::port_range::PortRange;
 use crate::terms::status::WorkloadStatus;
-use crate::unit::hook::{Ports, ReportContent};
+use crate::unit::hook::ReportContent;
 use crate::unit::local::Local;
 use crate::unit::operation::{Hook, Operation};
 use crate::unit::record::{REPORTS_MAX, Record, RunReport};
@@ -74,7 +73,6 @@ pub(crate) fn validate(
     require_ahead("run", record.run, stored.local.run, ahead)?;
     require_ahead("record", record.sequence, stored.sequence, ahead)?;
     require_reports(&record.reports)?;
-    require_ports(&record.writes.ports.open)?;
     if let Some(published) = resync {
         require_published(unit, doc, stored, published)?;
     }
@@ -136,8 +134,7 @@ fn require_published(
         require_status(*status)?;
         require_text(message)?;
     }
-    require_text(&published.workload_version)?;
-    require_ports(&published.ports)
+    require_text(&published.workload_version)
 }
 
 /// Refuses a number that is further ahead of the last one than the protocol makes possible.
@@ -200,14 +197,6 @@ fn require_text(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses port ranges that are not in the syntax of open-port.
-fn require_ports(ports: &Ports) -> Result<(), Refusal> {
-    for range in ports.values().flatten() {
-        range.parse::<PortRange>().map_err(|message| Refusal::new(Code::Invalid, message))?;
-    }
-    Ok(())
-}
-
 /// Refuses a message with a number beyond [`NUMBER_MAX`], wherever it is: a field that is added later is checked,
 /// too.
 fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
@@ -236,7 +225,6 @@ mod tests {
     use crate::terms::names::UnitName;
     use crate::unit::hook::Level;
     use crate::unit::record::Outcome;
-    use std::collections::{BTreeMap, BTreeSet};
 
     fn unit() -> (UnitDoc, ReplicaDoc) {
         let name = UnitName::new("web", 0);
@@ -310,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_ports_and_names_are_those_that_the_hook_tools_accept() {
+    fn statuses_and_names_are_those_that_the_hook_tools_accept() {
         let status = |status| ReportContent::UnitStatus { status, message: String::new() };
         assert_eq!(refusal(report(status(WorkloadStatus::Active))), None);
         assert_eq!(
@@ -325,14 +313,5 @@ mod tests {
         assert_eq!(refusal(report(output("install"))), None);
         assert!(refusal(report(output("install\nunit-web-1"))).is_some());
         assert!(refusal(report(ReportContent::ActionLog("x".repeat(REPORT_BYTES_MAX + 1)))).is_some());
-        let open = |range: &str| {
-            let ports = BTreeMap::from([("*".to_owned(), BTreeSet::from([range.to_owned()]))]);
-            refusal(|record| record.writes.ports.open = ports)
-        };
-        assert_eq!(open("80/tcp"), None);
-        assert_eq!(
-            open("999999/tcp").as_deref(),
-            Some("port range bounds must be between 0 and 65535, got 999999-999999")
-        );
     }
 }

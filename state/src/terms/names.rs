@@ -174,6 +174,8 @@ macro_rules! serde_as_text {
         }
     )*};
 }
+pub(crate) use serde_as_text;
+
 serde_as_text!(Uuid "uuid", UnitName "unit-name", EndpointName "endpoint");
 
 #[cfg(test)]

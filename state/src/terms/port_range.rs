@@ -1,8 +1,14 @@
 //! A range of ports of one protocol, in the syntax of open-port: `80`, `80/tcp`, `8000-8100/udp`, `icmp`
 //! (spec/hook-tools.md 2.4).
 
+use crate::terms::names::serde_as_text;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
+
+/// Port ranges by endpoint, or `*` for all endpoints.
+pub type Ports = BTreeMap<String, BTreeSet<PortRange>>;
 
 /// A range of ports of one protocol. The order is that of `opened-ports`: protocol, from, to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,10 +32,31 @@ pub enum Protocol {
     Udp,
 }
 
+serde_as_text!(PortRange "port-range");
+
+impl Protocol {
+    /// The name of the protocol: `tcp`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Protocol::Icmp => "icmp",
+            Protocol::Tcp => "tcp",
+            Protocol::Udp => "udp",
+        }
+    }
+}
+
 impl PortRange {
     /// Whether both ranges contain the same port of the same protocol. icmp conflicts with icmp.
     pub fn conflicts(self, other: PortRange) -> bool {
         self.protocol == other.protocol && self.from <= other.to && other.from <= self.to
+    }
+
+    /// The ports without the protocol: `80`, `8000-8100`.
+    pub fn numbers(self) -> String {
+        match self.is_single() {
+            true => self.from.to_string(),
+            false => format!("{}-{}", self.from, self.to),
+        }
     }
 
     /// Whether the range is one port.
@@ -40,14 +67,10 @@ impl PortRange {
 
 impl fmt::Display for PortRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let protocol = match self.protocol {
-            Protocol::Icmp => return f.write_str("icmp"),
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-        };
-        match self.is_single() {
-            true => write!(f, "{}/{protocol}", self.from),
-            false => write!(f, "{}-{}/{protocol}", self.from, self.to),
+        let protocol = self.protocol.as_str();
+        match self.protocol {
+            Protocol::Icmp => f.write_str(protocol),
+            Protocol::Tcp | Protocol::Udp => write!(f, "{}/{protocol}", self.numbers()),
         }
     }
 }
@@ -91,7 +114,7 @@ impl FromStr for PortRange {
 
 /// The text of a range whose bounds may not be valid ports.
 fn range_text(from: i64, to: i64, protocol: Protocol) -> String {
-    format!("{from}-{to}/{}", if protocol == Protocol::Tcp { "tcp" } else { "udp" })
+    format!("{from}-{to}/{}", protocol.as_str())
 }
 
 /// Parses a decimal number. The error is that of Go's `strconv.Atoi`, which Juju's hook tools print.

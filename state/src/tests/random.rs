@@ -208,7 +208,8 @@ fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
         }),
         5 => {
             let mut record = agent.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
-            let ports = BTreeMap::from([("*".to_owned(), [format!("{}/tcp", random.below(3))].into())]);
+            let range = format!("{}/tcp", random.below(3)).parse().expect("a range");
+            let ports = BTreeMap::from([("*".to_owned(), [range].into())]);
             record.writes.ports = match random.below(2) {
                 0 => PortWrites { open: ports, ..PortWrites::default() },
                 _ => PortWrites { close: ports, ..PortWrites::default() },

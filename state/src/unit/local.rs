@@ -11,6 +11,7 @@ use super::hook_name::HookName;
 use super::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
 use super::writes::{RunReport, Writes};
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::status::WorkloadStatus;
@@ -257,7 +258,7 @@ pub struct Local {
     /// The charm's stored key/value state.
     pub charm_state: BTreeMap<String, String>,
     /// The open port ranges by endpoint (`*` = all endpoints).
-    pub ports: BTreeMap<String, BTreeSet<String>>,
+    pub ports: Ports,
     /// The version that the charm has reported for its workload.
     pub workload_version: String,
     /// The newest action that has ended. The view may still contain it.

@@ -9,6 +9,7 @@ use crate::documents::keys::{CharmDoc, ResolvedDoc, StatusDoc};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
+use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::Bag;
@@ -241,7 +242,7 @@ pub enum Change {
         /// The other unit.
         unit: UnitName,
         /// Its port ranges by endpoint; empty if it has closed all of them.
-        ports: BTreeMap<String, BTreeSet<String>>,
+        ports: Ports,
     },
     /// A tombstone of this unit's UUID: the only positive evidence that the unit was removed (design 7).
     Removed,
@@ -312,7 +313,7 @@ pub struct Snapshot {
     /// The application status that the leader has set.
     pub application_status: Option<StatusDoc>,
     /// The ports that other units on this machine have opened, by endpoint.
-    pub machine_ports: BTreeMap<UnitName, BTreeMap<String, BTreeSet<String>>>,
+    pub machine_ports: BTreeMap<UnitName, Ports>,
     /// Whether the unit was removed.
     pub removed: bool,
     /// The omitted bag that was fetched last. The view keeps only one, so that its size stays bounded.

@@ -5,12 +5,13 @@
 //! 3). The limits guarantee that a record always fits into one transaction of the store.
 
 use crate::terms::names::RelationNumber;
+pub use crate::terms::port_range::Ports;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::string_enum::string_enum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The most reports (log lines and statuses) that one record carries. The agent sends further ones while the hook
 /// runs, or drops them and reports how many. 60 reports and the record's own documents fit into the 100 writes of a
@@ -39,9 +40,6 @@ pub(crate) fn size(value: &impl Serialize) -> usize {
 
 /// The endpoint that stands for all endpoints in [`Ports`].
 pub const ALL_ENDPOINTS: &str = "*";
-
-/// Port ranges (`80/tcp`) by endpoint, [`ALL_ENDPOINTS`] among them.
-pub type Ports = BTreeMap<String, BTreeSet<String>>;
 
 /// The changes that take effect if the hook succeeds. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -112,7 +110,7 @@ impl PortWrites {
     pub fn applied_to(&self, opened: &Ports) -> Ports {
         let mut ports = opened.clone();
         for (endpoint, ranges) in &self.open {
-            ports.entry(endpoint.clone()).or_default().extend(ranges.iter().cloned());
+            ports.entry(endpoint.clone()).or_default().extend(ranges);
         }
         for (endpoint, ranges) in &self.close {
             for (at, open) in &mut ports {

@@ -13,6 +13,7 @@ use state::terms::cause::{Cause, Duty, Retry};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::owner::Owner;
+use state::terms::port_range::PortRange;
 use state::terms::settings::BagChange;
 use state::unit::hook::{Reboot, Writes};
 use state::unit::local::Local;
@@ -56,8 +57,9 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         return Ok(());
     }
     if let Some((name, range)) = line.split_once(" opens ") {
+        let range: PortRange = range.parse()?;
         let writes = world.writes.entry(key(name)).or_default();
-        writes.ports.open.entry("*".into()).or_default().insert(range.to_owned());
+        writes.ports.open.entry("*".into()).or_default().insert(range);
         return Ok(());
     }
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -85,7 +85,7 @@ struct Fixture {
     #[serde(default)]
     status: FixtureStatuses,
     #[serde(default)]
-    opened_ports: BTreeMap<String, BTreeSet<String>>,
+    opened_ports: Ports,
     #[serde(default)]
     machine_ports_of_other_units: BTreeMap<UnitName, Value>,
     private_address: Option<String>,
@@ -286,7 +286,7 @@ fn cause(fixture: &Fixture) -> Result<HookTrigger, String> {
 }
 
 /// In a fixture the empty endpoint stands for all.
-fn ports(ports: BTreeMap<String, BTreeSet<String>>) -> Ports {
+fn ports(ports: Ports) -> Ports {
     let named = |name: String| {
         if name.is_empty() { ALL_ENDPOINTS.to_owned() } else { name }
     };

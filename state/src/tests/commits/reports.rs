@@ -55,7 +55,8 @@ fn a_failed_hook_publishes_its_reports_and_no_writes() {
     );
     record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
     record.writes.state.insert("k".into(), Some("v".into()));
-    record.writes.ports.open = BTreeMap::from([("*".to_owned(), ["80/tcp".to_owned()].into())]);
+    record.writes.ports.open =
+        BTreeMap::from([("*".to_owned(), ["80/tcp".parse().expect("a range")].into())]);
     record.reports = vec![status(1, "half way")];
     web.commit(&mut world, record);
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");

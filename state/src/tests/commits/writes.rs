@@ -101,7 +101,7 @@ fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
         ("nowhere", Some("cannot open ports (unit \"web/0\"): endpoint \"nowhere\" not found")),
     ] {
         let mut record = hook(&web);
-        let open = BTreeMap::from([(endpoint.to_owned(), ["80/tcp".to_owned()].into())]);
+        let open = BTreeMap::from([(endpoint.to_owned(), ["80/tcp".parse().expect("a range")].into())]);
         record.writes.ports = PortWrites { open, ..PortWrites::default() };
         assert_eq!(web.commit(&mut world, record).refusal.as_deref(), refusal, "{endpoint}");
     }
@@ -119,7 +119,7 @@ fn ports_conflict_between_units_of_one_machine_only() {
     let mut agents = ["web/0", "web/1", "web/2"].map(|name| Agent::attach(&mut world, name));
     let mut open = |world: &mut World, at: usize, range: &str, open: bool| {
         let mut record = hook(&agents[at]);
-        let ports = BTreeMap::from([("*".to_owned(), [range.to_owned()].into())]);
+        let ports = BTreeMap::from([("*".to_owned(), [range.parse().expect("a range")].into())]);
         record.writes.ports = match open {
             true => PortWrites { open: ports, ..PortWrites::default() },
             false => PortWrites { close: ports, ..PortWrites::default() },

@@ -4,6 +4,7 @@ use super::check::{Check, Commit, key_parts};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Model, OpenPortsDoc};
 use state::terms::names::Uuid;
+use state::terms::port_range::PortRange;
 use std::collections::BTreeSet;
 
 /// Nothing is checked after a restore: units report ports that they opened after the backup, which the restored
@@ -45,8 +46,9 @@ impl Check for PortConflicts {
             let all = read_all::<OpenPortsDoc>(commit.reader, &commit.model.machine_ports_prefix(machine));
             for (at, (_, first)) in all.iter().enumerate() {
                 for (_, other) in &all[at + 1..] {
-                    let ranges =
-                        |doc: &OpenPortsDoc| doc.ports.values().flatten().cloned().collect::<Vec<_>>();
+                    let ranges = |doc: &OpenPortsDoc| {
+                        doc.ports.values().flatten().map(PortRange::to_string).collect::<Vec<_>>()
+                    };
                     let (a, b) = (ranges(first), ranges(other));
                     if a.iter().any(|a| b.iter().any(|b| overlap(a, b))) {
                         let (first, other) = (&first.unit, &other.unit);

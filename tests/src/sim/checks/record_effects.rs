@@ -43,7 +43,7 @@ impl RecordEffects {
 /// Applies the port writes of a record: first the opened ranges, then the closed ones.
 fn apply_ports(ports: &mut Ports, writes: &PortWrites) {
     for (endpoint, ranges) in &writes.open {
-        ports.entry(endpoint.clone()).or_default().extend(ranges.iter().cloned());
+        ports.entry(endpoint.clone()).or_default().extend(ranges);
     }
     for (endpoint, ranges) in &writes.close {
         for (at, open) in ports.iter_mut() {
