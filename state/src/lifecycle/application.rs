@@ -158,7 +158,8 @@ fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), 
         ));
     }
     if name.len() > NAME_LENGTH_MAX {
-        let message = format!("invalid application name of {} letters: at most {NAME_LENGTH_MAX}", name.len());
+        let message =
+            format!("invalid application name of {} letters: at most {NAME_LENGTH_MAX}", name.len());
         return Err(Refusal::new(Code::Invalid, message).hint("deploy it under a shorter name"));
     }
     let Some(holder) = draft.get(&model.application_name(name)) else {

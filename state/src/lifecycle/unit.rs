@@ -230,8 +230,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     }
     let scopes = draft.ids(&model.scopes_of(id), relation::PEERS_MAX + 1);
     for scope in &scopes {
-        let held =
-            draft.get(&model.relation(*scope)).ok_or_else(|| Refusal::not_found("relation", scope))?;
+        let held = draft.get(&model.relation(*scope)).ok_or_else(|| Refusal::not_found("relation", scope))?;
         if !held.is_peer() {
             return refuse(draft, format!("it is in the scope of relation {}", held.key_text()));
         }

@@ -288,7 +288,7 @@ pub struct GoalState {
 }
 
 /// The goal for one unit or application.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// The status.
     pub status: GoalStatus,
