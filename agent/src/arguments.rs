@@ -1,7 +1,7 @@
 //! The arguments of `pintle-agent`: the agent of one unit, the agent of one machine, and commands that inspect or
 //! repair their folders. `unit_program` and `machine_program` contain the processes.
 
-use crate::program::{self, hook_client};
+use crate::installed_programs::{self, hook_client};
 use crate::service::{Supervision, systemd};
 use crate::{fault, inspect, machine_program, shim, unit_program};
 use anyhow::Result;
@@ -27,7 +27,7 @@ const USAGE: &str = "usage: pintle-agent unit --dir DIR
 
 /// The whole program. It is compiled here, with the library, and not once more with the executable.
 pub fn main() -> ExitCode {
-    program::store_path();
+    installed_programs::store_path();
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {

@@ -140,7 +140,7 @@ impl HostCharms {
         let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
         write_atomic_unsynced(&run_folder.join(CONTEXT_FILE), text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
-        let mut command = Command::new(crate::program::path());
+        let mut command = Command::new(crate::installed_programs::path());
         command
             .arg("shim")
             .arg(&run_folder)

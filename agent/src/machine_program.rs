@@ -9,8 +9,8 @@ use crate::clock::HostClock;
 use crate::config::AgentConfig;
 use crate::deployer::Deployer;
 use crate::file_watch::FileWatch;
+use crate::installed_programs::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
 use crate::machine_agent::{MachineAgent, MachineAgentEnd};
-use crate::program::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
 use crate::sd_notify::{self, NotifyState};
 use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
@@ -55,7 +55,7 @@ pub async fn install(data: PathBuf) -> Result<ExitCode> {
     // 2. A service is installed for the next machine.
     // 3. It deletes its own service, which is now that of the next machine.
     systemd::stop_machine().await?;
-    systemd::install(Path::new("/"), program::path(), &data)?;
+    systemd::install(Path::new("/"), installed_programs::path(), &data)?;
     systemd::start_installed().await?;
     Ok(ExitCode::SUCCESS)
 }

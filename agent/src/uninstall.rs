@@ -40,7 +40,7 @@ pub fn note_dead(data: &Path) -> Result<()> {
 
 /// Step 4 of a systemd service.
 pub async fn uninstall(data: &Path) -> Result<()> {
-    systemd::replace_with_removal(Path::new("/"), crate::program::path(), data)?;
+    systemd::replace_with_removal(Path::new("/"), crate::installed_programs::path(), data)?;
     remove(data)?;
     systemd::uninstall().await
 }

@@ -6,8 +6,8 @@
 use crate::config::AgentConfig;
 use crate::deployer::Deployer;
 use crate::folder::UnitFolder;
+use crate::installed_programs::EXIT_SIGNALLED;
 use crate::ports::{Deployments, UnitToken};
-use crate::program::EXIT_SIGNALLED;
 use crate::service::{self, AgentExit, EndedAgent};
 use crate::{clock, fault, observation};
 use anyhow::Result;

@@ -1,7 +1,7 @@
 //! The contract between the programs of Pintle.
 //!
 //! There is one file per noun with its requests and responses, the port through which requests are sent
-//! (`request`), the list of all requests (`list`), errors, and the HTTPS client. The crate contains no
+//! (`request`), the list of all requests (`all_requests`), errors, and the HTTPS client. The crate contains no
 //! decisions.
 //!
 //! The sessions of the controller implement the same port as the client, so that the simulator connects agents
@@ -10,15 +10,15 @@
 
 #![warn(missing_docs)]
 
-pub mod about;
 pub mod actions;
+pub mod all_requests;
 pub mod applications;
 pub mod archives;
 pub mod changes;
 pub mod client;
 pub mod client_file;
+pub mod controller_info;
 pub mod error;
-pub mod list;
 pub mod log;
 pub mod machine_agent;
 pub mod machines;
@@ -33,13 +33,13 @@ pub mod unit_agent;
 pub mod units;
 pub mod why;
 
-pub use about::*;
 pub use actions::*;
+pub use all_requests::{ProvisionerPort, UserPort};
 pub use applications::*;
 pub use archives::*;
 pub use changes::*;
 pub use client_file::*;
-pub use list::{ProvisionerPort, UserPort};
+pub use controller_info::*;
 pub use log::*;
 pub use machine_agent::*;
 pub use machines::*;

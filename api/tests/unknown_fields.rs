@@ -1,7 +1,7 @@
 //! A user's request with an unknown field is refused, wherever the field is: a misspelt field would have no effect.
 //! Messages between agents and the controller ignore unknown fields, for agents of the next version.
 
-use api::list;
+use api::all_requests;
 use api::request::{Caller, Entry};
 use schemars::SchemaGenerator;
 use serde_json::Value;
@@ -46,7 +46,7 @@ fn is_of_user(entry: &Entry) -> bool {
 #[test]
 fn every_request_of_a_user_refuses_unknown_fields() {
     let mut found = Vec::new();
-    for entry in list::all().iter().filter(|entry| is_of_user(entry)) {
+    for entry in all_requests::all().iter().filter(|entry| is_of_user(entry)) {
         let mut generator = SchemaGenerator::default();
         let schema = (entry.input)(&mut generator).to_value();
         let definitions = serde_json::to_value(generator.definitions()).expect("plain data");

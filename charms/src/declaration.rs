@@ -3,8 +3,8 @@
 //! Each section is read by the module that is named after it; problems name the file and the key where the user finds
 //! them, even if the section comes from charmcraft.yaml. Called by `read` for folders and for archives.
 
-use crate::names::MemberKind;
 use crate::problem::{Checker, Problem};
+use crate::safe_paths::MemberKind;
 use crate::{actions, assumes, config, metadata, yaml};
 use serde_json::Value;
 use state::charm::{Base, Charm};

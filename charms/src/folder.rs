@@ -3,8 +3,8 @@
 //! The list holds only names that `names` accepts, so that whatever can be packed can also be unpacked. Called by
 //! `read` for the charm itself and by `venv` for installed Python packages.
 
-use crate::names::{self, MemberKind};
 use crate::problem::Problem;
+use crate::safe_paths::{self, MemberKind};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -56,7 +56,7 @@ pub fn list(root: &Path, notes: &mut Vec<String>) -> Result<CharmFileList, Vec<P
     }
     let kinds: Vec<(&str, MemberKind)> =
         files.iter().map(|(path, entry)| (path.as_str(), entry.kind())).collect();
-    let unsafe_names = names::check_all(kinds.iter().map(|(path, kind)| (*path, kind)));
+    let unsafe_names = safe_paths::check_all(kinds.iter().map(|(path, kind)| (*path, kind)));
     problems.extend(unsafe_names.into_iter().map(|(path, text)| Problem::new(&path, "", text)));
     if problems.is_empty() { Ok(files) } else { Err(problems) }
 }

@@ -6,24 +6,24 @@
 //! them. All functions block; async callers run them on a thread of their own.
 //!
 //! Reading order: `read`, `yaml`, `declaration` with `metadata`, `config`, `actions` and `charmcraft` (the charm's files);
-//! `folder`, `names`, `archive`, `venv` (a folder into an archive); `members`, `unpack`, `install` (an archive into a
+//! `folder`, `safe_paths`, `archive`, `venv` (a folder into an archive); `archive_entries`, `unpack`, `install` (an archive into a
 //! unit's folder).
 
 #![warn(missing_docs)]
 
 pub mod actions;
 pub mod archive;
+pub mod archive_entries;
 pub mod assumes;
 pub mod charmcraft;
 pub mod config;
 mod declaration;
 pub mod folder;
 pub mod install;
-pub mod members;
 pub mod metadata;
-pub mod names;
 pub mod problem;
 pub mod read;
+pub mod safe_paths;
 pub mod unpack;
 pub mod venv;
 pub mod yaml;

@@ -7,9 +7,9 @@
 use crate::archive::{self, UNPACKED_BYTES_MAX};
 use crate::declaration::{self, FILE_BYTES_MAX, Layout, READ_FILES, Section, Sections, Texts};
 use crate::folder::{self, CharmFileList, FileEntry};
-use crate::names::MemberKind;
 use crate::problem::{Checker, Problem};
-use crate::{charmcraft, members, venv, yaml};
+use crate::safe_paths::MemberKind;
+use crate::{archive_entries, charmcraft, venv, yaml};
 use host::digest;
 use serde_json::Value;
 use state::charm::Charm;
@@ -71,9 +71,9 @@ pub fn read_archive(
     let (mut problems, mut notes, mut texts) = (Vec::new(), Vec::new(), Texts::new());
     let layout;
     {
-        let (mut zip, members) = members::list(name, &archive)?;
+        let (mut zip, members) = archive_entries::list(name, &archive)?;
         for member in members.iter().filter(|member| READ_FILES.contains(&member.path.as_str())) {
-            match members::text(&mut zip, member, FILE_BYTES_MAX) {
+            match archive_entries::text(&mut zip, member, FILE_BYTES_MAX) {
                 Ok(text) => drop(texts.insert(member.path.clone(), text)),
                 Err(text) => problems.push(Problem::new(&member.path, "", text)),
             }
@@ -145,7 +145,7 @@ fn read_folder(root: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Pr
     let archive = archive::pack(&files)
         .map_err(|error| vec![Problem::new(&shown, "", format!("cannot be packed: {error}"))])?;
     // The agent checks the archive with the same function before it unpacks it.
-    members::list(&shown, &archive)?;
+    archive_entries::list(&shown, &archive)?;
     let sha256 = digest::sha256(&archive);
     Ok(CharmSource { charm, archive, sha256, notes })
 }

@@ -4,10 +4,10 @@
 //! whatever the archive contains: the names are checked first, and the kernel refuses every path that would leave the
 //! folder. Called by `install`.
 
+use crate::archive_entries::{self, Member, ZipReader};
 use crate::folder::is_executable;
-use crate::members::{self, Member, ZipReader};
-use crate::names::MemberKind;
 use crate::problem::Problem;
+use crate::safe_paths::MemberKind;
 use host::digest;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
@@ -61,7 +61,7 @@ pub fn unpack(archive: &[u8], sha256: &str, target: &Path) -> Result<Manifest, U
     if found != sha256 {
         return Err(UnpackError::Digest { expected: sha256.to_owned(), found });
     }
-    let (mut zip, members) = members::list("charm archive", archive).map_err(UnpackError::Unsafe)?;
+    let (mut zip, members) = archive_entries::list("charm archive", archive).map_err(UnpackError::Unsafe)?;
     fs::create_dir(target)?;
     let unpacked = extract(target, &mut zip, &members);
     if unpacked.is_err() {

@@ -4,7 +4,7 @@
 //! converted here, with its blockers as lines of the message.
 
 use crate::render::cause;
-use crate::terminal;
+use crate::terminal_escape;
 use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
 
@@ -49,7 +49,7 @@ impl CommandError {
         const PREFIX: &str = "ERROR ";
         let indent = " ".repeat(PREFIX.len());
         let lines = self.message.trim_end().lines().chain(self.hint.iter().flat_map(|hint| hint.lines()));
-        let lines: Vec<String> = lines.map(terminal::safe_line).collect();
+        let lines: Vec<String> = lines.map(terminal_escape::safe_line).collect();
         format!("{PREFIX}{}\n", lines.join(&format!("\n{indent}")))
     }
 }

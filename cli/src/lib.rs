@@ -15,5 +15,5 @@ pub mod output;
 pub mod render;
 pub mod session;
 pub mod supervisor;
-pub mod terminal;
+pub mod terminal_escape;
 pub mod times;

@@ -63,7 +63,7 @@ impl Output {
     /// Prints `WARNING text` on stderr for each warning.
     pub fn warn(&self, warnings: &[String]) {
         for warning in warnings {
-            self.print_remark(&format!("WARNING {}\n", crate::terminal::safe_line(warning)));
+            self.print_remark(&format!("WARNING {}\n", crate::terminal_escape::safe_line(warning)));
         }
     }
 }

@@ -13,7 +13,7 @@ pub mod task;
 pub mod unit;
 
 use crate::command_error::CommandError;
-use crate::terminal;
+use crate::terminal_escape;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -33,8 +33,11 @@ pub struct Table<'a> {
 impl Table<'_> {
     /// The table as text.
     pub fn text(&self) -> String {
-        let rows: Vec<Vec<String>> =
-            self.rows.iter().map(|row| row.iter().map(|cell| terminal::safe_line(cell)).collect()).collect();
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| row.iter().map(|cell| terminal_escape::safe_line(cell)).collect())
+            .collect();
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|at| {

@@ -1,13 +1,13 @@
 //! Dispatch of requests: parses the body of a request, calls its handler, and serialises the response.
 //!
-//! Generic over the request types: [`services`] visits `api::list`, so that no request type can be left out. `server`
+//! Generic over the request types: [`services`] visits `api::all_requests`, so that no request type can be left out. `server`
 //! registers one route for each service.
 
 use crate::environment::Environment;
 use crate::session::Session;
 use crate::store::{Store, unavailable};
+use api::all_requests;
 use api::error::{ApiError, ErrorCode};
-use api::list;
 use api::request::{
     Content, Entry, Handle, Message, Method, Request, Stream, StreamLine, Visitor, Watch, WatchRequest,
 };
@@ -49,7 +49,7 @@ impl<S, O> Copy for Service<S, O> {}
 /// Returns one service for each request type.
 pub fn services<S: Store, O: Environment>() -> Vec<Service<S, O>> {
     let mut services = ServiceList(Vec::new());
-    list::visit::<Session<S, O>>(&mut services);
+    all_requests::visit::<Session<S, O>>(&mut services);
     services.0
 }
 

@@ -1,12 +1,12 @@
 //! The controller: the handlers of the API on top of the store port, and the HTTPS server in front of them.
 //!
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
-//! `watches`; then the modules they use: `authority`, `leases`, `presence`, `status`, `why` (with `pending_since` and
+//! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with `pending_since` and
 //! `commit_times`), `log`, `janitor` (with `force_timers`), `tokens`. All of these run without an async runtime, so
-//! that the simulator can drive them (design 14). Only `host`, `check`, `installation`, `server`, `dispatch` and
+//! that the simulator can drive them (design 14). Only `host_environment`, `check`, `installation`, `server`, `dispatch` and
 //! `store::sqlite` depend on the real host.
 
-pub mod authority;
+pub mod authorisation;
 pub mod check;
 mod commit_times;
 pub mod dispatch;
@@ -14,7 +14,7 @@ pub mod environment;
 mod force_timers;
 pub mod handlers;
 pub mod hook_lock;
-pub mod host;
+pub mod host_environment;
 pub mod installation;
 pub mod janitor;
 pub mod leases;

@@ -3,8 +3,8 @@
 //! The schemas are derived from the message types, and the texts are the documentation of these types. Served by
 //! the handler of `GetOpenApi`.
 
+use api::all_requests;
 use api::error::ApiError;
-use api::list;
 use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 pub fn document() -> Value {
     let (mut paths, mut schemas) = (Map::new(), generator());
     let failure = json!({"application/json": {"schema": schemas.subschema_for::<ApiError>()}});
-    for entry in &list::all() {
+    for entry in &all_requests::all() {
         let path = paths.entry(entry.route.path).or_insert_with(|| json!({}));
         path[method(entry)] = operation(entry, &mut schemas, &failure);
     }

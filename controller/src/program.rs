@@ -4,7 +4,7 @@
 //! again.
 
 use crate::environment::{Environment, version_4};
-use crate::host::HostEnvironment;
+use crate::host_environment::HostEnvironment;
 use crate::installation::Installation;
 use crate::store::sqlite::{Options, Sqlite};
 use crate::store::unavailable::is_damage;

@@ -12,7 +12,7 @@ pub mod descriptors;
 mod revocation;
 mod upload;
 
-use crate::authority;
+use crate::authorisation;
 use crate::dispatch::{HandlerReply, Service, services};
 use crate::environment::Environment;
 use crate::session::{Controller, Session};
@@ -246,8 +246,8 @@ async fn session<S: Store, O: Environment>(
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token =
         header.and_then(|value| value.strip_prefix("Bearer ")).filter(|token| tokens::is_token(token));
-    let token = token.ok_or_else(authority::unauthorised)?;
-    let connection = extensions.get::<Connection>().ok_or_else(authority::unauthorised)?;
+    let token = token.ok_or_else(authorisation::unauthorised)?;
+    let connection = extensions.get::<Connection>().ok_or_else(authorisation::unauthorised)?;
     let sha256 = host::digest::sha256(token.as_bytes());
     connection.present(&sha256);
     let session = controller.session(token).await?;
@@ -265,12 +265,12 @@ async fn handle_request<S: Store, O: Environment>(
 ) -> Result<HandlerReply, ApiError> {
     let entry = service.entry;
     let session = session(&controller, request.headers(), request.extensions()).await?;
-    authority::check(&session.principal, entry.caller)?;
+    authorisation::check(&session.principal, entry.caller)?;
     if let Some(agent) = params.get("agent") {
         let id = |text: Option<&String>| {
-            text.and_then(|text| text.parse().ok()).ok_or_else(authority::unauthorised)
+            text.and_then(|text| text.parse().ok()).ok_or_else(authorisation::unauthorised)
         };
-        authority::check_agent(&session.principal, id(params.get("model"))?, id(Some(agent))?)?;
+        authorisation::check_agent(&session.principal, id(params.get("model"))?, id(Some(agent))?)?;
     }
     let model = params.get("model").map_or("", String::as_str);
     let span = tracing::debug_span!("request", name = entry.name, caller = ?session.principal);

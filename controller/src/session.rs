@@ -4,7 +4,7 @@
 //! converts their failures to errors of the API. A [`Session`] handles the requests of one caller; each request is
 //! authorised before its handler runs (S13). `server` opens sessions by token; the simulator opens them directly.
 
-use crate::authority::{self, unauthorised};
+use crate::authorisation::{self, unauthorised};
 use crate::commit_times::CommitTimes;
 use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
@@ -235,7 +235,7 @@ where
     Authorised<S, O>: Handle<R>,
 {
     async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
-        authority::check(&self.principal, R::CALLER)?;
+        authorisation::check(&self.principal, R::CALLER)?;
         Authorised(self.clone()).handle(request).await
     }
 }
@@ -247,7 +247,7 @@ where
     type Stream = <Authorised<S, O> as Watch<R>>::Stream;
 
     async fn watch(&self, request: R) -> Result<Self::Stream, ApiError> {
-        authority::check(&self.principal, R::CALLER)?;
+        authorisation::check(&self.principal, R::CALLER)?;
         Authorised(self.clone()).watch(request).await
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The document `token` maps a hash to its principal; `token-of` maps an entity to the hash of its current token.
 
-use crate::authority::unauthorised;
+use crate::authorisation::unauthorised;
 use crate::environment::Environment;
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;

@@ -6,7 +6,7 @@
 //! A stream has no queue: it reads the changes after its position when the connection polls it. A slow reader costs no
 //! memory and misses nothing. Opened by the handlers of `WatchUnit` and `WatchMachine`.
 
-use crate::authority::unauthorised;
+use crate::authorisation::unauthorised;
 use crate::environment::Environment;
 use crate::presence::StreamGuard;
 use crate::session::{Controller, store_position};

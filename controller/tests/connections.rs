@@ -12,7 +12,7 @@ use api::{
     UploadArchive, Watch, WatchMachine, WatchUnit,
 };
 use controller::Controller;
-use controller::host::HostEnvironment;
+use controller::host_environment::HostEnvironment;
 use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
 use fixture::{TestServer, executable};

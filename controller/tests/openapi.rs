@@ -2,7 +2,7 @@
 
 mod support;
 
-use api::list;
+use api::all_requests;
 use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use api::*;
 use axum::body::{Body, Bytes};
@@ -196,15 +196,19 @@ fn takes_json(entry: &Entry) -> bool {
 
 /// Returns the entry of a request type with an example request.
 fn sample<R: Request + Serialize>(request: R) -> (Entry, Value) {
-    let entry =
-        list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
+    let entry = all_requests::all()
+        .into_iter()
+        .find(|entry| entry.route == R::ROUTE)
+        .expect("every request is listed");
     (entry, serde_json::to_value(request).expect("plain data"))
 }
 
 /// Returns the same as [`sample`], for a stream.
 fn sample_watch<R: WatchRequest + Serialize>(request: R) -> (Entry, Value) {
-    let entry =
-        list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
+    let entry = all_requests::all()
+        .into_iter()
+        .find(|entry| entry.route == R::ROUTE)
+        .expect("every request is listed");
     (entry, serde_json::to_value(request).expect("plain data"))
 }
 
@@ -244,7 +248,7 @@ fn every_reference_leads_to_a_schema_and_every_schema_is_used() {
 #[test]
 fn every_request_and_every_schema_is_described() {
     let document = openapi::document();
-    for entry in &list::all() {
+    for entry in &all_requests::all() {
         let summary = operation(&document, entry)["summary"].as_str().expect("a summary is a text");
         assert!(summary.len() > 10 && !summary.contains('\n'), "{}: {summary:?}", entry.name);
     }
@@ -263,7 +267,7 @@ fn every_request_and_every_schema_is_described() {
 #[tokio::test]
 async fn every_route_documents_the_fields_of_its_request_and_response() {
     let document = openapi::document();
-    for entry in &list::all() {
+    for entry in &all_requests::all() {
         let has_schema = |schema: &Value| {
             let schema = resolve(&document, schema);
             let words = ["type", "oneOf", "anyOf"].into_iter().any(|word| schema.get(word).is_some());
@@ -296,7 +300,7 @@ async fn every_route_accepts_the_smallest_request_of_its_schema_and_nothing_smal
         Ok(_) => true,
     };
     let mut fields = 0;
-    for entry in list::all().iter().filter(|entry| takes_json(entry)) {
+    for entry in all_requests::all().iter().filter(|entry| takes_json(entry)) {
         let least = smallest(&document, request(&document, entry));
         for name in least.as_object().into_iter().flatten().map(|(name, _)| name) {
             let mut less = least.clone();

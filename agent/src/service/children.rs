@@ -31,7 +31,7 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
         fs::rename(&log, folder.file("agent.log.1"))?;
     }
     let log = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
-    let mut command = Command::new(crate::program::path());
+    let mut command = Command::new(crate::installed_programs::path());
     command
         .arg("unit")
         .arg("--dir")

@@ -168,7 +168,7 @@ pub async fn stop_machine() -> Result<()> {
 
 /// Writes the template of the unit agents' services, if it differs.
 pub async fn prepare(data: &Path) -> Result<()> {
-    let program = crate::program::path();
+    let program = crate::installed_programs::path();
     require_plain(program)?;
     require_plain(data)?;
     let (file, text) = (Path::new(BOOTED).join(TEMPLATE), unit_template(program, data));

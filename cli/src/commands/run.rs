@@ -6,7 +6,7 @@
 use crate::command_error::CommandError;
 use crate::render::{self, task};
 use crate::session::CommandSession;
-use crate::terminal::safe_line;
+use crate::terminal_escape::safe_line;
 use crate::times::{self, Zone};
 use api::error::ErrorCode;
 use api::{ActionInfo, EnqueueActionResponse, GetAction, ListModels, UserPort, WaitForChange};

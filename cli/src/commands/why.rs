@@ -6,7 +6,7 @@
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
-use crate::terminal::safe_line;
+use crate::terminal_escape::safe_line;
 use crate::times::{Zone, now_ms};
 use api::error::ErrorCode;
 use api::text::entity_state;

@@ -3,7 +3,7 @@
 //! Used by `why`, by dry runs, and for the blockers of a rejected request. The sentences themselves are shared with
 //! the controller (`api::text::cause`).
 
-use crate::terminal::safe_line;
+use crate::terminal_escape::safe_line;
 use crate::times::Zone;
 use api::text::cause::{self, Times};
 use serde_json::{Value, json};

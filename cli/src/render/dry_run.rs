@@ -3,7 +3,7 @@
 //! Used by the removal commands with `--dry-run`. Sections without entries are omitted.
 
 use crate::render::cause;
-use crate::terminal::safe_line;
+use crate::terminal_escape::safe_line;
 use crate::times::Zone;
 use api::{DryRun, ExpectedHook, Force};
 use state::terms::cause::Entity;

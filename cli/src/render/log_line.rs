@@ -1,7 +1,7 @@
 //! The lines of `debug-log` (spec/clients.md 3.6). Clients match them, so their shape is fixed.
 
 use crate::render::json;
-use crate::terminal;
+use crate::terminal_escape;
 use crate::times::Zone;
 use api::LogLine;
 
@@ -31,11 +31,11 @@ pub fn text(line: &LogLine, style: &LogLineStyle) -> String {
         }));
     }
     let time = style.zone.log_time(line.at_ms, style.date, style.millis);
-    let entity = terminal::safe_line(&line.entity);
-    let (level, module) = (line.level, terminal::safe_line(&line.module));
+    let entity = terminal_escape::safe_line(&line.entity);
+    let (level, module) = (line.level, terminal_escape::safe_line(&line.module));
     let prefix = format!("{entity}: {time} {level} {module}");
     // every line of the text has the prefix: a charm cannot print a line that looks like one of another unit
-    let text = terminal::safe_text(&line.text);
+    let text = terminal_escape::safe_text(&line.text);
     text.split('\n').map(|text| format!("{prefix} {text}\n")).collect()
 }
 

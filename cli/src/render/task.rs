@@ -4,7 +4,7 @@
 
 use crate::command_error::CommandError;
 use crate::render::yaml;
-use crate::terminal;
+use crate::terminal_escape;
 use crate::times::task_time;
 use api::ActionInfo;
 use api::error::{ApiError, ErrorCode};
@@ -46,7 +46,7 @@ pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
     let mut text = String::new();
     match task.status {
         ActionStatus::Failed => {
-            text = format!("Action id {} failed: {}\n", task.id, terminal::safe_line(&task.message));
+            text = format!("Action id {} failed: {}\n", task.id, terminal_escape::safe_line(&task.message));
         }
         ActionStatus::Cancelled => text = format!("Action id {} was cancelled\n", task.id),
         ActionStatus::Pending | ActionStatus::Running | ActionStatus::Completed => {}

@@ -1,7 +1,7 @@
 //! A fake controller: returns the answers that a test configures, and records the requests it receives.
 
+use api::all_requests;
 use api::error::{ApiError, ErrorCode};
-use api::list;
 use api::request::Message;
 use api::*;
 use serde::Serialize;
@@ -78,8 +78,10 @@ impl InModel for FakeClient {
 
 impl<R: Request> Handle<R> for FakeClient {
     async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
-        let entry =
-            list::all().into_iter().find(|entry| entry.route == R::ROUTE).expect("every request is listed");
+        let entry = all_requests::all()
+            .into_iter()
+            .find(|entry| entry.route == R::ROUTE)
+            .expect("every request is listed");
         let body = request.into_bytes();
         if entry.name == "WaitForChange" && parsed::<WaitForChange>(&body).after.is_some() {
             // The first request is answered at once; after that nothing changes.

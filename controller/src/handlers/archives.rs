@@ -1,6 +1,6 @@
 //! Handlers of charm archives: find and upload. An archive is registered in the store only after it is durable on disk.
 
-use crate::authority;
+use crate::authorisation;
 use crate::environment::{Environment, StoredArchive};
 use crate::session::{Authorised, Controller, Session};
 use crate::store::Store;
@@ -33,7 +33,7 @@ impl<S: Store, O: Environment> Handle<UploadArchive> for Authorised<S, O> {
 impl<S: Store, O: Environment> Session<S, O> {
     /// Handles [`UploadArchive`] for an archive that was received into a file.
     pub(crate) async fn store_received_archive(&self, file: &Path) -> Result<ArchiveInfo, ApiError> {
-        authority::check(&self.principal, UploadArchive::CALLER)?;
+        authorisation::check(&self.principal, UploadArchive::CALLER)?;
         let stored = self.controller.environment.store_received_archive(file).await?;
         register(&self.controller, stored).await
     }

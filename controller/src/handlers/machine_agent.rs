@@ -4,7 +4,7 @@
 //! for other units the responses are the same as for units that do not exist (S15). Every request counts as a
 //! heartbeat.
 
-use crate::authority::{self, unauthorised};
+use crate::authorisation::{self, unauthorised};
 use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
@@ -24,7 +24,7 @@ use state::terms::names::Uuid;
 impl<S: Store, O: Environment> Authorised<S, O> {
     /// Returns the calling machine and records its heartbeat.
     fn machine(&self) -> Result<(Model, Uuid), ApiError> {
-        let (model, machine) = authority::machine(&self.principal)?;
+        let (model, machine) = authorisation::machine(&self.principal)?;
         self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
         Ok((model, machine))
     }
@@ -127,7 +127,7 @@ impl<S: Store, O: Environment> Handle<ReportUninstalled> for Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<Enrol> for Authorised<S, O> {
     async fn handle(&self, enrol: Enrol) -> Result<(), ApiError> {
         let now_ms = self.controller.environment.wall_ms();
-        let (model, machine) = authority::enrolling(&self.principal, now_ms)?;
+        let (model, machine) = authorisation::enrolling(&self.principal, now_ms)?;
         let Enrol { token, address } = enrol;
         if !tokens::is_token(&token) {
             return Err(ApiError::new(

@@ -3,7 +3,7 @@
 //! The unit is always the one of the session (S14). Each transition checks the epoch of the agent's session, so that a
 //! superseded agent cannot write (S16). Every request counts as a heartbeat.
 
-use crate::authority;
+use crate::authorisation;
 use crate::environment::{Environment, Uuids};
 use crate::leases::TERM_MS;
 use crate::presence::ExecutingRun;
@@ -34,7 +34,7 @@ pub const REFUSED_ENTRY_DELAY_MS: u64 = 1_000;
 impl<S: Store, O: Environment> Authorised<S, O> {
     /// Returns the calling unit and records its heartbeat.
     fn unit(&self) -> Result<(Model, Uuid), ApiError> {
-        let (model, unit) = authority::unit(&self.principal)?;
+        let (model, unit) = authorisation::unit(&self.principal)?;
         self.controller.presence.heartbeat(unit, self.controller.environment.monotonic_ms());
         Ok((model, unit))
     }

@@ -1,4 +1,4 @@
-//! What all statuses have in common: how one is made, and the base that is shown.
+//! Converts a stored status to the `StatusInfo` of the API, and names the base that `status` shows.
 
 use api::StatusInfo;
 use state::charm::Base;

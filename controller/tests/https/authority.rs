@@ -5,9 +5,9 @@ use crate::support::Agent;
 use api::client::Client;
 use api::error::ErrorCode;
 use api::request::{Caller, Method, Route};
-use api::{Attach, Claim, Handle, list};
-use controller::host::HostEnvironment;
-use controller::{Environment, authority, tokens};
+use api::{Attach, Claim, Handle, all_requests};
+use controller::host_environment::HostEnvironment;
+use controller::{Environment, authorisation, tokens};
 use state::documents::keys::{TokenHolder, UserRole};
 use state::terms::names::Uuid;
 
@@ -46,9 +46,9 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         "SetMachineToken",
         "RemoveDeadMachine",
     ];
-    let declared = list::all().into_iter().filter(|entry| entry.caller == Caller::Admin);
+    let declared = all_requests::all().into_iter().filter(|entry| entry.caller == Caller::Admin);
     assert_eq!(declared.map(|entry| entry.name).collect::<Vec<_>>(), admins);
-    for entry in &list::all() {
+    for entry in &all_requests::all() {
         let (name, route) = (entry.name, entry.route);
         let of_a_unit = route.path.contains("/unit-agents/");
         assert_eq!(of_a_unit, entry.caller == Caller::UnitAgent, "{name}");
@@ -103,7 +103,7 @@ async fn a_request_with_the_token_of_another_unit_is_refused_with_a_hint() {
         .handle(Attach { nonce: Uuid(1), epoch: 0, store_generation: None })
         .await
         .expect_err("not its own");
-    assert_eq!(error, authority::unauthorised());
+    assert_eq!(error, authorisation::unauthorised());
     let web = Agent::attach(served.unit("web/0").await, 1).await;
     assert_eq!(web.epoch, 1, "nothing had happened to it");
     let claim = mistaken.handle(Claim { epoch: 1, release: false }).await.expect_err("not its own");

@@ -2,7 +2,7 @@
 
 use crate::support::Fixture;
 use api::client::{self, Client};
-use controller::host::HostEnvironment;
+use controller::host_environment::HostEnvironment;
 use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, server};

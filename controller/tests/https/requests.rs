@@ -5,7 +5,7 @@ use crate::support::{Agent, next_delta};
 use api::error::ErrorCode;
 use api::{
     AddUnits, Archive, Deploy, FetchArchive, FindArchive, GetOpenApi, Handle, InModel, UploadArchive, Watch,
-    WatchUnit, list,
+    WatchUnit, all_requests,
 };
 use controller::openapi;
 use state::documents::draft::Draft;
@@ -128,7 +128,7 @@ async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored
 #[tokio::test]
 async fn the_openapi_document_has_every_route_with_its_callers() {
     let document = openapi::document();
-    for entry in &list::all() {
+    for entry in &all_requests::all() {
         let operation = &document["paths"][entry.route.path][openapi::method(entry)];
         assert!(operation["x-callers"].is_string(), "{}", entry.name);
     }

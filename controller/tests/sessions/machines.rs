@@ -5,7 +5,7 @@ use api::{
     Ends, Existence, Force, GetStatus, GetUnitExistence, Handle, Integrate, MachineWatchEvent,
     RelationChoice, RemoveDeadUnit, RemoveRelation, RemoveUnit, SetUnitToken, Stream, Watch, WatchMachine,
 };
-use controller::authority;
+use controller::authorisation;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{GLOBAL, Kind, TokenHolder};
@@ -42,7 +42,7 @@ async fn a_machine_sees_only_its_own_units() {
         Err(refused),
         session.handle(SetUnitToken { unit: Uuid(404), token: "cd".repeat(32).to_owned() }).await
     );
-    assert_eq!(session.handle(RemoveDeadUnit { unit: other }).await, Err(authority::unauthorised()));
+    assert_eq!(session.handle(RemoveDeadUnit { unit: other }).await, Err(authorisation::unauthorised()));
 
     // The unit never attached: it is removed at once, and its machine's view shows that.
     fixture

@@ -1,7 +1,7 @@
 //! The documents of the store, and how transitions read and write them (design 5).
 //!
-//! `draft` records every read of a transition as its precondition; `keys` names every document and its type,
-//! with one file per noun; `effective_life` derives lives from those above; `blockers` and `waiting` compute
+//! `draft` records every read of a transition as its precondition; `keys` re-exports the keys and types of
+//! all documents from one file per noun; `effective_life` derives lives from those above; `blockers` and `waiting` compute
 //! what an entity waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. Nothing here changes
 //! the model: that is `lifecycle` and `operations`.
 

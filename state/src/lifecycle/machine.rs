@@ -70,8 +70,11 @@ pub fn require_capacity(draft: &mut Draft, model: Model, id: Uuid) -> Result<(),
         return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
     }
     if is_full(draft, model, id) {
-        let message = format!("machine {} has {UNITS_MAX} units, the most one machine takes", machine.name);
-        return Err(Refusal::new(Code::Invalid, message));
+        let (name, held) = (machine.name, format!("it has {UNITS_MAX} units, the maximum"));
+        let message = format!("cannot assign a unit to machine {name}: {held}");
+        return Err(
+            Refusal::new(Code::Invalid, message).hint("use another machine, or remove a unit from this one")
+        );
     }
     Ok(())
 }

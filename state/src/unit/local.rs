@@ -10,12 +10,12 @@ mod apply;
 use super::hook_name::HookName;
 use super::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
 use super::writes::{RunReport, Writes};
+use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::status::WorkloadStatus;
-use crate::terms::version::Version;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@
 //!
 //! Reading order: `operation` (what an agent can do), `activity` (what it reports while it does so), `snapshot` (the
 //! view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
-//! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `relations` and `retry` (which
+//! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `pending_relation_hook` and `retry` (which
 //! operation that is), `wait_reasons` (what holds it back), `hook` and `writes` (what a hook reads and writes),
 //! `context`, `dispatch` and `environment` (how the hook's process receives that), `outcome` and `pending_reports`
 //! (what a finished run becomes).
@@ -25,9 +25,9 @@ pub mod omitted_bags;
 pub mod operation;
 pub mod outcome;
 pub mod pending_operations;
+pub mod pending_relation_hook;
 pub mod pending_reports;
 pub mod record;
-pub mod relations;
 pub mod resolve;
 pub mod retry;
 pub mod snapshot;

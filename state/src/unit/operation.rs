@@ -5,9 +5,9 @@
 //! shown"). `resolve` chooses operations; records, the journal and the controller's replica contain them.
 
 use super::hook_name::{HookName, RelationEventName};
+use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::settings::Bag;
-use crate::terms::version::Version;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;

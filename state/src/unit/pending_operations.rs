@@ -9,8 +9,8 @@ use super::decision::{Act, Now, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, Event, FollowUp, Local, Run};
 use super::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
+use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, hex};
-use super::relations::{self, PendingHook, ThisUnit};
 use super::snapshot::{RelationView, Snapshot};
 use super::wait_reasons::{subordinate_reason, wait, wait_for_link, wait_reason};
 use crate::terms::cause::{Actor, Cause, Duty};
@@ -311,7 +311,7 @@ pub(super) fn relation_hook(
     let order = pending.into_iter().chain(peers_last(false)).chain(peers_last(true));
     for (number, relation) in order {
         let shown = remote(number, relation.uuid);
-        let Some(pending) = relations::pending_hook(relation, shown, this_unit) else { continue };
+        let Some(pending) = pending_hook(relation, shown, this_unit) else { continue };
         if !is_link_fresh(now) {
             wait_for_link(local, waits, now);
             return None;

@@ -13,8 +13,8 @@ use super::jitter::jitter;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
 use super::operation::{Hook, Operation, RelationEvent};
 use super::pending_operations::{config_digest, is_alive, pending_action, wanted_charm};
+use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, Timer};
-use super::relations::{self, PendingHook, ThisUnit};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
 use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
 use crate::terms::cause::{Actor, Duty, Retry};
@@ -187,7 +187,7 @@ fn record_without_running(
                 return Some(wait(None, vec![stale_link_reason(local, now)]));
             }
             let this_unit = ThisUnit { name: &local.name, alive: is_alive(local, view) };
-            match (event, relations::pending_hook(known, None, this_unit)) {
+            match (event, pending_hook(known, None, this_unit)) {
                 // no unit can join a removed relation: the hook that ends the relation runs instead (H.115)
                 (RelationEvent::Joined { .. }, Some(PendingHook::Hook(event))) => {
                     let (relation, endpoint) = (*relation, endpoint.clone());

@@ -7,13 +7,13 @@
 use crate::charm::{Charm, Scope};
 use crate::documents::keys::{CharmDoc, ResolvedDoc, StatusDoc};
 use crate::terms::life::Life;
+use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::Bag;
-use crate::terms::version::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! strace's lines as operations.
+//! Parses the output of strace into the file operations of the traced program.
 
 use super::{Image, Inode, Op};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What is searched, and what is found.
+//! The bounds of the exhaustive search: the commands and crashes that a run may contain, and the form of a violation.
 
 /// A request of the user, which is made once, at any moment, or never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 //! folder.
 //!
 //! The fleet starts agents, restarts them after they end, and applies to them what machine agents request. `machines`
-//! boots and ends machines, `faults` damages agents and folders, `repair` is what operators do about that.
+//! boots and ends machines, `agent_faults` damages agents and folders, `repair` is what operators do about that.
 
-mod faults;
+mod agent_faults;
 mod machines;
 mod repair;
 

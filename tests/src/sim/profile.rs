@@ -1,7 +1,7 @@
 //! Fault profile of a seed: the rates of its faults, the size of its run, and its mutant if there is one.
 //!
 //! Each kind of fault is absent in some seeds. `cargo sim --mix NAME=N` and the field `mix` of a mutant set the
-//! numbers by the names of the fields.
+//! numbers by the names of the fields. A kind is drawn where [`World::draws_fault`] is called: most in `faults`.
 
 use crate::sim::mutants::Mutant;
 use crate::sim::random::SeededRng;

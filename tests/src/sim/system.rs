@@ -4,10 +4,10 @@
 //! the checks of the final state; and restart of everything with nothing changed. A run ends at its first
 //! violation.
 //!
-//! `phases` has the phases, `obstructed` the optional one; `faults` applies the faults of the controller and the
+//! `phases` has the phases, `obstructed` the optional one; `controller_faults` applies the faults of the controller and the
 //! provider; `observation` passes facts and commits to the checks.
 
-mod faults;
+mod controller_faults;
 mod observation;
 mod obstructed;
 mod phases;

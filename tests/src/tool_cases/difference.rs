@@ -1,4 +1,4 @@
-//! Text about a value of a case that is not as expected.
+//! The text that a failed tool case prints: the expected and the actual value.
 
 /// Describes the difference between the expected and the actual `what`.
 pub fn difference(what: &str, expected: impl std::fmt::Debug, actual: impl std::fmt::Debug) -> String {

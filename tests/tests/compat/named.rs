@@ -1,4 +1,4 @@
-//! A file with samples by the name of their type, and the list of types that it holds.
+//! A YAML or JSON file that holds samples by type name, and the check that each sample loads as its type.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

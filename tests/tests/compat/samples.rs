@@ -1,4 +1,4 @@
-//! The samples of one version as files.
+//! Reads and writes the folder of samples of one version, file by file.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,7 +4,7 @@ use crate::documents::blockers::EntityId;
 use crate::operations::dry_run::{self, AgentReports, DryRun};
 use crate::operations::force::ForceRequest;
 use crate::terms::cause::Entity;
-use crate::terms::version::Version;
+use crate::terms::member_version::Version;
 use crate::tests::*;
 
 /// All agents are present.

@@ -5,7 +5,7 @@ use crate::lifecycle::machine;
 use crate::operations::dry_run::{self, AgentReports, DryRun};
 use crate::operations::force::ForceRequest;
 use crate::operations::leadership;
-use crate::terms::version::Version;
+use crate::terms::member_version::Version;
 use crate::tests::removal::fixture::{ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, qr};
 use crate::tests::*;
 use crate::unit::activity::Activity;

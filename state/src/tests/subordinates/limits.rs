@@ -17,7 +17,10 @@ fn no_subordinate_is_added_to_a_full_machine_and_the_principal_sees_why() {
     let mut agent = started(&mut world, "web/0");
     assert!(shown(&world, agent.unit).unit.machine_full);
     let refusal = agent.enter(&mut world, id).refusal.expect("it is refused");
-    assert!(refusal.ends_with("machine 0 has 24 units, the most one machine takes"), "{refusal}");
+    assert!(
+        refusal.ends_with("cannot assign a unit to machine 0: it has 24 units, the maximum"),
+        "{refusal}"
+    );
     let last = world.unit("web/23");
     world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("it may go");
     assert!(!shown(&world, agent.unit).unit.machine_full);

@@ -1,4 +1,4 @@
-//! An agent at the time of an examination.
+//! A running agent as the checks see it when the simulated system is at rest.
 
 use state::terms::cause::Cause;
 use state::terms::names::{UnitName, Uuid};

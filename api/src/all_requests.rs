@@ -4,12 +4,12 @@
 //! principal are built from this list. Each noun declares its own requests, so the list changes only when a
 //! noun is added.
 
-use crate::about::AboutRequests;
 use crate::actions::ActionRequests;
 use crate::applications::ApplicationRequests;
 use crate::archives::ArchiveRequests;
 use crate::changes::{ChangeRequests, WaitForChange};
 use crate::client::Client;
+use crate::controller_info::AboutRequests;
 use crate::log::LogRequests;
 use crate::machine_agent::MachineAgentRequests;
 use crate::machines::MachineRequests;

@@ -4,8 +4,8 @@
 //! `read` before an archive is uploaded, and by `unpack` before one is unpacked.
 
 use crate::archive::{FILES_MAX, UNPACKED_BYTES_MAX};
-use crate::names::{self, MemberKind};
 use crate::problem::Problem;
+use crate::safe_paths::{self, MemberKind};
 use std::io::{Cursor, Read};
 use zip::ZipArchive;
 
@@ -54,7 +54,8 @@ pub fn list<'a>(name: &str, bytes: &'a [u8]) -> Result<(ZipReader<'a>, Vec<Membe
         }
     }
     let all = members.iter().map(|member| (member.path.as_str(), &member.kind));
-    problems.extend(names::check_all(all).into_iter().map(|(path, text)| Problem::new(name, &path, text)));
+    problems
+        .extend(safe_paths::check_all(all).into_iter().map(|(path, text)| Problem::new(name, &path, text)));
     let total = members.iter().fold(0u64, |total, member| total.saturating_add(member.size));
     if let Some(text) = oversize_reason(total, bytes.len() as u64) {
         problems.push(Problem::new(name, "", text));
