@@ -12,6 +12,7 @@ use serde_json::Value;
 use state::documents::keys::*;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::port_range::Ports;
 use state::unit::hook::ReportContent;
 use state::unit::operation::Operation;
 use state::unit::record::Outcome;
@@ -23,7 +24,7 @@ types! { made_documents, loads_documents:
     ModelDoc DestructionDoc
     MachineDoc InstanceDoc ProvisioningErrorDoc
     ApplicationDoc CharmDoc ArchiveDoc
-    UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc OpenPortsDoc GrantDoc
+    UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc LogDoc
     ForcedDoc TombstoneDoc
