@@ -82,7 +82,7 @@ async fn scenario_185_an_agent_that_reconnects_has_its_status_again() {
     let (workload, message, agent) = unit_statuses(&fixture, "web/0").await;
     assert_eq!((workload.as_str(), message.as_str()), ("active", "serves"));
     assert_ne!(agent, "lost");
-    report(&mut web, status("terminated", "")).await;
+    web.commit(web.record(Operation::Hook(Hook::Remove))).await;
     fixture.advance(LOST_AFTER_MS + 1);
     assert_eq!(unit_statuses(&fixture, "web/0").await, expected("terminated", "", "lost"));
 }
