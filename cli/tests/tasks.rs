@@ -72,8 +72,8 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn tasks_are_cancelled_and_those_that_cannot_be_are_named() {
-    let refuses = [("8".to_owned(), "task 8 has started on unit ledger/0".to_owned())].into();
-    let session = session_with(FakeController { refuses, ..FakeController::default() });
+    let blocked = [("8".to_owned(), "task 8 has started on unit ledger/0".to_owned())].into();
+    let session = session_with(FakeController { blocked, ..FakeController::default() });
     let failure = run_command(&["cancel-task", "7", "8", "9", "--format", "json"], &session, None)
         .await
         .expect_err("one of them has started");

@@ -32,6 +32,8 @@ pub struct FakeController {
     pub looks: Mutex<usize>,
     /// Units, entities and tasks that are not found, with the error text.
     pub refuses: BTreeMap<String, String>,
+    /// Units, entities and tasks for which a request is not allowed yet, with the error text.
+    pub blocked: BTreeMap<String, String>,
 }
 
 impl FakeController {
@@ -40,8 +42,9 @@ impl FakeController {
     }
 
     fn require_known(&self, name: &str) -> Result<(), ApiError> {
-        let refusal = self.refuses.get(name).map(|text| ApiError::new(ErrorCode::NotFound, text));
-        refusal.map_or(Ok(()), Err)
+        let unknown = self.refuses.get(name).map(|text| ApiError::new(ErrorCode::NotFound, text));
+        let blocked = self.blocked.get(name).map(|text| ApiError::new(ErrorCode::Blocked, text));
+        unknown.or(blocked).map_or(Ok(()), Err)
     }
 
     pub fn requests(&self) -> Vec<String> {
