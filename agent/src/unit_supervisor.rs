@@ -234,9 +234,9 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_killed_or_terminated_has_not_failed() {
-        let from_outside =
+        let by_external_signal =
             [ProcessEnd::Signal(9), ProcessEnd::Signal(15), ProcessEnd::Code(i32::from(EXIT_SIGNALLED))];
-        assert_eq!(from_outside.map(|end| ended_by(&end)), [EndedBy::Signal; 3]);
+        assert_eq!(by_external_signal.map(|end| ended_by(&end)), [EndedBy::Signal; 3]);
         let failed =
             [ProcessEnd::Code(1), ProcessEnd::Signal(6), ProcessEnd::NotStarted, ProcessEnd::Unobserved];
         assert_eq!(failed.map(|end| ended_by(&end)), [EndedBy::Itself; 4]);

@@ -19,7 +19,7 @@ const IMMEDIATE_RESTARTS_MAX: u32 = 10;
 const IMMEDIATE_RESTART_EARNED_AFTER_MS: u64 = RECOVERED_AFTER_MS / IMMEDIATE_RESTARTS_MAX as u64;
 
 /// SIGKILL and SIGTERM, with which a process is ended from outside. Any other signal is an error of the process.
-const SIGNALS_FROM_OUTSIDE: [i32; 2] = [9, 15];
+const EXTERNAL_SIGNALS: [i32; 2] = [9, 15];
 
 /// Who ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub enum EndedBy {
 impl EndedBy {
     /// Who ended a process that was terminated by this signal; `None`: it exited.
     pub fn of_signal(signal: Option<i32>) -> EndedBy {
-        match signal.is_some_and(|signal| SIGNALS_FROM_OUTSIDE.contains(&signal)) {
+        match signal.is_some_and(|signal| EXTERNAL_SIGNALS.contains(&signal)) {
             true => EndedBy::Signal,
             false => EndedBy::Itself,
         }
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn only_sigkill_and_sigterm_come_from_outside() {
+    fn only_sigkill_and_sigterm_are_external() {
         assert_eq!([Some(9), Some(15)].map(EndedBy::of_signal), [EndedBy::Signal; 2]);
         assert_eq!([None, Some(6), Some(11)].map(EndedBy::of_signal), [EndedBy::Itself; 3]);
     }

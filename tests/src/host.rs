@@ -29,7 +29,7 @@ pub struct Host {
     /// Environment variables for the programs, in addition to those of this process.
     pub environment: Vec<(String, OsString)>,
     /// Whether the test kills the controller while commands run: a command without a reply is repeated.
-    pub mortal: bool,
+    pub controller_crashes: bool,
 }
 
 /// The output and the exit code of a command.
@@ -43,7 +43,12 @@ pub struct CommandOutput {
 impl Host {
     /// Describes a host with the data folder `dir`. Starts nothing.
     pub fn new(dir: &Path) -> Host {
-        Host { dir: dir.to_path_buf(), programs: programs(), environment: Vec::new(), mortal: false }
+        Host {
+            dir: dir.to_path_buf(),
+            programs: programs(),
+            environment: Vec::new(),
+            controller_crashes: false,
+        }
     }
 
     /// Runs `pintle up` with the data folder `dir`.
@@ -57,7 +62,11 @@ impl Host {
     pub fn pintle(&self, args: &[&str]) -> CommandOutput {
         let mut output = self.pintle_once(args);
         let end = Instant::now() + DEADLINE;
-        while self.mortal && output.code != 0 && output.stderr.contains(NO_ANSWER) && Instant::now() < end {
+        while self.controller_crashes
+            && output.code != 0
+            && output.stderr.contains(NO_ANSWER)
+            && Instant::now() < end
+        {
             std::thread::park_timeout(LOOK);
             output = self.pintle_once(args);
             // the first attempt took effect, and its reply was lost

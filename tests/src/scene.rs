@@ -52,10 +52,10 @@ pub fn scene_with_restarting_controller(dir: TempDir, environment: &[(&str, OsSt
     up(dir, environment, true)
 }
 
-fn up(dir: TempDir, environment: &[(&str, OsString)], mortal: bool) -> Scene {
+fn up(dir: TempDir, environment: &[(&str, OsString)], controller_crashes: bool) -> Scene {
     let mut host = Host::new(&dir.path().canonicalize().expect("the folder was just created").join("data"));
     host.environment = environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    host.mortal = mortal;
+    host.controller_crashes = controller_crashes;
     host.ok(&["up"]);
     Scene { host, dir }
 }

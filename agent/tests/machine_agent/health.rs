@@ -1,0 +1,95 @@
+//! What a machine agent reports about the health of its units.
+
+use super::*;
+
+/// Runs the machine agent until the controller has received a report about web/0 that passes.
+async fn until_reported(
+    machine: &Path,
+    controller: &FakeController,
+    unit: Uuid,
+    passes: impl Fn(&UnitHealth) -> bool,
+) -> UnitHealth {
+    let agent = machine_agent(machine, controller);
+    let reported = async {
+        loop {
+            let known = controller.health.lock().expect("one thread").get(&unit).cloned();
+            if let Some(health) = known.filter(&passes) {
+                return health;
+            }
+            controller.health_changed.notified().await;
+        }
+    };
+    tokio::select! {
+        end = agent.run() => panic!("{end:?}"),
+        health = tokio::time::timeout(Duration::from_secs(60), reported) => health.expect("it is reported"),
+    }
+}
+
+fn controller_with(unit: Uuid) -> FakeController {
+    let units = BTreeMap::from([(unit, Assigned { name: UnitName::new("web", 0), life: Life::Alive })]);
+    // the watch never ends, and the token is accepted
+    FakeController { view: Some(view(units)), tokens: Tokens::AcceptedOnce, ..FakeController::default() }
+}
+
+/// The program that is started here as a unit agent is this test, which exits with 101 because it has no option --dir.
+#[tokio::test]
+async fn the_end_of_a_unit_agent_is_reported_with_its_code_its_last_line_and_how_often() {
+    let (machine, unit) = (tempfile::tempdir().expect("a folder"), Uuid(6));
+    let repeated = |health: &UnitHealth| health.exit.as_ref().is_some_and(|exit| exit.count >= 2);
+    let health = until_reported(machine.path(), &controller_with(unit), unit, repeated).await;
+    let exit = health.exit.expect("it has ended");
+    assert_eq!((exit.end, exit.fault), (ProcessEnd::Code(101), None));
+    assert!(exit.since_ms < exit.at_ms, "{exit:?}");
+    assert!(exit.last_line.as_ref().is_some_and(|line| line.contains("dir")), "{exit:?}");
+}
+
+#[tokio::test]
+async fn a_unit_that_cannot_be_deployed_is_reported_until_it_can() {
+    let (machine, unit) = (tempfile::tempdir().expect("a folder"), Uuid(6));
+    fs::write(machine.path().join("agents"), "no folder").expect("written");
+    let controller = controller_with(unit);
+    let failed = until_reported(machine.path(), &controller, unit, |health| health.exit.is_some()).await;
+    let exit = failed.exit.expect("it was not started");
+    assert_eq!((exit.end, exit.fault), (ProcessEnd::NotStarted, None));
+    assert!(exit.last_line.as_ref().is_some_and(|line| line.contains("unit-web-0")), "{exit:?}");
+    fs::remove_file(machine.path().join("agents")).expect("removed");
+    let ended =
+        |health: &UnitHealth| health.exit.as_ref().is_some_and(|exit| exit.end == ProcessEnd::Code(101));
+    until_reported(machine.path(), &controller, unit, ended).await;
+}
+
+/// Only a process with the fewest descriptors can show this: the test runs itself again with a limit.
+#[test]
+fn a_limit_of_descriptors_is_reported_as_such() {
+    if std::env::var_os("PINTLE_TEST_DESCRIPTORS").is_none() {
+        let this = std::env::current_exe().expect("a process knows its program");
+        let again = std::process::Command::new(this)
+            .args(["a_limit_of_descriptors_is_reported_as_such", "--exact", "--nocapture"])
+            .env("PINTLE_TEST_DESCRIPTORS", "1")
+            .output()
+            .expect("it runs");
+        assert!(again.status.success(), "{again:?}");
+        return;
+    }
+    let machine = tempfile::tempdir().expect("a folder");
+    let (name, unit) = (UnitName::new("web", 0), Uuid(6));
+    let config = config(AgentKind::Machine, Uuid(1), "0");
+    let deployer = Deployer::new(machine.path().to_path_buf(), config, Supervision::Children);
+    deployer.prepare(unit, &name).expect("it is created");
+    let folder = deployer.folder(&name);
+    let supervisor = UnitSupervisor::new(deployer);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let _entered = runtime.enter();
+    // the log of the agent and its configuration can still be opened, one after the other; the pipe of a start cannot
+    let mut held: Vec<fs::File> = Vec::new();
+    let limit = nix::sys::resource::Resource::RLIMIT_NOFILE;
+    nix::sys::resource::setrlimit(limit, 64, 64).expect("it may be lowered");
+    while let Ok(file) = fs::File::open("/dev/null") {
+        held.push(file);
+    }
+    held.truncate(held.len() - 2);
+    supervisor.ensure_running(unit, &folder, true).expect_err("no descriptor is left");
+    drop(held);
+    let exit = supervisor.health(unit, &folder).exit.expect("it is noted");
+    assert_eq!((exit.end, exit.fault), (ProcessEnd::NotStarted, Some(Fault::Limit(Limit::Descriptors))));
+}
