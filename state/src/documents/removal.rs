@@ -98,7 +98,7 @@ impl Model {
     pub fn tombstone(&self, id: Uuid) -> Key<TombstoneDoc> {
         self.key(Kind::Tombstone, &[id])
     }
-    /// Leftovers of a removed relation or unit, which the janitor deletes: the prefixes to clear.
+    /// Leftovers of a removed relation or model, which the janitor deletes: the prefixes to clear.
     pub fn cleanup(&self, id: Uuid) -> Key<Vec<String>> {
         self.key(Kind::Cleanup, &[id])
     }
