@@ -58,7 +58,8 @@ fn end(draft: &mut Draft, model: Model, text: &str) -> Result<RequestedEnd, Refu
     let (name, endpoint) = split(text)?;
     let id = application::find(draft, model, name)?;
     application::require_alive(draft, model, id, "integrate")?;
-    let (_, charm) = application::charm_of(draft, model, id).expect("an application has a charm (I22)");
+    let (_, charm) = application::charm_of(draft, model, id)
+        .ok_or_else(|| Refusal::not_found("charm of application", name))?;
     Ok(RequestedEnd { id, application: name.to_owned(), endpoint: endpoint.map(str::to_owned), charm })
 }
 
@@ -259,8 +260,11 @@ fn current_link(
 pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<Uuid, Refusal> {
     let ((a, a_endpoint), (b, b_endpoint)) = (split(left)?, split(right)?);
     let (id, other) = (application::find(draft, model, a)?, application::find(draft, model, b)?);
-    let mut charm = |id| application::charm_of(draft, model, id).expect("an application has a charm (I22)").1;
-    let (charm, other_charm) = (charm(id), charm(other));
+    let mut charm = |id, name| {
+        let charm = application::charm_of(draft, model, id);
+        charm.map(|(_, charm)| charm).ok_or_else(|| Refusal::not_found("charm of application", name))
+    };
+    let (charm, other_charm) = (charm(id, a)?, charm(other, b)?);
     let keys: Vec<String> = if id == other {
         let peer = a_endpoint.filter(|_| a_endpoint == b_endpoint);
         peer.map(|endpoint| format!("{a}:{endpoint}")).into_iter().collect()
@@ -369,8 +373,9 @@ pub fn leave_scope(draft: &mut Draft, model: Model, unit: Uuid, id: Uuid) {
     if draft.get(&model.scope_of(unit, id)).is_none() {
         return pending_reentry::remove(draft, model, unit, id);
     }
-    let doc = draft.get(&model.unit(unit)).expect("who is in a scope exists (I22)");
-    let relation = draft.get(&model.relation(id)).expect("a scope's relation exists (I22)");
+    let (Some(doc), Some(relation)) = (draft.get(&model.unit(unit)), draft.get(&model.relation(id))) else {
+        return; // damaged on disk: the store discards the transaction
+    };
     if relation.subordinate_link.is_some_and(|subordinate_link| subordinate_link.principal == doc.application)
     {
         pending_reentry::remove(draft, model, unit, id);
