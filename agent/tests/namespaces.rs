@@ -58,8 +58,7 @@ fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
         runtime.expect("a runtime").block_on(async {
             let machine = tempfile::tempdir().expect("a folder");
             let machine_config = config(AgentKind::Machine, "0");
-            let deployer =
-                Deployer::new(machine.path().to_path_buf(), machine_config, Supervision::Children);
+            let deployer = Deployer::new(machine.path().to_path_buf(), machine_config, Supervision::Children);
             let name = UnitName::new("web", 0);
             deployer.prepare(Uuid(6), &name).expect("it is made");
             let folder = deployer.folder(&name);

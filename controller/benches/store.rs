@@ -102,8 +102,10 @@ impl RawSqlite {
     fn drive(&mut self, clients: usize, per_commit: usize) {
         let value = format!("{:?}", "x".repeat(DOCUMENT_BYTES));
         for first in (0..clients * TRANSACTIONS_PER_CLIENT).step_by(per_commit) {
-            let transaction =
-                self.connection.transaction_with_behavior(TransactionBehavior::Immediate).expect("a transaction starts");
+            let transaction = self
+                .connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .expect("a transaction starts");
             let mut put = transaction
                 .prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3)")
                 .expect("valid");

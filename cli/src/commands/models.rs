@@ -45,7 +45,12 @@ pub async fn run<A: UserPort>(args: &ModelsArgs, session: &CommandSession<A>) ->
     let mut rows = vec![row(["Model", "Cloud/Region", "Type", "Status"])];
     for model in &models {
         let current = if model.name == session.model { "*" } else { "" };
-        rows.push(row([&format!("{}{current}", model.name), "local/local", "iaas", status(model.life).as_str()]));
+        rows.push(row([
+            &format!("{}{current}", model.name),
+            "local/local",
+            "iaas",
+            status(model.life).as_str(),
+        ]));
     }
     session.output.print(&Table { right: &[], rows }.text())
 }

@@ -62,7 +62,9 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         let read = store.read_available(move |reader| view(reader, find_model(reader, &model)?));
         match read.await {
             (Ok(value), damaged) => Ok((value, damaged)),
-            (Err(refusal), damaged) if damaged.is_empty() => Err(self.controller.refusal_error(refusal).await),
+            (Err(refusal), damaged) if damaged.is_empty() => {
+                Err(self.controller.refusal_error(refusal).await)
+            }
             (Err(_), damaged) => Err(damage_error(&damaged)),
         }
     }

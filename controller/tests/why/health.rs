@@ -80,7 +80,7 @@ async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_
     report(&agent, unit, ended(None, 2)).await;
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Failed);
     fixture.advance(1);
-    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is heard");
+    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("it is heard");
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle);
     assert_eq!(causes(&fixture, "web/0").await, []);
 
@@ -88,7 +88,7 @@ async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_
     let full = UnitHealth { fault: Some(Fault::Limit(Limit::DiskSpace)), ..UnitHealth::default() };
     report(&agent, unit, full).await;
     fixture.advance(1);
-    web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is heard");
+    web.api.handle(Claim { epoch: web.epoch, release: true }).await.expect("it is heard");
     assert!(matches!(causes(&fixture, "web/0").await[0].duty, Duty::ClearFault { .. }));
     agent.watch(WatchMachine).await.expect("the stream opens");
     assert_eq!(causes(&fixture, "web/0").await, []);

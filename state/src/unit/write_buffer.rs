@@ -46,8 +46,11 @@ impl HookContext {
         side: BagSide,
         change: BagChange,
     ) -> Result<(), TooLarge> {
-        if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0')) {
-            return Err(TooLarge(format!("relation setting {key:?} contains NUL, which no setting may contain")));
+        if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0'))
+        {
+            return Err(TooLarge(format!(
+                "relation setting {key:?} contains NUL, which no setting may contain"
+            )));
         }
         let mut bag = self.own_bag(number, side);
         settings::apply(&mut bag, &change);

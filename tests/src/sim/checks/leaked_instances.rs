@@ -35,7 +35,9 @@ impl LeakedInstances {
     fn note_kept(&mut self, reader: &dyn Reader, model: Model, machine: Uuid) {
         let (doc, instance) =
             (read(reader, &model.machine(machine)), read(reader, &model.machine_instance(machine)));
-        if let (Some(MachineDoc { keep_instance: true, .. }), Some(InstanceDoc { nonce, .. })) = (doc, instance) {
+        if let (Some(MachineDoc { keep_instance: true, .. }), Some(InstanceDoc { nonce, .. })) =
+            (doc, instance)
+        {
             self.kept.insert(machine, nonce);
             self.was_kept.insert(machine, nonce);
         }

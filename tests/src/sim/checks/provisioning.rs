@@ -92,7 +92,8 @@ impl Check for Provisioning {
                 found.push(format!("machine {machine}: the failure was not reported: {reason:?}"));
             }
         }
-        for (key, error) in read_all::<ProvisioningErrorDoc>(end.reader, &end.model.all(Kind::ProvisioningError))
+        for (key, error) in
+            read_all::<ProvisioningErrorDoc>(end.reader, &end.model.all(Kind::ProvisioningError))
         {
             found.push(format!("{key} remains at rest: {error:?}"));
         }
