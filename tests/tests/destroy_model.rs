@@ -84,7 +84,7 @@ fn a_model_with_a_stopped_agent_reports_it_and_is_removed_by_force() {
     assert!(why.starts_with("model shop: dying"), "{why}");
     assert!(why.contains("unit db/0 waits for its agent to"), "{why}");
     let late = host.refused(&["deploy", text(&sample("pair-web")), "web"]);
-    assert!(late.contains("model shop is being removed"), "{late}");
+    assert!(late.contains("model shop: it is being removed"), "{late}");
     let models = host.ok(&["models"]);
     assert!(models.lines().any(|line| line.starts_with("shop") && line.contains("destroying")), "{models}");
 
