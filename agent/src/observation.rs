@@ -61,7 +61,7 @@ pub fn last_line(folder: &UnitFolder, from: u64) -> Option<String> {
     let tail = String::from_utf8_lossy(&tail);
     let written = || tail.lines().filter(|line| !line.trim().is_empty());
     let error = written().rfind(|line| line.contains("ERROR") || line.contains("panicked"));
-    error.or_else(|| written().last()).map(bounded_line)
+    error.or_else(|| written().next_back()).map(bounded_line)
 }
 
 #[cfg(test)]

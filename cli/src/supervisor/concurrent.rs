@@ -6,11 +6,14 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+/// A task that runs, with the index of its item.
+type Running<'a, R> = (usize, Pin<Box<dyn Future<Output = R> + 'a>>);
+
 /// Runs `task` for each item, at most `max` of them at once. Returns the results in the order of the items.
 pub async fn for_each<T, R>(max: usize, items: &[T], task: impl AsyncFn(&T) -> R) -> Vec<R> {
     let mut results: Vec<Option<R>> = items.iter().map(|_| None).collect();
     let mut waiting = items.iter().enumerate();
-    let mut running: Vec<(usize, Pin<Box<dyn Future<Output = R> + '_>>)> = Vec::new();
+    let mut running: Vec<Running<'_, R>> = Vec::new();
     poll_fn(|context| {
         loop {
             while running.len() < max.max(1)

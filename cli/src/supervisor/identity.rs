@@ -82,7 +82,7 @@ fn standing(dir: &DataDir) -> io::Result<Standing> {
     let Some(recorded) = FolderIdentity::read(dir)? else {
         // A folder of an earlier version. Its supervisor holds the lock of its own folder, not of a copy.
         let runs = Process::read_alive(&dir.supervisor_lock()).filter(|_| lock::holder(dir).is_none());
-        let original = runs.and_then(|supervisor| folder_of(supervisor));
+        let original = runs.and_then(folder_of);
         return Ok(original.map_or(Standing::New, |original| Standing::Copy { original, exists: true }));
     };
     if recorded.is_same_folder(&actual) {
