@@ -200,7 +200,8 @@ impl Readers {
             let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
             match answer.expect("as many connections as permits, while the store is open") {
                 Ok(answer) => return answer,
-                Err((again, error)) if cannot_open(&error) => {
+                // a file that cannot be opened, and whatever else is not known to last
+                Err((again, error)) if !is_damage(&error) => {
                     view = again;
                     unavailable::retry(error.to_string()).await;
                 }
@@ -343,15 +344,14 @@ mod tests {
         writer.execute_batch("CREATE TABLE changes (revision INTEGER)").expect("a new database");
         let reader = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it exists");
         let readers = Readers::of(vec![reader], Arc::default());
-        // The first read opens the WAL. A folder in its place cannot be opened.
+        // The first read opens the WAL. A folder in its place cannot be opened; the rename that ends this is atomic.
         let (wal, aside) = (folder.path().join("store.sqlite-wal"), folder.path().join("aside"));
         fs::rename(&wal, &aside).expect("it exists");
-        fs::create_dir(&wal).expect("made");
+        std::os::unix::fs::symlink(folder.path(), &wal).expect("the name is free");
         let error = unavailable::answer(readers.view(|reader| reader.revision)).await.expect_err("a folder");
         assert!(error.to_string().contains("unable to open"), "{error}");
         let reading = tokio::spawn(async move { readers.view(|reader| reader.revision).await });
         tokio::task::yield_now().await;
-        fs::remove_dir(&wal).expect("it is empty");
         fs::rename(&aside, &wal).expect("it exists");
         assert_eq!(reading.await.expect("it does not panic"), (0, vec![]));
     }
