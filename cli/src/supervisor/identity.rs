@@ -1,11 +1,12 @@
 //! Which folder a data folder is: a copy never acts as its original.
 //!
 //! A data folder names processes, ports and tokens, and `cp -a` copies these. `identity.yaml` therefore records the
-//! device and the inode of the folder itself, which a copy does not have:
+//! device, the inode and the birth time of the folder itself, which a copy does not have. A file system gives the inode of
+//! a deleted folder to the next one: the birth time tells them apart.
 //!
 //! | the folder has | it is |
 //! |---|---|
-//! | the recorded inode, and the recorded device or path | the same folder, possibly moved (`mv`), or after a reboot that renumbered devices |
+//! | the recorded inode and birth time, and the recorded device or path | the same folder, possibly moved (`mv`), or after a reboot that renumbered devices |
 //! | another inode, and the recorded folder exists | a copy: refused; `up --new-identity` makes it a system of its own |
 //! | another inode, and the recorded folder does not exist | a copy, or the original restored from a backup: refused; `up --moved` continues the original |
 //!
@@ -20,12 +21,16 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The content of `identity.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FolderIdentity {
     device: u64,
     inode: u64,
+    /// When the folder was made, in nanoseconds since 1970. None: its file system does not tell.
+    #[serde(default)]
+    created_ns: Option<u64>,
     /// Where the folder was when it was used last.
     path: PathBuf,
 }
@@ -34,13 +39,21 @@ impl FolderIdentity {
     /// The identity of an existing folder.
     fn of(folder: &Path) -> io::Result<FolderIdentity> {
         let found = folder.metadata()?;
-        Ok(FolderIdentity { device: found.dev(), inode: found.ino(), path: folder.canonicalize()? })
+        let created = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let created_ns = created.and_then(|age| u64::try_from(age.as_nanos()).ok());
+        Ok(FolderIdentity {
+            device: found.dev(),
+            inode: found.ino(),
+            created_ns,
+            path: folder.canonicalize()?,
+        })
     }
 
     /// Whether both are the same folder. A file system may get another device number at each boot, and a copy on
     /// another file system may have the same inode number: one of device and path must be the same, too.
     fn is_same_folder(&self, other: &FolderIdentity) -> bool {
-        self.inode == other.inode && (self.device == other.device || self.path == other.path)
+        (self.inode, self.created_ns) == (other.inode, other.created_ns)
+            && (self.device == other.device || self.path == other.path)
     }
 
     fn read(dir: &DataDir) -> io::Result<Option<FolderIdentity>> {
@@ -186,7 +199,7 @@ mod tests {
     use std::process::Command;
 
     fn identity(device: u64, inode: u64, path: &str) -> FolderIdentity {
-        FolderIdentity { device, inode, path: path.into() }
+        FolderIdentity { device, inode, created_ns: Some(1), path: path.into() }
     }
 
     #[test]
@@ -197,6 +210,8 @@ mod tests {
             (true, identity(1, 2, "/moved")),
             (true, identity(9, 2, "/d")),
             (false, identity(1, 3, "/d")),
+            // made anew, with the inode of the deleted one
+            (false, FolderIdentity { created_ns: Some(2), ..identity(1, 2, "/d") }),
             (false, identity(1, 3, "/copy")),
             (false, identity(9, 2, "/copy")),
         ] {
