@@ -12,7 +12,7 @@
 //! * hooks: `hook_process`, `shim`, `socket_dir`, `tool_socket`, `tool_calls`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
-//! * what the operator is told: `inspect`, `observation`, `fault`, `outage`.
+//! * output for the operator: `inspect`, `observation`, `fault`, `outage`.
 
 pub mod arguments;
 pub mod clock;

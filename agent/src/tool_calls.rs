@@ -155,7 +155,7 @@ impl<'a> HookSession<'a> {
     }
 
     /// Answers one call of the process `pid`. A repeated id receives the same answer; only a call that has changed
-    /// nothing and has a long answer is answered anew. The call is stored before it is answered.
+    /// nothing and has a long answer is answered again. The call is stored before it is answered.
     ///
     /// # Errors
     /// The bag that the call needs: the caller fetches it, passes it to [`HookSession::insert_bag`], and calls

@@ -247,7 +247,7 @@ async fn read_frame(
         return Err(io::Error::other("the frame is no request"));
     }
     let memory = if length > SMALL_FRAME_BYTES {
-        // the time limit begins anew, because the wait is not the client's
+        // the time limit begins again, because the wait is not the client's
         let bytes = u32::try_from(length).expect("a frame has at most 17 MiB");
         let memory = Arc::clone(large_frames).acquire_many_owned(bytes).await;
         Some(memory.expect("the semaphore is never closed"))

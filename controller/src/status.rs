@@ -1,7 +1,7 @@
 //! The status of a model and its entities, computed from the documents and the presence of the agents.
 //!
 //! The names and texts of statuses are those that clients of Juju match (spec/clients.md 2.4, 3.4; uniter.md F.5).
-//! Nothing is stored: every request computes the status anew. Called by the handlers and by `why`; one file per kind of
+//! Nothing is stored: every request computes the status again. Called by the handlers and by `why`; one file per kind of
 //! entity.
 
 mod application;

@@ -210,7 +210,7 @@ mod tests {
             (true, identity(1, 2, "/moved")),
             (true, identity(9, 2, "/d")),
             (false, identity(1, 3, "/d")),
-            // made anew, with the inode of the deleted one
+            // a new folder, with the inode of the deleted one
             (false, FolderIdentity { created_ns: Some(2), ..identity(1, 2, "/d") }),
             (false, identity(1, 3, "/copy")),
             (false, identity(9, 2, "/copy")),

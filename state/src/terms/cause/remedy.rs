@@ -24,7 +24,7 @@ pub enum Remedy {
     RestoreLink,
     /// Start `pintle up`.
     StartSupervisor,
-    /// Start the unit anew from its installation.
+    /// Start the unit again from its installation.
     StartFresh,
     /// Check whether the controller was restored from a backup.
     CheckStoreGeneration,
