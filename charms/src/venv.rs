@@ -30,11 +30,22 @@ fn dispatch_script(site: &str) -> String {
     )
 }
 
-/// The version, for example `3.11`, of the python3 that hooks on this host run; `None` without python3.
-pub fn host_python() -> Option<String> {
-    let script = "import sys; print('%d.%d' % sys.version_info[:2])";
+/// The python3 of this host, that its hooks run.
+pub(crate) struct HostPython {
+    /// For example `3.11`.
+    pub version: String,
+    /// The interpreter itself. What PATH finds may be a script of a version manager that does more than asked:
+    /// pyenv's writes a folder after each `pip install`, and two at once fail.
+    interpreter: PathBuf,
+}
+
+/// The python3 that PATH finds; `None` without one.
+pub(crate) fn host_python() -> Option<HostPython> {
+    let script = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)";
     let output = Command::new("python3").args(["-I", "-c", script]).stdin(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    let (version, interpreter) = text.trim_end().split_once('\n')?;
+    Some(HostPython { version: version.to_owned(), interpreter: interpreter.into() })
 }
 
 /// The output of `requirements.py`.
@@ -110,11 +121,12 @@ fn packages(
     notes: &mut Vec<String>,
 ) -> Result<Option<(String, PathBuf)>, Problem> {
     let problem = |text: String| Problem::new("src/charm.py", "", text);
-    let python = host_python().ok_or_else(|| {
+    let HostPython { version, interpreter } = host_python().ok_or_else(|| {
         problem("the charm needs Python: install python3 on the host that deploys it".to_owned())
     })?;
     let root = root.canonicalize().map_err(|error| problem(error.to_string()))?;
-    let output = run(Command::new("python3").args(["-I", "-c", REQUIREMENTS]).arg(&root)).map_err(problem)?;
+    let output =
+        run(Command::new(&interpreter).args(["-I", "-c", REQUIREMENTS]).arg(&root)).map_err(problem)?;
     let found: DeclaredRequirements = serde_json::from_slice(&output.stdout).map_err(|_| {
         Problem::new("pyproject.toml", "", format!("cannot be read: {}", last_line(&output.stderr)))
     })?;
@@ -141,13 +153,13 @@ fn packages(
             .push("src/charm.py: imports ops without declaring it; installing the newest version".to_owned());
         lines.push("ops".to_owned());
     }
-    let key = cache_key(&python, &root, &lines, &requirements_files, &found.local);
+    let key = cache_key(&version, &root, &lines, &requirements_files, &found.local);
     let cached = cache.join(&key);
     if !cached.join("site").is_dir() {
-        notes.push(format!("installing the charm's Python packages with python{python} and pip"));
-        install(&root, &lines, &requirements_files, &cached)?;
+        notes.push(format!("installing the charm's Python packages with python{version} and pip"));
+        install(&interpreter, &root, &lines, &requirements_files, &cached)?;
     }
-    Ok(Some((python, cached.join("site"))))
+    Ok(Some((version, cached.join("site"))))
 }
 
 fn imports_ops(files: &CharmFileList) -> bool {
@@ -197,7 +209,13 @@ fn content_digest(path: &Path) -> String {
 }
 
 /// Installs packages into a new folder beside `cached` and renames it to `cached`, so that a cached set is complete.
-fn install(root: &Path, lines: &[String], files: &[String], cached: &Path) -> Result<(), Problem> {
+fn install(
+    interpreter: &Path,
+    root: &Path,
+    lines: &[String],
+    files: &[String],
+    cached: &Path,
+) -> Result<(), Problem> {
     let file = files.last().map_or("pyproject.toml", String::as_str);
     let problem = |text: String| Problem::new(file, "", text);
     let io_problem = |error: std::io::Error| problem(format!("cannot install the Python packages: {error}"));
@@ -209,11 +227,12 @@ fn install(root: &Path, lines: &[String], files: &[String], cached: &Path) -> Re
     // Some hosts have python3 without pip, some without venv. Either is enough; pip alone is seconds faster.
     let environment = building.join("environment");
     let has_pip =
-        run(Command::new("python3").args(["-m", "pip", "--version"])).map_err(problem)?.status.success();
+        run(Command::new(interpreter).args(["-m", "pip", "--version"])).map_err(problem)?.status.success();
     let python = if has_pip {
-        PathBuf::from("python3")
+        interpreter.to_owned()
     } else {
-        let created = run(Command::new("python3").args(["-m", "venv"]).arg(&environment)).map_err(problem)?;
+        let created =
+            run(Command::new(interpreter).args(["-m", "venv"]).arg(&environment)).map_err(problem)?;
         if !created.status.success() {
             let _ = fs::remove_dir_all(&building);
             return Err(problem(

@@ -4,6 +4,7 @@
 use charms::{ReadOptions, install, read};
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -101,4 +102,25 @@ fn packages_that_cannot_be_installed_are_one_problem() {
     assert!(line.starts_with("requirements.txt: cannot install the Python packages: "), "{line}");
     assert!(line.contains("no-such-package-here") && line.lines().count() == 1, "{line}");
     assert_eq!(fs::read_dir(cache.path()).expect("a folder").count(), 0);
+}
+
+/// A version manager puts its own `python3` on PATH, and pyenv's writes a folder after each `pip install`, so that two
+/// at once fail. The packages are therefore installed by the interpreter behind it.
+#[test]
+fn a_python3_that_is_a_script_of_a_version_manager_does_not_install() {
+    let folder = TempDir::new().expect("tempdir");
+    let path = std::env::var_os("PATH").expect("a PATH");
+    let script = "#!/bin/sh\ncase \"$*\" in *'-m pip install '*) echo 'the shim was asked' >&2; exit 1;; esac\n\
+                  PATH=\"${PATH#*:}\" exec python3 \"$@\"\n";
+    let shim = folder.path().join("python3");
+    fs::write(&shim, script).expect("write");
+    fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).expect("chmod");
+    let mut paths = vec![folder.path().to_owned()];
+    paths.extend(std::env::split_paths(&path));
+    // PATH belongs to the process, so another test runs again in a process of its own.
+    let mut test = Command::new(std::env::current_exe().expect("a path"));
+    test.args(["--exact", "packages_of_requirements_txt_are_packed_and_imported"]);
+    let output = test.env("PATH", std::env::join_paths(paths).expect("a PATH")).output().expect("runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
