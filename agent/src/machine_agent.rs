@@ -12,7 +12,7 @@ use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Existence, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
+    GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
     ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch,
     WatchMachine,
 };
@@ -21,7 +21,6 @@ use state::machine::plan::{DeployStep, Evidence, evidence, is_dying_and_empty, p
 use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::views::view;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -226,20 +225,15 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         let deployed = self.deployments.deployed();
         self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
         self.failed_deployments.borrow_mut().retain(|unit, _| !deployed.contains_key(unit));
-        let assigned = view.map(|view| view.units.iter().map(|(uuid, unit)| (*uuid, unit.life)).collect());
-        let assigned: BTreeMap<Uuid, Life> = assigned.unwrap_or_default();
+        let nothing = BTreeMap::new();
+        let assigned = view.map_or(&nothing, |view| &view.units);
         let refused =
             self.refused_removals.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
         let mut found: BTreeMap<Uuid, Evidence> = refused;
         if let Some(shown) = view {
             let is_machine_leaving = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
-                let reply = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
-                let existence = reply.map(|existence| match existence {
-                    Existence::Known(life) => view::Existence::Known(life),
-                    Existence::Tombstone => view::Existence::Tombstone,
-                    Existence::Unknown => view::Existence::Unknown,
-                });
+                let existence = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
                 let is_finished = self.deployments.is_finished(folder);
                 let is_name_needed = is_machine_leaving || self.is_name_assigned(shown, folder);
                 found.insert(*unit, evidence(existence, is_finished, is_name_needed));
@@ -247,7 +241,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
         let mut is_incomplete = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
-        let steps = plan(&assigned, &keys, &found);
+        let steps = plan(assigned, &keys, &found);
         if view.is_some() {
             self.logged_errors.borrow_mut().retain(|step, _| steps.contains(step));
         }

@@ -4,9 +4,9 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::health::UnitHealth;
-use state::terms::life::Life;
-use state::terms::names::{UnitName, Uuid};
+use state::terms::names::Uuid;
 use state::terms::position::Position;
+pub use state::views::view::{Assigned, Existence, MachineView};
 use std::collections::BTreeMap;
 
 requests! { MachineAgentRequests {
@@ -81,32 +81,6 @@ pub struct Enrol {
     pub address: String,
 }
 
-/// A unit that is assigned to this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Assigned {
-    /// The name of the unit.
-    pub name: UnitName,
-    /// The effective life. Dead: its agent has finished and is to be recalled.
-    pub life: Life,
-}
-
-/// The machine and all units that are assigned to it, as of one position.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MachineView {
-    /// The position.
-    pub position: Position,
-    /// The uuid of the model.
-    pub model: Uuid,
-    /// The name of the machine.
-    pub name: String,
-    /// The address of the machine.
-    pub address: String,
-    /// The life of the machine.
-    pub life: Life,
-    /// The units by uuid.
-    pub units: BTreeMap<Uuid, Assigned>,
-}
-
 /// One event of the watch of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -115,16 +89,4 @@ pub enum MachineWatchEvent {
     View(MachineView),
     /// The machine has not changed up to this position.
     Heartbeat(Position),
-}
-
-/// What the controller has stored about the uuid of an entity (design 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Existence {
-    /// The entity exists.
-    Known(Life),
-    /// The entity was removed, in this store generation.
-    Tombstone,
-    /// The controller has no record of the uuid: never a reason to delete anything.
-    Unknown,
 }

@@ -1,11 +1,11 @@
 //! The requests of the provisioner of `pintle up`: machines, and reports about their instances.
 
-use crate::machine_agent::Existence;
 use crate::machines::MachineInfo;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::names::Uuid;
+use state::views::view::Existence;
 
 requests! { ProvisioningRequests {
     ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;

@@ -10,11 +10,9 @@
 //! 2. A renews, reads itself as the holder, and its claim is granted.
 //! 3. The transaction of B commits.
 
+use state::operations::leadership::TERM_MS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
-
-/// The length of a term, in milliseconds (design 13).
-pub const TERM_MS: u64 = 60_000;
 
 /// The renewal times of all leases.
 pub struct Leases {

@@ -5,7 +5,7 @@
 //! Called by the handler of `LogQuery`.
 
 use crate::environment::Environment;
-use crate::session::{Controller, store_position};
+use crate::session::Controller;
 use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
@@ -101,7 +101,7 @@ async fn lines_after<S: Store, O: Environment>(
     // The revision of the cursor may contain further lines after the cursor.
     let mut at = after.0.saturating_sub(1);
     loop {
-        let position = store_position(controller.position(at));
+        let position = controller.position(at);
         let Ok(changes) = controller.store.changes_after(position, REVISIONS_PER_READ).await else {
             let (mut lines, end) = all_lines(controller, model).await;
             lines.retain(|line| line.position > *after);

@@ -252,11 +252,6 @@ where
     }
 }
 
-/// Converts a position of the protocol to a position of the store port.
-pub(crate) fn store_position(position: Position) -> store::Position {
-    store::Position { store_generation: position.store_generation, revision: position.revision }
-}
-
 /// Maps a refusal to an error of the API.
 fn to_api_error(refusal: Refusal) -> ApiError {
     let (code, expected) = match refusal.code {

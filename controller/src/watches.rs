@@ -9,10 +9,10 @@
 use crate::authorisation::unauthorised;
 use crate::environment::Environment;
 use crate::presence::StreamGuard;
-use crate::session::{Controller, store_position};
+use crate::session::Controller;
 use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
-use api::{Assigned, MachineView, MachineWatchEvent, UnitWatchEvent};
+use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Kind, Model, Parts};
 use state::terms::names::Uuid;
@@ -71,10 +71,8 @@ impl<S: Store, O: Environment> Cursor<S, O> {
                     return CursorEvent::Heartbeat;
                 }
             }
-            let after = store_position(self.position);
-            let Ok(changes) = self.controller.store.changes_after(after, REVISIONS_PER_READ).await else {
-                return CursorEvent::Compacted;
-            };
+            let changes = self.controller.store.changes_after(self.position, REVISIONS_PER_READ);
+            let Ok(changes) = changes.await else { return CursorEvent::Compacted };
             if !changes.is_empty() {
                 return CursorEvent::Revisions(changes);
             }
@@ -105,7 +103,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
         let bound = controller.environment.inline_settings_bytes_max();
         let shown = match from {
             Some(from) => {
-                let shown = controller.store.read_at(store_position(from), move |reader| {
+                let shown = controller.store.read_at(from, move |reader| {
                     view::full_view_within(reader, model, unit, bound).map(|view| Arc::new(view.shown()))
                 });
                 shown.await.ok().flatten()
@@ -185,11 +183,8 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
             self.cursor.position = position;
             return Ok(None);
         };
-        let changes = self
-            .cursor
-            .controller
-            .store
-            .read_at(store_position(position), move |reader| delta(reader, &shown, &parts));
+        let changes =
+            self.cursor.controller.store.read_at(position, move |reader| delta(reader, &shown, &parts));
         let Ok(changes) = changes.await else {
             // The log dropped this revision while the reader lagged, so the revisions after it are useless as well.
             self.shown = None;
@@ -283,24 +278,11 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
     /// Returns the view if it differs from the last one sent; a new position alone is no difference.
     async fn changed_view(&mut self) -> Result<Option<MachineView>, ApiError> {
         let (model, machine) = (self.model, self.cursor.agent);
-        let (revision, machine_view) = self
-            .cursor
-            .controller
-            .read(move |reader| (reader.revision(), view::machine(reader, model, machine)))
-            .await;
-        self.cursor.position = self.cursor.controller.position(revision);
+        let view = self.cursor.controller.read(move |reader| view::machine(reader, model, machine)).await;
         let removed = || ApiError::new(ErrorCode::Removed, "the machine was removed");
-        let machine_view = machine_view.ok_or_else(removed)?;
-        let assigned =
-            |(id, unit): (Uuid, view::UnitAssignment)| (id, Assigned { name: unit.name, life: unit.life });
-        let view = MachineView {
-            position: self.cursor.position,
-            model: model.0,
-            name: machine_view.name,
-            address: machine_view.address,
-            life: machine_view.life,
-            units: machine_view.units.into_iter().map(assigned).collect(),
-        };
+        let mut view = view.ok_or_else(removed)?;
+        view.position.store_generation = self.cursor.controller.store.store_generation();
+        self.cursor.position = view.position;
         let is_unchanged = self
             .shown
             .as_ref()

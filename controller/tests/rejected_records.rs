@@ -38,5 +38,5 @@ async fn a_refused_scope_entry_is_delayed_and_an_accepted_one_is_not() {
     settle().await;
     assert!(!answer.is_finished(), "the response is delayed");
     fixture.advance(1);
-    assert!(answer.await.expect("it ends").refusal.is_some());
+    assert!(answer.await.expect("it ends").answer.refusal.is_some());
 }

@@ -358,7 +358,7 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
         let key = MODEL.replica(simulated.unit);
         let replica = controller.read(move |reader| read(reader, &key)).await.expect("it committed");
         let behind = local.outbox.len() as u64;
-        assert!(replica.sequence + behind >= local.sequence, "nothing is lost on the way");
+        assert!(replica.local.sequence + behind >= local.sequence, "nothing is lost on the way");
     }
     (came_so_far, units.iter().map(|simulated| simulated.disk.finished()).collect())
 }

@@ -54,7 +54,7 @@ pub(super) struct ProcessFacts {
 impl ProcessFacts {
     /// The generation of the lease, while it is valid.
     pub(super) fn leader_generation(&self, now: ClockReading) -> Option<u64> {
-        self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.generation)
+        self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.term.generation)
     }
 
     /// Whether the view is at least as new as what the memory may depend on.
@@ -67,7 +67,7 @@ impl ProcessFacts {
         }
     }
 
-    /// Whether no unit leader_generation, so that a claim before the next renewal is useful. None while this unit holds a
+    /// Whether no unit is the leader, so that a claim before the next renewal is useful. None while this unit holds a
     /// lease that is not in the view yet.
     pub(super) fn leadership_is_free(&self) -> Option<()> {
         let free = self.view.as_ref().is_some_and(|view| view.leader.is_none());
@@ -76,8 +76,9 @@ impl ProcessFacts {
 
     /// Drops the lease if the view shows a later grant.
     pub(super) fn drop_superseded_lease(&mut self, view: &Snapshot) {
-        let superseded =
-            |lease: &mut Lease| view.leader.as_ref().is_some_and(|grant| grant.generation > lease.generation);
+        let superseded = |lease: &mut Lease| {
+            view.leader.as_ref().is_some_and(|grant| grant.generation > lease.term.generation)
+        };
         self.lease.take_if(superseded);
     }
 }

@@ -3,6 +3,8 @@
 //! A lease is valid only while it is guaranteed for 30 s more and both clocks agree. No I/O: the claim loop
 //! renews the lease.
 
+use state::operations::leadership::GrantedTerm;
+
 /// `is-leader` guarantees leadership for this long.
 const REMAINING_MIN_MS: u64 = 30_000;
 /// The wall clock and the boot clock may differ by this much since the claim: a leap second, and the adjustment
@@ -20,9 +22,8 @@ pub(crate) struct ClockReading {
 /// A granted lease, measured from when its claim was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
-    pub generation: u64,
+    pub term: GrantedTerm,
     pub sent: ClockReading,
-    pub term_ms: u64,
 }
 
 impl Lease {
@@ -31,7 +32,8 @@ impl Lease {
         let elapsed_ms = now.since_boot_ms.saturating_sub(self.sent.since_boot_ms);
         let elapsed_by_wall_ms = i128::from(now.wall_ms) - i128::from(self.sent.wall_ms);
         let divergence_ms = (elapsed_by_wall_ms - i128::from(elapsed_ms)).unsigned_abs();
-        elapsed_ms + REMAINING_MIN_MS <= self.term_ms && divergence_ms <= u128::from(CLOCK_DIVERGENCE_MAX_MS)
+        elapsed_ms + REMAINING_MIN_MS <= self.term.term_ms
+            && divergence_ms <= u128::from(CLOCK_DIVERGENCE_MAX_MS)
     }
 }
 
@@ -40,9 +42,8 @@ mod tests {
     use crate::unit_agent::lease::*;
 
     const LEASE: Lease = Lease {
-        generation: 1,
+        term: GrantedTerm { generation: 1, term_ms: 60_000 },
         sent: ClockReading { since_boot_ms: 5_000, wall_ms: 1_000_000 },
-        term_ms: 60_000,
     };
 
     /// The reading this long after the claim was sent, by each clock.

@@ -8,9 +8,10 @@ use crate::ports::{Charms, Clock, UnitMemory};
 use crate::unit_agent::{DiskError, LINK_BACKOFF, UnitAgent, UnitAgentEnd};
 use api::error::{ApiError, ErrorCode};
 use api::{Attach, Commit, Report, UnitAgentRequests};
-use state::restore::reconciliation::{Reconciliation, Session, reconcile};
-use state::terms::position::Position;
+use state::restore::reconciliation::{Reconciliation, reconcile};
+use state::terms::position::{Committed, Position};
 use state::unit::local::Event;
+use state::unit::record::CommitOutcome;
 use state::unit::resolve::{self, Send};
 use state::unit::retry;
 use std::pin::pin;
@@ -87,26 +88,18 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 nonce
             }
         };
-        let answer = match self.api.handle(Attach { nonce, epoch, store_generation }).await {
-            Ok(answer) => answer,
+        let attached = match self.api.handle(Attach { nonce, epoch, store_generation }).await {
+            Ok(attached) => attached,
             Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
             Err(error) => return Err(error.into()),
         };
+        let session = attached.answer;
         let mut forked = None;
-        self.save_with(|local| {
-            let session = Session {
-                store_generation: answer.store_generation,
-                epoch: answer.epoch,
-                sequence: answer.sequence,
-                digest: &answer.digest,
-                replica: answer.replica.as_ref(),
-            };
-            match reconcile(local, &session, self.clock.wall_ms()) {
-                Reconciliation::Consistent(events) => events,
-                Reconciliation::Forked { sequence } => {
-                    forked = Some(sequence);
-                    Vec::new()
-                }
+        self.save_with(|local| match reconcile(local, &session, self.clock.wall_ms()) {
+            Reconciliation::Consistent(events) => events,
+            Reconciliation::Forked { sequence } => {
+                forked = Some(sequence);
+                Vec::new()
             }
         })
         .await?;
@@ -115,11 +108,11 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             return Err(SendError::End(UnitAgentEnd::Forked(what)));
         }
         let mut facts = self.facts.borrow_mut();
-        facts.epoch = Some(answer.epoch);
+        facts.epoch = Some(session.epoch);
         facts.attached_at =
-            Some(Position { store_generation: answer.store_generation, revision: answer.revision });
+            Some(Position { store_generation: session.store_generation, revision: attached.revision });
         // a view of another store generation is not valid for this one
-        facts.view.take_if(|view| view.position.store_generation != answer.store_generation);
+        facts.view.take_if(|view| view.position.store_generation != session.store_generation);
         drop(facts);
         self.act_changed.notify_one();
         self.view_changed.notify_waiters();
@@ -152,16 +145,16 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             }
             answer => answer?,
         };
+        let Committed { answer: CommitOutcome { refusal, dropped }, revision } = committed;
         span.in_scope(|| {
-            tracing::debug!(revision = committed.revision, refusal = committed.refusal, "acknowledged");
-            committed.dropped.iter().for_each(|dropped| tracing::warn!("record {sequence}: {dropped}"));
+            tracing::debug!(revision, refusal, "acknowledged");
+            dropped.iter().for_each(|dropped| tracing::warn!("record {sequence}: {dropped}"));
         });
-        let retry = committed.refusal.as_ref().and_then(|_| {
+        let retry = refusal.as_ref().and_then(|_| {
             let (local, now) = (self.local.borrow(), self.now());
             retry::retry_after(&local, self.facts.borrow().view.as_deref(), &now, &operation)
         });
-        let answered =
-            Event::Acknowledged { sequence, revision: committed.revision, refusal: committed.refusal, retry };
+        let answered = Event::Acknowledged { sequence, revision, refusal, retry };
         if conditional {
             self.save(vec![answered]).await?;
             return Ok(());

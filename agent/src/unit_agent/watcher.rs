@@ -141,9 +141,8 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             let sent = self.clocks_now();
             let again_ms = match self.api.handle(Claim { epoch, release: false }).await {
                 Ok(claimed) => {
-                    let lease = Lease { generation: claimed.generation, sent, term_ms: claimed.term_ms };
                     let mut facts = self.facts.borrow_mut();
-                    facts.lease = claimed.granted.then_some(lease);
+                    facts.lease = claimed.map(|term| Lease { term, sent });
                     facts.is_leader_known = true;
                     drop(facts);
                     self.act_changed.notify_one();

@@ -5,24 +5,23 @@
 
 use crate::authorisation;
 use crate::environment::{Environment, Uuids};
-use crate::leases::TERM_MS;
 use crate::presence::ExecutingRun;
-use crate::session::{Authorised, store_position};
+use crate::session::Authorised;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
-use api::{
-    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle,
-    Report, Watch, WatchUnit,
-};
+use api::{Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit};
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::keys::{GLOBAL, Model, TokenHolder};
+use state::operations::hook_commit;
+use state::operations::leadership::{self, GrantedTerm};
 use state::operations::run_reports::RejectedRecord;
-use state::operations::{hook_commit, leadership, session};
+use state::operations::session::{self, GrantedSession};
 use state::restore::resync;
 use state::terms::names::Uuid;
+use state::terms::position::Committed;
 use state::unit::operation::Operation;
-use state::unit::record::Record;
+use state::unit::record::{CommitOutcome, Record};
 use state::unit::snapshot::{BagRequest, BagView};
 use state::views::view;
 use tracing::Instrument;
@@ -60,16 +59,15 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         (model, unit): (Model, Uuid),
         epoch: u64,
         record: Record,
-    ) -> Result<CommitResponse, ApiError> {
-        let mut dropped = self.resync((model, unit), epoch, &record).await?;
+    ) -> Result<Committed<CommitOutcome>, ApiError> {
+        let dropped = self.resync((model, unit), epoch, &record).await?;
         let ids = Uuids::new(&self.controller.environment);
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())
         };
-        let committed = self.controller.run(transition).await?;
-        let answer = committed.answer;
-        dropped.extend(answer.dropped);
-        Ok(CommitResponse { revision: committed.revision, refusal: answer.refusal, dropped })
+        let mut committed = self.controller.run(transition).await?;
+        committed.answer.dropped.splice(..0, dropped);
+        Ok(committed)
     }
 
     /// Applies all batches of a resync record except the last, which is part of the record's own transaction. Does
@@ -115,26 +113,19 @@ fn no_archive(sha256: &str) -> ApiError {
 }
 
 impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
-    async fn handle(&self, attach: Attach) -> Result<AttachResponse, ApiError> {
+    async fn handle(&self, attach: Attach) -> Result<Committed<GrantedSession>, ApiError> {
         let (model, unit) = self.unit()?;
         self.refuse_second_agent(model, unit, attach.nonce).await?;
-        let Attach { nonce, epoch, store_generation: previous } = attach;
-        let store_generation = self.controller.store.store_generation();
-        let previous = session::PreviousSession { epoch, store_generation: previous };
-        let context = session::AttachContext { previous, store_generation };
-        let attached = self.controller.run(move |draft| session::attach(draft, model, unit, nonce, context));
-        let (attached, revision) = attached.await.map(|committed| (committed.answer, committed.revision))?;
+        let generation = self.controller.store.store_generation();
+        let transition = move |draft: &mut Draft<'_>| session::attach(draft, model, unit, attach, generation);
+        let attached = self.controller.run(transition).await?;
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
-        let (sequence, digest, replica) = match attached.replica {
-            Some(replica) => (replica.sequence, replica.digest, Some(replica.local)),
-            None => (0, String::new(), None),
-        };
-        Ok(AttachResponse { store_generation, epoch: attached.epoch, sequence, digest, replica, revision })
+        Ok(attached)
     }
 }
 
 impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
-    async fn handle(&self, commit: Commit) -> Result<CommitResponse, ApiError> {
+    async fn handle(&self, commit: Commit) -> Result<Committed<CommitOutcome>, ApiError> {
         let (model, unit) = self.unit()?;
         let Commit { epoch, record } = commit;
         let (sequence, run) = (record.sequence, record.run);
@@ -156,7 +147,7 @@ impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
             self.controller.run(show).await?;
         }
         self.controller.presence.clear_executing(unit, run);
-        if enters && committed.as_ref().is_ok_and(|committed| committed.refusal.is_some()) {
+        if enters && committed.as_ref().is_ok_and(|committed| committed.answer.refusal.is_some()) {
             let environment = &self.controller.environment;
             environment.sleep_until(environment.monotonic_ms() + REFUSED_ENTRY_DELAY_MS).await;
         }
@@ -187,7 +178,7 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
 }
 
 impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
-    async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
+    async fn handle(&self, claim: Claim) -> Result<Option<GrantedTerm>, ApiError> {
         let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
         // The lock is held until the transaction is committed: see the race described in `leases`.
@@ -202,25 +193,20 @@ impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
                 leadership::release(draft, model, unit);
                 return Ok(None);
             }
-            leadership::claim(draft, model, unit, may_take_over).map(Some)
+            leadership::claim(draft, model, unit, may_take_over)
         };
         let claimed = self.controller.run(transition).await?.answer;
-        let (granted, generation) = match claimed {
-            Some(leadership::ClaimOutcome::Granted(grant)) => (true, grant.generation),
-            Some(leadership::ClaimOutcome::HeldByOther(grant)) => (false, grant.generation),
-            None => (false, 0),
-        };
-        if let (true, Some(application)) = (granted, application) {
+        if let (Some(_), Some(application)) = (claimed, application) {
             leases.renew(application, now_ms);
         }
-        Ok(ClaimResponse { granted, generation, term_ms: TERM_MS })
+        Ok(claimed)
     }
 }
 
 impl<S: Store, O: Environment> Handle<BagRequest> for Authorised<S, O> {
     async fn handle(&self, request: BagRequest) -> Result<Option<BagView>, ApiError> {
         let (model, unit) = self.unit()?;
-        let (at, earlier) = (store_position(request.position), request.clone());
+        let (at, earlier) = (request.position, request.clone());
         let store = &self.controller.store;
         let bag = store.read_at(at, move |reader| view::bag(reader, model, unit, &earlier)).await;
         match bag {

@@ -18,7 +18,7 @@ pub mod unavailable;
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Txn};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
-pub use state::terms::position::Position;
+pub use state::terms::position::{Committed, Position};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -65,15 +65,6 @@ impl CommitChanges {
 /// store generation. The reader must read all documents again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted;
-
-/// The result of a transition that was committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed<A> {
-    /// The value that the transition returned.
-    pub answer: A,
-    /// The revision of the commit; if the transition wrote nothing, the revision that it read.
-    pub revision: Revision,
-}
 
 /// A failure of the store itself, independent of the transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -23,7 +23,7 @@ async fn a_repeated_commit_is_applied_once_with_the_same_response() {
     let before = fixture.controller.store.newest();
     let second = db.commit(record.clone()).await;
     assert_eq!(fixture.controller.store.newest(), before, "nothing was written again");
-    assert_eq!((first.refusal, first.dropped), (second.refusal, second.dropped));
+    assert_eq!(first.answer, second.answer);
     let (model, unit) = (fixture.model, fixture.unit("db/0").await);
     let bag = fixture.controller.read(move |reader| read(reader, &model.bag(relation.1, unit))).await;
     assert_eq!(bag.expect("it exists").counter, 2, "entering with settings, and one write");
@@ -49,7 +49,7 @@ async fn the_same_nonce_gets_the_same_epoch_and_another_one_waits_until_the_olde
         old.api.watch(WatchUnit { epoch: old.epoch, from: None }).await.expect("the stream opens");
     assert!(next_delta(&mut watch).await.full);
     let again = old.api.handle(attach(1)).await.expect("a lost reply");
-    assert_eq!(again.epoch, old.epoch);
+    assert_eq!(again.answer.epoch, old.epoch);
     let beside = old.api.handle(attach(2)).await;
     assert_eq!(beside.expect_err("the older one lives").code, ErrorCode::Blocked);
     drop(watch);
@@ -90,7 +90,7 @@ async fn a_resync_restores_what_a_restored_store_has_lost() {
     memory.relations.extend((1000..1020).map(|number| (number, unknown.clone())));
     let mut resync = memory.record(Operation::Resync, Outcome::Ok, 5);
     resync.resync_local = Some(Box::new(memory));
-    assert_eq!(web.commit(resync).await.dropped.len(), 20);
+    assert_eq!(web.commit(resync).await.answer.dropped.len(), 20);
     let model = fixture.model;
     let scope =
         fixture.controller.read(move |reader| read(reader, &model.scope(id, Uuid(0), unit)).is_some()).await;

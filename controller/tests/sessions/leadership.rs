@@ -2,10 +2,11 @@
 
 use crate::support::*;
 use api::{Claim, Handle};
-use controller::leases::TERM_MS;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::BagDoc;
+use state::operations::leadership::TERM_MS;
 use state::terms::settings::Bag;
+use state::unit::record::CommitOutcome;
 
 #[tokio::test]
 async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewal() {
@@ -13,34 +14,34 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
     fixture.deploy("web", 2).await;
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     let ask = Claim { epoch: 1, release: false };
-    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").granted, "never led before");
-    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(), "never led before");
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     fixture.advance(TERM_MS - 1);
-    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted, "the term is not over");
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(), "the term is not over");
     assert!(
-        a.api.handle(ask.clone()).await.expect("the request succeeds").granted,
+        a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
         "renewed at the last moment"
     );
     fixture.advance(TERM_MS - 1);
-    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
 
     fixture.restart();
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     fixture.advance(TERM_MS - 1);
     assert!(
-        !b.api.handle(ask.clone()).await.expect("the request succeeds").granted,
+        b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(),
         "one full term since the start"
     );
     assert!(
-        a.api.handle(ask.clone()).await.expect("the request succeeds").granted,
+        a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
         "its holder renews at once"
     );
     fixture.advance(TERM_MS);
     let taken = b.api.handle(ask.clone()).await.expect("the request succeeds");
-    assert!(taken.granted && taken.generation == 2);
-    assert!(!a.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    assert_eq!(taken.map(|term| term.generation), Some(2));
+    assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     b.api.handle(Claim { epoch: 1, release: true }).await.expect("the request succeeds");
-    assert!(a.api.handle(ask).await.expect("the request succeeds").granted, "released: granted at once");
+    assert!(a.api.handle(ask).await.expect("the request succeeds").is_some(), "released: granted at once");
 }
 
 /// `is-leader` is true as long as the agent's lease is valid for 30 s more.
@@ -53,19 +54,18 @@ async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
     let (mut a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
     a.enter(relation, "db", "db").await;
     let ask = Claim { epoch: 1, release: false };
-    let granted = a.api.handle(ask.clone()).await.expect("the request succeeds");
-    assert!(granted.granted);
+    let granted = a.api.handle(ask.clone()).await.expect("the request succeeds").expect("nobody else leads");
     // the last moment at which `is-leader` returns true
     fixture.advance(TERM_MS - 30_000);
-    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     fixture.advance(29_000);
-    assert!(!b.api.handle(ask.clone()).await.expect("the request succeeds").granted);
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     let mut record = a.settings_record(relation.0, "a", "1");
     record.leader_generation = Some(granted.generation);
     let writes = record.writes.bags.get_mut(&relation.0).expect("it writes there");
     writes.application = std::mem::take(&mut writes.unit);
     let committed = a.commit(record).await;
-    assert_eq!((committed.refusal, committed.dropped), (None, Vec::new()));
+    assert_eq!(committed.answer, CommitOutcome::default());
     let web = fixture.model.application_name("web");
     let model = fixture.model;
     let written = fixture.controller.read(move |reader: &dyn Reader| {

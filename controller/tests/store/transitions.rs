@@ -14,7 +14,7 @@ use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, cleanup, machine, model, relation, scope, unit};
 use state::operations::force::{self, ForceRequest, ForceTimer};
 use state::operations::run_reports::RejectedRecord;
-use state::operations::session::{AttachContext, PreviousSession};
+use state::operations::session::Attach;
 use state::operations::{action, destruction, hook_commit, instance, leadership, session};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
@@ -203,14 +203,8 @@ impl<S: Store> Fixture<'_, S> {
     async fn attach(&mut self, name: &str) -> Local {
         let unit = self.unit(name).await;
         self.call("session::attach", move |draft| {
-            session::attach(
-                draft,
-                MODEL,
-                unit,
-                Uuid(9),
-                AttachContext { previous: PreviousSession::default(), store_generation: Uuid(7) },
-            )
-            .map(drop)
+            let attach = Attach { nonce: Uuid(9), epoch: 0, store_generation: None };
+            session::attach(draft, MODEL, unit, attach, Uuid(7)).map(drop)
         })
         .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));

@@ -4,8 +4,8 @@
 
 use api::error::ApiError;
 use api::{
-    AddUnits, Attach, Commit, CommitResponse, Deploy, Ends, Handle, InModel, Integrate, Stream,
-    UnitAgentRequests, UnitWatchEvent,
+    AddUnits, Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests,
+    UnitWatchEvent,
 };
 use controller::environment::{Environment, StoredArchive, version_4};
 use controller::janitor::Janitor;
@@ -17,11 +17,12 @@ use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::keys::{GLOBAL, Model, TokenHolder, UserRole};
 use state::lifecycle::application::register_archive;
+use state::operations::session::GrantedSession;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
-use state::terms::position::Position;
+use state::terms::position::{Committed, Position};
 use state::terms::settings::Bag;
 use state::unit::operation::{Hook, LocalEndpoint, Operation};
-use state::unit::record::{Outcome, Record};
+use state::unit::record::{CommitOutcome, Outcome, Record};
 use state::unit::snapshot::Delta;
 use state::unit::writes::{BagWrites, Writes};
 use std::collections::BTreeMap;
@@ -217,11 +218,11 @@ pub struct Agent<A> {
 
 impl<A: UnitAgentRequests> Agent<A> {
     pub async fn attach(api: A, nonce: u128) -> Agent<A> {
-        let attached = api
-            .handle(Attach { nonce: Uuid(nonce), epoch: 0, store_generation: None })
-            .await
-            .expect("the agent attaches");
-        Agent { api, epoch: attached.epoch, sequence: attached.sequence, digest: attached.digest }
+        let attached = api.handle(Attach { nonce: Uuid(nonce), epoch: 0, store_generation: None }).await;
+        let GrantedSession { epoch, replica, .. } = attached.expect("the agent attaches").answer;
+        let (sequence, digest) =
+            replica.map_or_else(Default::default, |local| (local.sequence, local.digest));
+        Agent { api, epoch, sequence, digest }
     }
 
     pub fn record(&self, operation: Operation) -> Record {
@@ -242,7 +243,7 @@ impl<A: UnitAgentRequests> Agent<A> {
         }
     }
 
-    pub async fn commit(&mut self, record: Record) -> CommitResponse {
+    pub async fn commit(&mut self, record: Record) -> Committed<CommitOutcome> {
         (self.sequence, self.digest) = (record.sequence, record.digest());
         self.api.handle(Commit { epoch: self.epoch, record }).await.expect("it is applied")
     }

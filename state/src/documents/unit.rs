@@ -7,6 +7,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::port_range::Ports;
 use crate::unit::local::Local;
+use crate::unit::record::{CommitOutcome, Record};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -73,21 +74,21 @@ pub struct SessionOrigin {
 /// unit wrote are not part of it; they are documents of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaDoc {
-    /// The sequence number of that record.
-    pub sequence: u64,
-    /// The digest of that record.
-    pub digest: String,
-    /// Why the conditional writes of that record were refused; none if they were applied.
-    pub refusal: Option<String>,
-    /// The writes of that record whose target no longer existed, and why.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<String>,
+    /// What the commit of that record answered; a repeated record gets the same answer.
+    pub outcome: CommitOutcome,
     /// The digest of the charm archive that the unit runs, if the controller had assigned it to the unit's
     /// application. The state below is what the unit claims; it grants no access to an archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assigned_archive: Option<String>,
-    /// The unit's state.
+    /// The unit's state, with the sequence number and the digest of that record.
     pub local: Local,
+}
+
+impl ReplicaDoc {
+    /// Whether this record is the last one that was applied.
+    pub fn is_last(&self, record: &Record) -> bool {
+        record.sequence == self.local.sequence && record.digest() == self.local.digest
+    }
 }
 
 /// A request to resolve the error of a unit (`pintle resolved`).

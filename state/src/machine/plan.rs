@@ -7,7 +7,7 @@
 
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
-use crate::views::view::Existence;
+use crate::views::view::{Assigned, Existence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known about a unit that is deployed on this machine but not assigned to it.
@@ -79,12 +79,14 @@ pub enum DeployStep {
 /// The steps from what is deployed to what is assigned, in order of uuids. Steps that free a name come first,
 /// so that a new unit of that name is deployed in the same round.
 pub fn plan(
-    assigned: &BTreeMap<Uuid, Life>,
+    assigned: &BTreeMap<Uuid, Assigned>,
     deployed: &BTreeSet<Uuid>,
     evidence: &BTreeMap<Uuid, Evidence>,
 ) -> Vec<DeployStep> {
     let both: BTreeSet<Uuid> = assigned.keys().chain(deployed).copied().collect();
-    let steps = both.into_iter().flat_map(|unit| step(unit, assigned.get(&unit), deployed, evidence));
+    let steps = both
+        .into_iter()
+        .flat_map(|unit| step(unit, assigned.get(&unit).map(|assigned| assigned.life), deployed, evidence));
     let (mut first, rest): (Vec<DeployStep>, Vec<DeployStep>) =
         steps.partition(|step| matches!(step, DeployStep::Quarantine(_) | DeployStep::Recall(_)));
     first.extend(rest);
@@ -93,7 +95,7 @@ pub fn plan(
 
 fn step(
     unit: Uuid,
-    life: Option<&Life>,
+    life: Option<Life>,
     deployed: &BTreeSet<Uuid>,
     evidence: &BTreeMap<Uuid, Evidence>,
 ) -> Vec<DeployStep> {
@@ -121,11 +123,16 @@ fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::names::UnitName;
+
+    fn assigned(unit: Uuid, life: Life) -> BTreeMap<Uuid, Assigned> {
+        BTreeMap::from([(unit, Assigned { name: UnitName::new("web", 0), life })])
+    }
 
     fn plan_one(deployed: bool, life: Option<Life>, evidence: Evidence) -> Vec<DeployStep> {
         let unit = Uuid(7);
         plan(
-            &life.map(|life| (unit, life)).into_iter().collect(),
+            &life.map(|life| assigned(unit, life)).unwrap_or_default(),
             &deployed.then_some(unit).into_iter().collect(),
             &BTreeMap::from([(unit, evidence)]),
         )
@@ -158,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_unknown_unit_is_quarantined_before_another_unit_of_its_name_is_deployed() {
-        let assigned = BTreeMap::from([(Uuid(6), Life::Alive)]);
+        let assigned = assigned(Uuid(6), Life::Alive);
         let evidence = BTreeMap::from([(Uuid(7), Evidence::Displaced)]);
         let steps = plan(&assigned, &BTreeSet::from([Uuid(7)]), &evidence);
         assert_eq!(steps, [DeployStep::Quarantine(Uuid(7)), DeployStep::Deploy(Uuid(6))]);

@@ -35,17 +35,7 @@ use crate::unit::activity::Activity;
 use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
-use crate::unit::record::{Outcome, Record, RunReport};
-
-/// The result of a commit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CommitOutcome {
-    /// The reason for which the conditional writes, and with them all writes, were refused. The agent then
-    /// treats the hook as failed for this reason.
-    pub refusal: Option<String>,
-    /// Unconditional writes that were dropped, with the reasons.
-    pub dropped: Vec<String>,
-}
+use crate::unit::record::{CommitOutcome, Outcome, Record, RunReport};
 
 /// A record that is being committed, with its unit.
 struct CommitContext<'a> {
@@ -72,9 +62,8 @@ pub fn commit(
     session::check_epoch(draft, model, unit, epoch)?;
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let stored = replica_or_empty(draft, model, unit, &doc);
-    let digest = record.digest();
-    if record.sequence == stored.sequence && digest == stored.digest {
-        return Ok(CommitOutcome { refusal: stored.refusal, dropped: stored.dropped });
+    if stored.is_last(record) {
+        return Ok(stored.outcome);
     }
     check_order(&stored, record)?;
     validate(unit, &doc, &stored, record)?;
@@ -116,12 +105,9 @@ pub fn commit(
     }
     strip_own_bags(&mut local);
     let assigned_archive = assigned_archive(draft, model, &doc, &stored, &local);
-    let (refusal, dropped) = (committed.refusal.clone(), committed.dropped.clone());
-    draft.put(
-        &model.replica(unit),
-        &ReplicaDoc { sequence: record.sequence, digest, refusal, dropped, assigned_archive, local },
-    );
-    Ok(committed)
+    let replica = ReplicaDoc { outcome: committed, assigned_archive, local };
+    draft.put(&model.replica(unit), &replica);
+    Ok(replica.outcome)
 }
 
 /// Refuses a record that names an entity which was not granted to the unit: an action that was never queued, or

@@ -10,43 +10,52 @@ use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use serde::{Deserialize, Serialize};
 
-/// The outcome of a claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimOutcome {
-    /// The unit holds this grant.
-    Granted(GrantDoc),
-    /// Another unit holds this grant.
-    HeldByOther(GrantDoc),
+/// The length of the leadership term: after a claim, no other unit becomes the leader for this long (design 13).
+pub const TERM_MS: u64 = 60_000;
+
+/// The leadership that a claim was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GrantedTerm {
+    /// The generation of the leadership.
+    pub generation: u64,
+    /// How long it lasts, from the time at which the unit *sent* the claim (design 13).
+    pub term_ms: u64,
 }
 
 /// Claims the leadership of its application for a unit, or renews its claim.
 ///
-/// A free grant is granted immediately. A grant of another unit is taken over only if `may_take_over`: the
-/// caller, which counts the lease, has found it expired. A new holder gets a new generation. The caller must
-/// have checked the epoch ([`crate::operations::session::check_epoch`]) in the same draft. Refused if the unit
-/// is Dead.
+/// Returns none if another unit is the leader. A free grant is granted immediately. A grant of another unit is
+/// taken over only if `may_take_over`: the caller, which counts the lease, has found it expired. A new holder gets
+/// a new generation. The caller must have checked the epoch ([`crate::operations::session::check_epoch`]) in the
+/// same draft. Refused if the unit is Dead.
 pub fn claim(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     may_take_over: bool,
-) -> Result<ClaimOutcome, Refusal> {
+) -> Result<Option<GrantedTerm>, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     if draft.get(&model.unit_life(unit)) == Some(Life::Dead) {
         return Err(Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)));
     }
     let key = model.leader(doc.application);
     match draft.get(&key) {
-        Some(held) if held.holder == unit => Ok(ClaimOutcome::Granted(held)),
-        Some(held) if !may_take_over => Ok(ClaimOutcome::HeldByOther(held)),
+        Some(held) if held.holder == unit => Ok(Some(granted(&held))),
+        Some(_) if !may_take_over => Ok(None),
         Some(_) | None => {
             let generation = sequence::take(draft, model, &generation_sequence(doc.application)) + 1;
             let grant = GrantDoc { holder: unit, holder_name: doc.name, generation };
             draft.put(&key, &grant);
-            Ok(ClaimOutcome::Granted(grant))
+            Ok(Some(granted(&grant)))
         }
     }
+}
+
+fn granted(grant: &GrantDoc) -> GrantedTerm {
+    GrantedTerm { generation: grant.generation, term_ms: TERM_MS }
 }
 
 /// Releases the leadership of a unit, because its agent returned the grant or because it is Dead or removed.

@@ -71,7 +71,7 @@ pub(crate) fn validate(
     }
     let ahead = if resync.is_some() { RESYNC_AHEAD_MAX } else { RUNS_AHEAD_MAX };
     require_ahead("run", record.run, stored.local.run, ahead)?;
-    require_ahead("record", record.sequence, stored.sequence, ahead)?;
+    require_ahead("record", record.sequence, stored.local.sequence, ahead)?;
     require_reports(&record.reports)?;
     if let Some(published) = resync {
         require_published(unit, doc, stored, published)?;
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use crate::terms::names::UnitName;
     use crate::unit::hook::Level;
-    use crate::unit::record::Outcome;
+    use crate::unit::record::{CommitOutcome, Outcome};
 
     fn unit() -> (UnitDoc, ReplicaDoc) {
         let name = UnitName::new("web", 0);
@@ -237,10 +237,7 @@ mod tests {
             created_ms: 1,
         };
         let stored = ReplicaDoc {
-            sequence: 0,
-            digest: String::new(),
-            refusal: None,
-            dropped: Vec::new(),
+            outcome: CommitOutcome::default(),
             assigned_archive: None,
             local: Local::new(Uuid(1), name),
         };

@@ -13,15 +13,12 @@ use crate::terms::names::Uuid;
 use crate::terms::settings::BagChange;
 use crate::unit::local::Local;
 use crate::unit::operation::Operation;
-use crate::unit::record::Record;
+use crate::unit::record::{CommitOutcome, Record};
 
 /// The replica of a unit, empty before its first record.
 pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc: &UnitDoc) -> ReplicaDoc {
     draft.get(&model.replica(unit)).unwrap_or_else(|| ReplicaDoc {
-        sequence: 0,
-        digest: String::new(),
-        refusal: None,
-        dropped: Vec::new(),
+        outcome: CommitOutcome::default(),
         assigned_archive: None,
         local: Local::new(unit, doc.name.clone()),
     })
@@ -31,7 +28,7 @@ pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc:
 pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Record) -> Result<bool, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     let stored = replica_or_empty(draft, model, unit, &doc);
-    if record.sequence == stored.sequence && record.digest() == stored.digest {
+    if stored.is_last(record) {
         return Ok(false);
     }
     check_order(&stored, record)?;
@@ -64,7 +61,8 @@ pub(crate) fn restore_bags(draft: &Draft, model: Model, unit: Uuid, local: &mut 
 
 /// Refuses a record that does not follow the last one that was applied.
 pub(crate) fn check_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Refusal> {
-    let (sequence, expected) = (record.sequence, stored.sequence + 1);
+    let applied = &stored.local;
+    let (sequence, expected) = (record.sequence, applied.sequence + 1);
     if sequence < expected {
         let message = format!("record {sequence} was applied with another content");
         return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
@@ -73,9 +71,9 @@ pub(crate) fn check_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Re
     // 2. The store is restored.
     // 3. One agent attaches and sends its records; then the other attaches, and its unsent records have the
     //    next sequence numbers.
-    if sequence == expected && !record.is_successor_of(&stored.digest) {
+    if sequence == expected && !record.is_successor_of(&applied.digest) {
         let message =
-            format!("record {sequence} does not follow the record {} that was applied", stored.sequence);
+            format!("record {sequence} does not follow the record {} that was applied", applied.sequence);
         return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
     }
     // An agent that resynchronises continues after the records that a restored store has lost.

@@ -5,45 +5,48 @@
 //! requests.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{Model, ReplicaDoc, SessionDoc, SessionOrigin};
+use crate::documents::keys::{Model, SessionDoc, SessionOrigin};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::unit::resume_teardown;
 use crate::operations::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
 use crate::operations::replica::restore_bags;
 use crate::terms::names::Uuid;
+use crate::unit::local::Local;
+use serde::{Deserialize, Serialize};
 
 /// The number of nonces of first attaches that are stored for one unit. A folder is lost and created again a
 /// few times in the life of a unit, and no message is delayed for longer than that.
 const FIRST_ATTACHES_KEPT: usize = 8;
 
-/// The previous session, as stored in the agent's folder.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PreviousSession {
-    /// The epoch; 0 for a folder that never had a session.
+/// Starts a session: increments the epoch of the unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Attach {
+    /// A nonce that is stored in the journal before it is sent: the same nonce gets the same epoch again.
+    pub nonce: Uuid,
+    /// The last epoch of this agent's folder; 0 if it never had a session. With it the controller distinguishes a
+    /// copy of an agent from a new one.
     pub epoch: u64,
-    /// The store generation in which the session was granted; none only with epoch 0.
+    /// The store generation that granted this epoch: two generations may grant the same epoch. None only with epoch 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_generation: Option<Uuid>,
 }
 
-/// What an attach is compared with.
-#[derive(Clone, Copy, Debug)]
-pub struct AttachContext {
-    /// The previous session of the folder.
-    pub previous: PreviousSession,
-    /// The store generation of the store.
-    pub store_generation: Uuid,
-}
-
-/// A granted session.
-#[derive(Clone, Debug, PartialEq)]
+/// The session that an attach was granted. The agent compares its disk with it
+/// ([`reconcile`](crate::restore::reconciliation::reconcile)), and does not act on a view that is older than the
+/// revision of the attach, because the session may depend on it (I48).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantedSession {
+    /// The current store generation.
+    pub store_generation: Uuid,
     /// The epoch of the session; the agent sends it with every request.
     pub epoch: u64,
-    /// The controller's replica of the unit's state; none before its first record.
-    pub replica: Option<ReplicaDoc>,
+    /// The replica of the unit's state as of the last record that was applied; none before the first.
+    pub replica: Option<Local>,
 }
 
-/// Attaches an agent: grants it the next epoch of its unit.
+/// Attaches an agent: grants it the next epoch of its unit. `store_generation` is that of the store.
 ///
 /// The agent has journaled the nonce before: the same nonce again (a reply was lost) gets the same epoch. A
 /// unit that was removed is refused with the tombstone as evidence (design 7).
@@ -61,12 +64,11 @@ pub fn attach(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
-    nonce: Uuid,
-    context: AttachContext,
+    attach: Attach,
+    store_generation: Uuid,
 ) -> Result<GrantedSession, Refusal> {
-    let AttachContext { previous: held, store_generation } = context;
     require_unit(draft, model, unit)?;
-    if nonce == Uuid(0) {
+    if attach.nonce == Uuid(0) {
         // a stored nil nonce means that the unit is being removed by force
         return Err(Refusal::new(Code::Invalid, "a session's nonce is not nil"));
     }
@@ -74,43 +76,43 @@ pub fn attach(
     if session.is_fenced() {
         return Err(forced_refusal());
     }
-    let mut replica = draft.get(&model.replica(unit));
+    let mut replica = draft.get(&model.replica(unit)).map(|replica| replica.local);
     if let Some(replica) = &mut replica {
-        restore_bags(draft, model, unit, &mut replica.local);
+        restore_bags(draft, model, unit, replica);
         // 1. A run reports a status, and has no record yet.
         // 2. The folder of the unit is lost.
         // 3. The next agent takes over the replica. A report of its run with the same number would be ignored
         //    (cargo sim 64005408).
         let reported_run = draft.get(&model.unit_status(unit)).map_or(0, |status| status.number.0);
-        replica.local.run = replica.local.run.max(reported_run);
+        replica.run = replica.run.max(reported_run);
     }
     let sequence = replica.as_ref().map_or(0, |replica| replica.sequence);
     let current_grant = session.granted.filter(|granted| granted.store_generation == store_generation);
-    if session.epoch > 0 && session.nonce == nonce {
+    if session.epoch > 0 && session.nonce == attach.nonce {
         // An agent stores the epoch before it sends a record under it, and never sends that nonce again. A
         // nonce that is sent after a record comes from another folder, copied while the first attach was under
         // way.
         if session.granted.is_some_and(|granted| granted.sequence != sequence) {
-            return Err(newer_session_refusal(session.epoch, held.epoch));
+            return Err(newer_session_refusal(session.epoch, attach.epoch));
         }
-        return Ok(GrantedSession { epoch: session.epoch, replica });
+        return Ok(GrantedSession { store_generation, epoch: session.epoch, replica });
     }
     // 1. A first attach is sent twice, and one of the two requests is delayed.
     // 2. Its agent is terminated, and the next one attaches: another nonce, a higher epoch.
     // 3. The delayed request arrives with epoch 0. Treated as an empty folder, it would fence the running
     //    agent.
-    let is_delayed = held.epoch == 0 && session.first_attach_nonces.contains(&nonce);
-    let is_of_lost_generation = current_grant.is_some() && held.store_generation != Some(store_generation);
-    if is_delayed || held.epoch > 0 && (held.epoch < session.epoch || is_of_lost_generation) {
-        return Err(newer_session_refusal(session.epoch, held.epoch));
+    let is_delayed = attach.epoch == 0 && session.first_attach_nonces.contains(&attach.nonce);
+    let is_of_lost_generation = current_grant.is_some() && attach.store_generation != Some(store_generation);
+    if is_delayed || attach.epoch > 0 && (attach.epoch < session.epoch || is_of_lost_generation) {
+        return Err(newer_session_refusal(session.epoch, attach.epoch));
     }
-    if held.epoch > session.epoch.saturating_add(SESSIONS_LOST_MAX).min(NUMBER_MAX) {
-        return Err(Refusal::new(Code::Invalid, format!("epoch {} was never granted", held.epoch)));
+    if attach.epoch > session.epoch.saturating_add(SESSIONS_LOST_MAX).min(NUMBER_MAX) {
+        return Err(Refusal::new(Code::Invalid, format!("epoch {} was never granted", attach.epoch)));
     }
-    let epoch = session.epoch.max(held.epoch) + 1;
+    let epoch = session.epoch.max(attach.epoch) + 1;
     let mut first_attach_nonces = session.first_attach_nonces;
-    if held.epoch == 0 {
-        first_attach_nonces.push(nonce);
+    if attach.epoch == 0 {
+        first_attach_nonces.push(attach.nonce);
         let surplus = first_attach_nonces.len().saturating_sub(FIRST_ATTACHES_KEPT);
         first_attach_nonces.drain(..surplus);
     }
@@ -119,19 +121,19 @@ pub fn attach(
     // 3. The next agent takes a replica without the relation, and enters it like any other unit.
     let mut pending_reentry = session.pending_reentry;
     let known = |id: &Uuid| {
-        let mut all = replica.iter().flat_map(|replica| replica.local.relations.values());
+        let mut all = replica.iter().flat_map(|replica| replica.relations.values());
         all.any(|relation| relation.uuid == *id)
     };
     pending_reentry.retain(known);
     let granted = Some(SessionOrigin { store_generation, sequence });
     draft.put(
         &model.session(unit),
-        &SessionDoc { epoch, nonce, first_attach_nonces, granted, pending_reentry },
+        &SessionDoc { epoch, nonce: attach.nonce, first_attach_nonces, granted, pending_reentry },
     );
-    if replica.as_ref().is_some_and(|replica| replica.local.is_tearing_down()) {
+    if replica.as_ref().is_some_and(Local::is_tearing_down) {
         resume_teardown(draft, model, unit);
     }
-    Ok(GrantedSession { epoch, replica })
+    Ok(GrantedSession { store_generation, epoch, replica })
 }
 
 /// Refuses a request of any session but the unit's newest.
@@ -151,7 +153,7 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
         // 3. The agent continues to send. Treated as a copy, it would stop permanently, and no agent would
         //    serve the unit; so it is requested to attach again.
         let text = format!("epoch {epoch} was not granted here (the newest is {newest}): attach again");
-        let expected = draft.get(&model.replica(unit)).map_or(0, |replica| replica.sequence) + 1;
+        let expected = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.sequence) + 1;
         return Err(Refusal::new(Code::Gap { expected }, text));
     }
     Err(newer_session_refusal(newest, epoch))

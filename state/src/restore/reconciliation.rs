@@ -4,27 +4,13 @@
 //! The result is the events to journal so that both agree, or that two folders have written for one unit.
 //! Called by the unit agent.
 
-use crate::terms::names::{RelationNumber, Uuid};
+use crate::operations::session::GrantedSession;
+use crate::terms::names::RelationNumber;
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local, RelationLocal};
 use crate::unit::operation::Operation;
 use crate::unit::record::Outcome;
 use std::collections::BTreeMap;
-
-/// The answer of the controller to an attach.
-#[derive(Clone, Debug)]
-pub struct Session<'a> {
-    /// The store generation of the controller.
-    pub store_generation: Uuid,
-    /// The epoch that was granted.
-    pub epoch: u64,
-    /// The sequence number of the last record that was applied; 0 = none.
-    pub sequence: u64,
-    /// The digest of that record.
-    pub digest: &'a str,
-    /// The replica of the unit's state; none before the first record.
-    pub replica: Option<&'a Local>,
-}
 
 /// The result of the comparison.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,30 +27,32 @@ pub enum Reconciliation {
 
 /// Compares the state on disk with a session. If the disk is empty or behind, it takes the replica; if it is
 /// ahead, the agent sends its unsent records again, or resynchronises if the controller has lost others.
-pub fn reconcile(local: &Local, session: &Session, at_ms: i64) -> Reconciliation {
+pub fn reconcile(local: &Local, session: &GrantedSession, at_ms: i64) -> Reconciliation {
+    let replica = session.replica.as_ref();
+    // the last record that the controller has applied
+    let (sequence, digest) = replica.map_or((0, ""), |replica| (replica.sequence, &replica.digest));
     let attached = |recovered_bags| Event::Attached {
         store_generation: session.store_generation,
         epoch: session.epoch,
-        sequence: session.sequence,
+        sequence,
         recovered_bags,
     };
-    if session.sequence > local.sequence {
-        let replica = session.replica.expect("a controller that has records has the replica");
+    if let Some(replica) = replica.filter(|replica| replica.sequence > local.sequence) {
         let replica_taken = Event::ReplicaTaken { replica: Box::new(replica.clone()) };
         return Reconciliation::Consistent(vec![replica_taken, attached(BTreeMap::new())]);
     }
-    let attached = attached(found(local, session.replica));
-    if session.sequence == local.sequence {
-        if session.digest != local.digest {
-            return Reconciliation::Forked { sequence: session.sequence };
+    let attached = attached(found(local, replica));
+    if sequence == local.sequence {
+        if digest != local.digest {
+            return Reconciliation::Forked { sequence };
         }
         return Reconciliation::Consistent(vec![attached]);
     }
-    let next = local.outbox.iter().find(|record| record.sequence == session.sequence + 1);
-    if next.is_some_and(|record| !record.is_successor_of(session.digest)) {
-        return Reconciliation::Forked { sequence: session.sequence };
+    let next = local.outbox.iter().find(|record| record.sequence == sequence + 1);
+    if next.is_some_and(|record| !record.is_successor_of(digest)) {
+        return Reconciliation::Forked { sequence };
     }
-    let resend = local.outbox.first().is_some_and(|first| first.sequence <= session.sequence + 1);
+    let resend = local.outbox.first().is_some_and(|first| first.sequence <= sequence + 1);
     if resend {
         return Reconciliation::Consistent(vec![attached]);
     }
@@ -94,6 +82,7 @@ fn found(local: &Local, replica: Option<&Local>) -> BTreeMap<RelationNumber, Bag
 #[cfg(test)]
 mod tests {
     use crate::restore::reconciliation::*;
+    use crate::terms::names::Uuid;
     use crate::unit::operation::Hook;
 
     /// A unit that has run `hooks` hooks, the last `unsent` of which were not acknowledged.
@@ -110,9 +99,8 @@ mod tests {
     }
 
     fn reconciled(local: &Local, sequence: u64, digest: &str) -> Reconciliation {
-        let replica = after(sequence, 0);
-        let session =
-            Session { store_generation: Uuid(2), epoch: 3, sequence, digest, replica: Some(&replica) };
+        let replica = Local { digest: digest.to_owned(), ..after(sequence, 0) };
+        let session = GrantedSession { store_generation: Uuid(2), epoch: 3, replica: Some(replica) };
         reconcile(local, &session, 9)
     }
 

@@ -22,8 +22,8 @@ use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::{relation, unit};
-use crate::operations::hook_commit::{self, CommitOutcome};
-use crate::operations::session::{self, AttachContext, PreviousSession};
+use crate::operations::hook_commit;
+use crate::operations::session::{self, Attach};
 use crate::restore::resync;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -31,7 +31,7 @@ use crate::terms::position::Position;
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
-use crate::unit::record::{Outcome, Record};
+use crate::unit::record::{CommitOutcome, Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
@@ -262,10 +262,12 @@ impl World {
     }
 }
 
-/// The session of a folder that had this epoch, in a store that was never restored.
-pub fn held(epoch: u64) -> AttachContext {
-    let previous = PreviousSession { epoch, store_generation: Some(Uuid(7)) };
-    AttachContext { previous, store_generation: Uuid(7) }
+/// The store generation of a store that was never restored.
+pub const GENERATION: Uuid = Uuid(7);
+
+/// The attach of a folder that had this epoch, in a store that was never restored.
+pub fn attach(nonce: u128, epoch: u64) -> Attach {
+    Attach { nonce: Uuid(nonce), epoch, store_generation: Some(GENERATION) }
 }
 
 /// The agent of one unit, with the real `Local`.
@@ -279,11 +281,11 @@ pub struct Agent {
 impl Agent {
     pub fn attach(world: &mut World, name: &str) -> Agent {
         let unit = world.unit(name);
-        let nonce = Uuid(u128::from(world.documents.revision) + 1_000_000);
-        let attached =
-            world.run(|draft, _| session::attach(draft, MODEL, unit, nonce, held(0))).expect("it attaches");
-        let local =
-            attached.replica.map_or_else(|| Local::new(unit, name.parse().expect("a name")), |r| r.local);
+        let attach = attach(u128::from(world.documents.revision) + 1_000_000, 0);
+        let attached = world
+            .run(|draft, _| session::attach(draft, MODEL, unit, attach, GENERATION))
+            .expect("it attaches");
+        let local = attached.replica.unwrap_or_else(|| Local::new(unit, name.parse().expect("a name")));
         Agent { unit, epoch: attached.epoch, local }
     }
 

@@ -92,7 +92,8 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     let share = call(move |draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids).map(|_| ()));
     excludes(&world, &remove, &share, Some(Code::NotAlive));
     excludes(&world, &share, &remove, None);
-    let attach = call(move |draft, _| session::attach(draft, MODEL, unit, Uuid(9), held(0)).map(|_| ()));
+    let first = attach(9, 0);
+    let attach = call(move |draft, _| session::attach(draft, MODEL, unit, first, GENERATION).map(|_| ()));
     excludes(&world, &remove, &attach, Some(Code::Removed));
     excludes(&world, &attach, &remove, None);
     // the machine is destroyed while a unit is assigned

@@ -9,7 +9,20 @@ pub use super::local::Record;
 use super::operation::Operation;
 pub use super::operation::{Outcome, Timer};
 pub use super::writes::{REPORTS_MAX, RunReport};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+
+/// What the controller answers to a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CommitOutcome {
+    /// Why the conditional writes of the record, and with them all its writes, were refused; none if they were
+    /// applied. The agent then treats the operation as failed for this reason.
+    pub refusal: Option<String>,
+    /// The unconditional writes that were dropped because their target no longer exists, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+}
 
 impl Record {
     /// Returns the SHA-256 of the record's JSON in hex. Two records with one sequence number and different digests

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 pub const REPORTS_MAX: usize = 60;
 
 /// The most documents that one hook may write: the 100 of a transaction, minus one for each of the record's reports,
-/// minus 20 for the record's own documents (sequence, digest, replica and others).
+/// minus 20 for the record's own documents (replica, status, life and others).
 pub const WRITES_MAX: usize = 100 - REPORTS_MAX - 20;
 
 /// The most bytes of a unit's own data in a transaction: its 1 MiB, minus the reports of the record, minus 16 KiB for

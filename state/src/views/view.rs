@@ -6,7 +6,7 @@
 //! remote application and of those units, departed ones included. It must never see anything else of another
 //! unit (I31). Called by the watches and by the handlers of the unit agent.
 
-use crate::documents::draft::{Reader, Revision, read, read_all};
+use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::keys::{
     ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
@@ -24,6 +24,7 @@ use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
 };
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The full view of one unit.
@@ -395,35 +396,37 @@ impl UnitViewReader<'_> {
     }
 }
 
-/// The units that are assigned to a machine, for its agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineAssignments {
-    /// The revision that the assignments were read at.
-    pub revision: Revision,
-    /// The life of the machine.
-    pub life: Life,
+/// A machine and all units that are assigned to it, as of one position.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MachineView {
+    /// The position.
+    pub position: Position,
+    /// The uuid of the model.
+    pub model: Uuid,
     /// The name of the machine.
     pub name: String,
     /// The address of the machine; empty if it is not known yet.
     pub address: String,
-    /// The units by UUID.
-    pub units: BTreeMap<Uuid, UnitAssignment>,
+    /// The life of the machine.
+    pub life: Life,
+    /// The units by uuid.
+    pub units: BTreeMap<Uuid, Assigned>,
 }
 
-/// One unit that is assigned to a machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitAssignment {
+/// A unit that is assigned to a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Assigned {
     /// The name of the unit.
     pub name: UnitName,
-    /// The effective life. A unit that is Dying and was never attached is removed without starting an agent for
-    /// it (spec F.2).
+    /// The effective life. Dead: its agent has finished and is to be recalled.
     pub life: Life,
-    /// Whether an agent has ever attached for the unit.
-    pub attached: bool,
 }
 
-/// The machine and its units at the revision of the reader; none for a machine that does not exist.
-pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineAssignments> {
+/// The machine and its units at the revision of the reader; none for a machine that does not exist. The store
+/// generation of the position is nil, because a reader contains revisions only; the caller sets it.
+pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> {
     let doc = read(reader, &model.machine(id))?;
     let life = read(reader, &model.machine_life(id))?;
     let mut units = BTreeMap::new();
@@ -431,24 +434,20 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineAss
         let unit = last_id(&key)?;
         let doc = read(reader, &model.unit(unit))?;
         let life = effective_life::unit_life_of(&mut { reader }, model, unit, &doc);
-        let attached = read(reader, &model.session(unit)).is_some();
-        units.insert(unit, UnitAssignment { name: doc.name, life, attached });
+        units.insert(unit, Assigned { name: doc.name, life });
     }
-    Some(MachineAssignments {
-        revision: reader.revision(),
-        life,
-        name: doc.name,
-        address: doc.address,
-        units,
-    })
+    let position = Position { revision: reader.revision(), ..Position::default() };
+    Some(MachineView { position, model: model.0, name: doc.name, address: doc.address, life, units })
 }
 
-/// Whether an entity with a given UUID exists (design 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the store has about the UUID of an entity (design 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum Existence {
     /// It exists, with this life; for units and relations the effective life.
     Known(Life),
-    /// It was removed. This is positive evidence.
+    /// It was removed, in this store generation. This is positive evidence.
     Tombstone,
     /// Nothing is recorded about it. This is never a reason to tear anything down.
     Unknown,

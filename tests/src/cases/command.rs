@@ -168,7 +168,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
             world.process = None;
             world.controller = world.saved.as_ref().ok_or("nothing was saved")?.0.clone();
         }
-        ["other", "digest"] => world.controller.digest = "0".repeat(64),
+        ["other", "digest"] => world.controller.replica.digest = "0".repeat(64),
         ["other", "store", "generation"] => world.view.position.store_generation = Uuid(0xb),
         _ => return Err("no such command".to_owned()),
     }

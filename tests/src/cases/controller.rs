@@ -5,47 +5,36 @@ use state::terms::names::Uuid;
 use state::unit::local::{Event, Local, Step};
 use state::unit::record::Record;
 
-/// What the controller stores about this unit: the position of the record log, and the replica that its records
-/// produce (design 4).
+/// What the controller stores about this unit: its newest session, and the replica that its records produce (design 4).
 #[derive(Clone, Debug)]
 pub struct Controller {
     pub store_generation: Uuid,
     pub epoch: u64,
-    pub sequence: u64,
-    pub digest: String,
     pub replica: Local,
 }
 
 impl Controller {
     /// A controller that has no record of the unit, whose disk is `local`.
     pub fn new(local: Local) -> Controller {
-        Controller {
-            store_generation: view::STORE_GENERATION,
-            epoch: 0,
-            sequence: 0,
-            digest: String::new(),
-            replica: local,
-        }
+        Controller { store_generation: view::STORE_GENERATION, epoch: 0, replica: local }
     }
 
     /// Applies a record as the controller does (`state::operations::hook_commit`), once.
     pub fn apply(&mut self, record: &Record, refusal: Option<String>) {
-        if (record.sequence, &record.digest()) == (self.sequence, &self.digest) {
+        if (record.sequence, &record.digest()) == (self.replica.sequence, &self.replica.digest) {
             return;
         }
         self.replica.sequence = record.sequence - 1;
         self.replica.apply(&Event::Finished(record.clone()));
         let sequence = record.sequence;
         self.replica.apply(&Event::Acknowledged { sequence, revision: 0, refusal, retry: None });
-        self.sequence = record.sequence;
-        self.digest = record.digest();
     }
 
     /// The difference between a disk and the replica, which is the fold of the records and must equal the disk
     /// (design 4). `None` as well while a record is on its way.
     pub fn difference(&self, disk: &Local) -> Option<(String, String)> {
         // no record contains a started run
-        let is_between_records = self.sequence != disk.sequence
+        let is_between_records = self.replica.sequence != disk.sequence
             || !disk.outbox.is_empty()
             || matches!(disk.step, Step::Started(_));
         let (disk, replica) = (summary(disk), summary(&self.replica));

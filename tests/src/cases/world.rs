@@ -9,7 +9,8 @@
 
 use super::controller::Controller;
 use super::view;
-use state::restore::reconciliation::{Reconciliation, Session, reconcile};
+use state::operations::session::GrantedSession;
+use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
 use state::unit::hook::Writes;
@@ -391,13 +392,11 @@ impl World {
 
     fn attach(&mut self) {
         self.controller.epoch += 1;
-        let controller = self.controller.clone();
-        let session = Session {
-            store_generation: controller.store_generation,
-            epoch: controller.epoch,
-            sequence: controller.sequence,
-            digest: &controller.digest,
-            replica: (controller.sequence > 0).then_some(&controller.replica),
+        let replica = &self.controller.replica;
+        let session = GrantedSession {
+            store_generation: self.controller.store_generation,
+            epoch: self.controller.epoch,
+            replica: (replica.sequence > 0).then(|| replica.clone()),
         };
         match reconcile(&self.local, &session, self.wall_ms) {
             Reconciliation::Consistent(events) => {

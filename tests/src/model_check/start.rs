@@ -7,7 +7,7 @@ use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, model, relation};
-use state::operations::session::{self, AttachContext, PreviousSession};
+use state::operations::session::{self, Attach};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
 
@@ -57,9 +57,8 @@ pub fn start(bounds: &Bounds) -> Result<State, Broken> {
         let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");
         documents
             .run(|draft| {
-                let context =
-                    AttachContext { previous: PreviousSession::default(), store_generation: Uuid(0) };
-                session::attach(draft, MODEL, unit, Uuid(9), context)
+                let attach = Attach { nonce: Uuid(9), epoch: 0, store_generation: None };
+                session::attach(draft, MODEL, unit, attach, Uuid(0))
             })
             .expect("nobody else has");
         let mut local = Local::new(unit, name);

@@ -57,7 +57,7 @@ fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
     let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it was reported");
     assert_eq!(words.message, "trying", "the reported status stays");
     let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it is stored");
-    assert_eq!((replica.sequence, replica.digest), (record.sequence, record.digest()));
+    assert_eq!((replica.local.sequence, &replica.local.digest), (record.sequence, &record.digest()));
     assert_eq!(replica.local.episode().map(|e| (e.id, e.reason.as_str())), Some((record.run, text)));
     let agent = read(world.reader(), &MODEL.agent_status(web.unit)).expect("it has one");
     assert_eq!((agent.status.as_str(), agent.message.as_str()), ("error", "hook failed: \"update-status\""));

@@ -8,23 +8,24 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let old = Agent::attach(&mut world, "web/0");
-    let attach = |world: &mut World, nonce| {
+    let attached = |world: &mut World, nonce| {
         world
-            .run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(nonce), held(0)))
+            .run(|draft, _| session::attach(draft, MODEL, old.unit, attach(nonce, 0), GENERATION))
             .expect("it is there")
             .epoch
     };
-    assert_eq!(attach(&mut world, 1), old.epoch + 1);
-    assert_eq!(attach(&mut world, 1), old.epoch + 1, "the reply was lost");
-    assert_eq!(attach(&mut world, 5), old.epoch + 2);
-    let late = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(1), held(0)));
+    assert_eq!(attached(&mut world, 1), old.epoch + 1);
+    assert_eq!(attached(&mut world, 1), old.epoch + 1, "the reply was lost");
+    assert_eq!(attached(&mut world, 5), old.epoch + 2);
+    let late = world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(1, 0), GENERATION));
     assert_eq!(refused(late).0, Code::Fenced, "a late copy of a first attach is no newcomer");
-    let copy = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(77), held(old.epoch)));
+    let copy =
+        world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(77, old.epoch), GENERATION));
     assert_eq!(refused(copy).0, Code::Fenced, "a copy of a folder that went on");
-    let restored = world.run(|draft, _| session::attach(draft, MODEL, old.unit, Uuid(78), held(40)));
+    let restored = world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(78, 40), GENERATION));
     assert_eq!(restored.expect("the store is older than the folder").epoch, 41);
     let old = Agent { epoch: 41, ..old };
-    assert_eq!(attach(&mut world, 2), old.epoch + 1);
+    assert_eq!(attached(&mut world, 2), old.epoch + 1);
     let record = hook(&old);
     assert_eq!(refused(old.send(&mut world, &record)).0, Code::Fenced);
     assert_eq!(refused(report(&mut world, &old, 1, &[])).0, Code::Fenced);
@@ -41,11 +42,10 @@ fn after_a_restore_the_first_folder_that_attaches_continues() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let first = Agent::attach(&mut world, "web/0");
-    let (before, restored) = (held(2).previous.store_generation, Uuid(8));
+    let (before, restored) = (Some(GENERATION), Uuid(8));
     let attach = |world: &mut World, nonce, epoch, store_generation| {
-        let previous = PreviousSession { epoch, store_generation };
-        let held = AttachContext { previous, store_generation: restored };
-        world.run(|draft, _| session::attach(draft, MODEL, first.unit, Uuid(nonce), held))
+        let attach = Attach { nonce: Uuid(nonce), epoch, store_generation };
+        world.run(|draft, _| session::attach(draft, MODEL, first.unit, attach, restored))
     };
     let copy = attach(&mut world, 20, 1, before).expect("the first that comes");
     assert_eq!(copy.epoch, 2);
@@ -66,7 +66,9 @@ fn a_nonce_is_valid_until_its_first_record() {
     let mut agent = Agent::attach(&mut world, "web/0");
     let nonce = read(world.reader(), &MODEL.session(agent.unit)).expect("it attached").nonce;
     let unit = agent.unit;
-    let again = |world: &mut World| world.run(|d, _| session::attach(d, MODEL, unit, nonce, held(0)));
+    let again = |world: &mut World| {
+        world.run(|draft, _| session::attach(draft, MODEL, unit, attach(nonce.0, 0), GENERATION))
+    };
     assert_eq!(again(&mut world).expect("the reply was lost").epoch, agent.epoch);
     let record = hook(&agent);
     agent.commit(&mut world, record);
@@ -78,7 +80,8 @@ fn an_empty_nonce_is_refused_and_fences_no_agent() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    let mut attach = |nonce| world.run(|draft, _| session::attach(draft, MODEL, unit, Uuid(nonce), held(0)));
+    let mut attach =
+        |nonce| world.run(|draft, _| session::attach(draft, MODEL, unit, attach(nonce, 0), GENERATION));
     assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);
     assert_eq!(attach(5).expect("nobody else has").epoch, 1);
     assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);

@@ -4,7 +4,7 @@ use crate::documents::keys::{BagDoc, ForcedDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
-use crate::restore::reconciliation::{Reconciliation, Session, reconcile};
+use crate::restore::reconciliation::{Reconciliation, reconcile};
 use crate::tests::force::fixture::{AT_ONCE, NOW, force_unit, forced, members, qr, started, sweep, wait};
 use crate::tests::*;
 use crate::unit::snapshot::Change;
@@ -47,14 +47,16 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code, Code::Fenced);
     for epoch in [0, web.epoch, web.epoch + 9] {
-        let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(epoch)));
+        let answer =
+            world.run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, epoch), GENERATION));
         assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {epoch}");
     }
     sweep(&mut world, NOW + GRACE_MS);
     let shown = view::full_view(world.reader(), MODEL, web.unit).expect("its record is there").shown();
     assert_eq!(shown.unit.life, Life::Dead, "an agent that sees this runs no hooks and ends");
     sweep(&mut world, NOW + 2 * GRACE_MS);
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(web.epoch)));
+    let answer =
+        world.run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION));
     assert_eq!(answer.expect_err("a tombstone").code, Code::Removed);
 }
 
@@ -196,17 +198,9 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
             }
         }
         let attached = older
-            .run(|draft, _| session::attach(draft, MODEL, web.unit, Uuid(77), held(web.epoch)))
+            .run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION))
             .expect("it holds the newest session");
-        let stored = attached.replica.expect("it has run hooks");
-        let session = Session {
-            store_generation: Uuid(2),
-            epoch: attached.epoch,
-            sequence: stored.sequence,
-            digest: &stored.digest,
-            replica: Some(&stored.local),
-        };
-        let Reconciliation::Consistent(events) = reconcile(&web.local, &session, NOW) else {
+        let Reconciliation::Consistent(events) = reconcile(&web.local, &attached, NOW) else {
             panic!("its own folder")
         };
         events.iter().for_each(|event| web.local.apply(event));

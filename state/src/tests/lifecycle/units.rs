@@ -30,9 +30,9 @@ fn a_late_attach_is_refused_with_the_tombstone() {
     world.deploy("web", "web", 1);
     let id = world.unit("web/0");
     destroy_unit(&mut world, id);
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, id, Uuid(1), held(0)));
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, id, attach(1, 0), GENERATION));
     assert_eq!(refused(answer), (Code::Removed, "unit web/0 was removed".into()));
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, Uuid(3), Uuid(1), held(0)));
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, Uuid(3), attach(1, 0), GENERATION));
     assert_eq!(refused(answer).0, Code::NotFound, "not found is no evidence");
 }
 
@@ -62,7 +62,7 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
     assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
     let view = view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("it is there");
-    assert_eq!((view.units[&unit].life, view.units[&unit].attached), (Life::Dying, false));
+    assert_eq!(view.units[&unit].life, Life::Dying);
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("no operation has started");
     assert!(world.gone(unit) && world.gone(app));
 }
@@ -74,13 +74,11 @@ fn leadership_is_granted_renewed_transferred_and_released() {
     let mut agents = [Agent::attach(&mut world, "web/0"), Agent::attach(&mut world, "web/1")];
     let [first, second] = [agents[0].unit, agents[1].unit];
     let claim = |world: &mut World, unit, over| {
-        let claimed = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
-        match claimed {
-            leadership::ClaimOutcome::Granted(grant) => (true, grant.holder_name.number, grant.generation),
-            leadership::ClaimOutcome::HeldByOther(grant) => {
-                (false, grant.holder_name.number, grant.generation)
-            }
-        }
+        let granted = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
+        let application = read(world.reader(), &MODEL.unit(unit)).expect("it is there").application;
+        let leader = read(world.reader(), &MODEL.leader(application)).expect("there is one");
+        assert!(granted.is_none_or(|term| term.generation == leader.generation && leader.holder == unit));
+        (granted.is_some(), leader.holder_name.number, leader.generation)
     };
     assert_eq!(claim(&mut world, first, false), (true, 0, 1), "never led before");
     assert_eq!(claim(&mut world, first, false), (true, 0, 1), "a renewal is no new generation");

@@ -38,7 +38,8 @@ impl Check for AppliedOnce {
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let replicas = read_all::<ReplicaDoc>(reader, &model.all(Kind::Replica));
-        let applied = replicas.iter().filter_map(|(key, replica)| Some((last_id(key)?, replica.sequence)));
+        let applied =
+            replicas.iter().filter_map(|(key, replica)| Some((last_id(key)?, replica.local.sequence)));
         self.applied = applied.collect();
     }
 
@@ -48,14 +49,15 @@ impl Check for AppliedOnce {
             let Some(stored) = commit.reader.get(&change.key) else { continue };
             let unit: Uuid = unit.parse().expect("a replica's key ends in a uuid");
             let replica: ReplicaDoc = stored.value.parse().expect("documents are what was written");
-            let (sequence, before) = (replica.sequence, self.applied.get(&unit).copied().unwrap_or(0));
+            let local = &replica.local;
+            let (sequence, before) = (local.sequence, self.applied.get(&unit).copied().unwrap_or(0));
             self.applied.insert(unit, sequence);
             // a resync replaces all records that a restored store lacks
             let is_resync = self.resynced.contains(&(unit, sequence)) && sequence > before;
             if sequence != before + 1 && !is_resync {
                 found.push(format!("{unit}: record {sequence} is applied directly after record {before}"));
             }
-            if !self.journaled.get(&(unit, sequence)).is_some_and(|known| known.contains(&replica.digest)) {
+            if !self.journaled.get(&(unit, sequence)).is_some_and(|known| known.contains(&local.digest)) {
                 found.push(format!(
                     "{unit}: record {sequence} is applied with a content that was not journaled"
                 ));

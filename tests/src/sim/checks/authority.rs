@@ -94,7 +94,7 @@ impl Check for Authority {
             let leads = leads.filter(|grant| recording_units.contains(&grant.holder));
             if let Some(grant) = &leads {
                 let replica = read(commit.reader, &commit.model.replica(grant.holder));
-                let made_in = replica.and_then(|replica| self.generations.get(&replica.digest));
+                let made_in = replica.and_then(|replica| self.generations.get(&replica.local.digest));
                 if made_in.is_some_and(|generation| *generation != grant.generation) {
                     let (holder, now) = (&grant.holder_name, grant.generation);
                     found.push(format!(
@@ -103,7 +103,7 @@ impl Check for Authority {
                 }
             }
             let leads = leads.is_some();
-            let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
+            let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.local.sequence);
             let resyncs = self.resyncing.get(&owner).is_some_and(|sequence| *sequence > applied);
             if !recording_units.contains(&owner) && !leads && !created && !resyncs {
                 found.push(format!("{key} changed without a record or report of its owner"));
@@ -111,7 +111,7 @@ impl Check for Authority {
         }
         for key in UNIT_OWNED_KINDS.into_iter().flat_map(changed) {
             let (Some(owner), Some(now)) = (last_id(key), commit.reader.get(key)) else { continue };
-            let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.sequence);
+            let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.local.sequence);
             let resyncs = self.resyncing.get(&owner).is_some_and(|sequence| *sequence > applied);
             let created = read(commit.reader, &commit.model.unit(owner)).is_some()
                 && changed("unit").any(|unit| last_id(unit) == Some(owner));
@@ -133,9 +133,9 @@ impl Check for Authority {
             let session = read(commit.reader, &commit.model.session(*unit));
             let replica = read(commit.reader, &commit.model.replica(*unit));
             let (Some(session), Some(replica)) = (session, replica) else { continue };
-            let arrived = self.arrived.get(&(*unit, replica.sequence));
+            let arrived = self.arrived.get(&(*unit, replica.local.sequence));
             if !arrived.is_some_and(|epochs| epochs.contains(&session.epoch)) {
-                let (sequence, newest) = (replica.sequence, session.epoch);
+                let (sequence, newest) = (replica.local.sequence, session.epoch);
                 found.push(format!(
                     "{unit}: record {sequence} of epochs {arrived:?} is accepted in epoch {newest}"
                 ));

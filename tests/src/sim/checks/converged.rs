@@ -97,7 +97,8 @@ impl Check for Converged {
             if !local.outbox.is_empty() {
                 found.push(format!("{name}: {} records are not sent", local.outbox.len()));
             }
-            let applied = read(end.reader, &end.model.replica(*unit)).map_or(0, |replica| replica.sequence);
+            let applied =
+                read(end.reader, &end.model.replica(*unit)).map_or(0, |replica| replica.local.sequence);
             if applied != local.sequence {
                 found
                     .push(format!("{name}: {} records were journaled and {applied} applied", local.sequence));

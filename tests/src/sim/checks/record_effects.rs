@@ -28,14 +28,14 @@ pub struct RecordEffects {
 
 impl RecordEffects {
     fn record(&self, unit: Uuid, replica: &ReplicaDoc) -> Option<&Record> {
-        let made = self.journaled.get(&(unit, replica.sequence))?;
+        let made = self.journaled.get(&(unit, replica.local.sequence))?;
         let mut records = made.iter().filter_map(|(events, at)| match &events[*at] {
             Event::Finished(record) => Some(record),
             _ => None,
         });
         match made.len() {
             1 => records.next(),
-            _ => records.find(|record| record.digest() == replica.digest),
+            _ => records.find(|record| record.digest() == replica.local.digest),
         }
     }
 }
@@ -63,12 +63,13 @@ fn is_action(record: &Record) -> bool {
 fn writes_are_visible(record: &Record, replica: &ReplicaDoc) -> bool {
     let ended_well =
         if is_action(record) { record.outcome == Outcome::Ok } else { record.outcome.advances() };
-    replica.refusal.is_none() && ended_well
+    replica.outcome.refusal.is_none() && ended_well
 }
 
 /// Whether the unit is in error after this record. `None`: this depends on earlier records.
 fn is_in_error_after(record: &Record, replica: &ReplicaDoc) -> Option<bool> {
-    let refused = replica.refusal.is_some() && !matches!(record.operation, Operation::EnterScope { .. });
+    let refused =
+        replica.outcome.refusal.is_some() && !matches!(record.operation, Operation::EnterScope { .. });
     match &record.operation {
         Operation::Action { .. } | Operation::Resync => None,
         _ if refused || !record.outcome.advances() => Some(true),
@@ -163,7 +164,7 @@ impl Check for RecordEffects {
                 let ended = ended.filter(|doc| doc.completed_ms == Some(record.at_ms));
                 let succeeded = record.outcome == Outcome::Ok
                     && record.writes.action.failed.is_none()
-                    && replica.refusal.is_none();
+                    && replica.outcome.refusal.is_none();
                 let expected = if succeeded { ActionStatus::Completed } else { ActionStatus::Failed };
                 if let Some(doc) = ended.filter(|doc| doc.status != expected) {
                     let (outcome, status) = (&record.outcome, &doc.status);

@@ -81,7 +81,8 @@ impl Check for References {
             let ids: Vec<Uuid> = rest.split('/').filter_map(|part| part.parse().ok()).collect();
             let entered = (kind == "scope").then(|| ids.first().zip(ids.last())).flatten();
             let resyncs = |unit: &Uuid| {
-                let applied = read(commit.reader, &commit.model.replica(*unit)).map_or(0, |r| r.sequence);
+                let applied =
+                    read(commit.reader, &commit.model.replica(*unit)).map_or(0, |r| r.local.sequence);
                 self.resyncing.get(unit).is_some_and(|sequence| *sequence >= applied)
             };
             if entered.is_some_and(|(relation, unit)| self.suspended.contains(relation) && !resyncs(unit)) {

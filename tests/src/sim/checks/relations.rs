@@ -211,7 +211,7 @@ impl Check for RelationHooks {
                     self.dying.entry(unit).or_insert(commit.changes.revision);
                 }
                 "replica" => {
-                    let sequence = read(commit.reader, &commit.model.replica(unit)).map(|r| r.sequence);
+                    let sequence = read(commit.reader, &commit.model.replica(unit)).map(|r| r.local.sequence);
                     let departed = self.departed.get(&unit).filter(|(of, ..)| Some(*of) == sequence);
                     let Some((_, other, departing)) = departed else { continue };
                     let life = effective_life::unit_life(&mut { commit.reader }, commit.model, unit);

@@ -9,14 +9,17 @@ use api::WATCH_SILENCE_MS;
 use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
-    Archive, Attach, AttachResponse, Claim, ClaimResponse, Commit, CommitResponse, FetchArchive, Handle,
-    Report, Request, Stream, UnitWatchEvent, Watch, WatchUnit,
+    Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Request, Stream, UnitWatchEvent, Watch,
+    WatchUnit,
 };
 use controller::store::Store;
 use state::documents::keys::{Model, TokenHolder};
+use state::operations::leadership::GrantedTerm;
+use state::operations::session::GrantedSession;
 use state::terms::names::Uuid;
-use state::terms::position::Position;
+use state::terms::position::{Committed, Position};
 use state::terms::settings::Bag;
+use state::unit::record::CommitOutcome;
 use state::unit::snapshot::{BagRequest, BagView};
 use tokio::sync::oneshot;
 
@@ -147,7 +150,7 @@ impl Link {
 }
 
 impl Handle<Attach> for Link {
-    async fn handle(&self, attach: Attach) -> Result<AttachResponse, ApiError> {
+    async fn handle(&self, attach: Attach) -> Result<Committed<GrantedSession>, ApiError> {
         if self.network.world.profile().has(Mutant::DyingMayNotAttach)
             && self.network.is_tearing_down(self.model, self.unit)
         {
@@ -159,11 +162,11 @@ impl Handle<Attach> for Link {
 }
 
 impl Handle<Commit> for Link {
-    async fn handle(&self, commit: Commit) -> Result<CommitResponse, ApiError> {
+    async fn handle(&self, commit: Commit) -> Result<Committed<CommitOutcome>, ApiError> {
         let (unit, sequence, epoch) = (self.unit, commit.record.sequence, commit.epoch);
         let (world, profile) = (self.network.world.clone(), self.network.world.profile());
         if profile.has(Mutant::CommitIsLostButAnswered) && world.chance_of(50) {
-            return Ok(CommitResponse { revision: 1, refusal: None, dropped: Vec::new() });
+            return Ok(Committed { answer: CommitOutcome::default(), revision: 1 });
         }
         let first = profile.every_reply_lost > 0
             && !world.is_calm()
@@ -190,7 +193,7 @@ impl Handle<Report> for Link {
 }
 
 impl Handle<Claim> for Link {
-    async fn handle(&self, claim: Claim) -> Result<ClaimResponse, ApiError> {
+    async fn handle(&self, claim: Claim) -> Result<Option<GrantedTerm>, ApiError> {
         self.send("claim", claim).await
     }
 }
