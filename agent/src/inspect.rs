@@ -3,7 +3,7 @@
 //!
 //! Reads local files only: needs no controller and changes nothing, so it can be used beside a running agent.
 
-use crate::config::AgentConfig;
+use crate::config;
 use crate::deployer::{FINISHED, RECALLING};
 use crate::folder::UnitFolder;
 use crate::journal;
@@ -79,17 +79,10 @@ fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
     (!files.is_empty()).then(|| Cause::new(Entity::Unit(name.clone()), duty(files), Actor::Operator))
 }
 
-/// The cause of a unit whose machine is to be rebooted; after [`REBOOT_DEADLINE_MS`], a person has to act.
+/// The cause of a unit whose machine is to be rebooted.
 fn rebooting(folder: &UnitFolder, name: &UnitName, machine: Option<&str>, now: &Now) -> Cause {
     let since_ms = reboot::requested_ms(&folder.machine());
-    let cause = match since_ms.is_some_and(|since_ms| now.wall_ms - since_ms > REBOOT_DEADLINE_MS) {
-        false => resolve::reboot_reason(name, machine),
-        true => {
-            let duty = Duty::RebootByHand { machine: machine.map(str::to_owned) };
-            Cause::new(Entity::Unit(name.clone()), duty, Actor::Operator)
-        }
-    };
-    cause.since(since_ms)
+    resolve::requested_reboot_reason(name, machine, since_ms, now.wall_ms)
 }
 
 /// Two lines for each cause: the sentence and the hint.
@@ -109,7 +102,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let is_running = service::running(&folder).is_some();
     let wall_now = Now { wall_ms: crate::clock::wall_ms(), ..Now::hypothetical() };
     // the memory of another version cannot be read; the configuration has the name
-    let configured = AgentConfig::read(dir).ok().and_then(|config| config.name.parse::<UnitName>().ok());
+    let configured = config::read(dir).ok().and_then(|config| config.name.parse::<UnitName>().ok());
     let obstacle = match &configured {
         Some(name) => obstacle(&folder, name, is_running).await,
         None => None,
@@ -163,6 +156,7 @@ mod tests {
     use crate::journal::Journal;
     use crate::ports::UnitMemory;
     use crate::service::AGENT_PID;
+    use api::{AgentConfig, AgentKind};
     use host::process::Process;
     use state::terms::names::Uuid;
     use state::unit::local::{Event, Run};
@@ -218,7 +212,7 @@ mod tests {
         std::fs::create_dir_all(&root).expect("created");
         let folder = UnitFolder::new(root);
         let config = AgentConfig {
-            kind: crate::config::AgentKind::Unit,
+            kind: AgentKind::Unit,
             uuid: Uuid(7),
             name: "web/0".to_owned(),
             model: Uuid(2),
@@ -228,8 +222,8 @@ mod tests {
             token: String::new(),
             machine: "0".to_owned(),
         };
-        let file = folder.file(crate::config::FILE);
-        host::file::write_atomic_unsynced(&file, config.to_yaml().as_bytes()).expect("written");
+        let file = folder.file(AgentConfig::FILE);
+        host::file::write_atomic_unsynced(&file, config::to_yaml(&config).as_bytes()).expect("written");
         let local = Local::new(Uuid(7), UnitName::new("web", 0));
         Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
         (dir, folder)

@@ -6,7 +6,7 @@
 //! Called by `pintle-agent unit` and `pintle-agent resolve`.
 
 use crate::clock::HostClock;
-use crate::config::{self, AgentConfig};
+use crate::config;
 use crate::deployer::{AGENT_LOCK, FINISHED};
 use crate::fault::{self, Recognised};
 use crate::file_watch;
@@ -22,6 +22,7 @@ use crate::tool_socket::{self, Gate};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
+use api::AgentConfig;
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, Level};
@@ -117,7 +118,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         }
     };
     umask(Mode::from_bits_truncate(0o077));
-    let config = AgentConfig::read(folder.root())?;
+    let config = config::read(folder.root())?;
     // before the pid file exists, because the machine agent sends this signal to its pid, and it would end the
     // process
     let mut hangup = signal(SignalKind::hangup())?;
@@ -167,7 +168,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             return Ok(ExitCode::from(EXIT_SIGNALLED));
         }
         () = until_config_changes(&folder, &config, &level, &mut hangup) => {
-            tracing::info!("{} was changed or deleted: restarting to read it", config::FILE);
+            tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
             return Ok(ExitCode::from(EXIT_SIGNALLED));
         }
     };
@@ -207,7 +208,7 @@ fn socket_error(error: std::io::Error) -> anyhow::Error {
 async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &Level, hangup: &mut Signal) {
     loop {
         level.read(&folder.machine().join(LEVEL_FILE));
-        if AgentConfig::read(folder.root()).ok().as_ref() != Some(known) {
+        if config::read(folder.root()).ok().as_ref() != Some(known) {
             return;
         }
         tokio::time::timeout(file_watch::POLL, hangup.recv()).await.ok();
@@ -235,7 +236,7 @@ fn link_tools(folder: &UnitFolder) -> Result<()> {
 /// again.
 pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
     let (folder, _lock) = lock_folder(dir)?.map_err(|held| anyhow!("{held}\nhint: stop it first"))?;
-    let config = AgentConfig::read(folder.root())?;
+    let config = config::read(folder.root())?;
     let mut local = journal::read_only_load(&folder).await?.context("cannot read the memory of the unit")?;
     if !local.state_lost {
         bail!("cannot reset {}: its state was not lost", config.name);
@@ -254,7 +255,7 @@ mod tests {
 
     fn write_config(folder: &Path) -> AgentConfig {
         let config = AgentConfig {
-            kind: config::AgentKind::Unit,
+            kind: api::AgentKind::Unit,
             uuid: state::terms::names::Uuid(1),
             name: "web/0".into(),
             model: state::terms::names::Uuid(2),
@@ -264,7 +265,7 @@ mod tests {
             token: String::new(),
             machine: "0".into(),
         };
-        write_atomic_unsynced(&folder.join(config::FILE), config.to_yaml().as_bytes()).unwrap();
+        write_atomic_unsynced(&folder.join(AgentConfig::FILE), config::to_yaml(&config).as_bytes()).unwrap();
         config
     }
 

@@ -3,7 +3,7 @@
 //! Unit agents are separate processes: the machine agent may end and restart without affecting them. Implements
 //! `ports::Deployments` for the machine agent, on top of `deployer`.
 
-use crate::config::AgentConfig;
+use crate::config;
 use crate::deployer::Deployer;
 use crate::folder::UnitFolder;
 use crate::installed_programs::EXIT_SIGNALLED;
@@ -137,7 +137,7 @@ impl Deployments for UnitSupervisor {
     }
 
     fn token(&self, folder: &UnitFolder) -> Result<UnitToken> {
-        let text = AgentConfig::read(folder.root())?.token;
+        let text = config::read(folder.root())?.token;
         Ok(UnitToken { text, is_acknowledged: self.deployer.is_token_noted(folder) })
     }
 

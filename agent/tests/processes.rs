@@ -4,7 +4,7 @@
 mod support;
 
 use agent::clock::kernel_boot;
-use agent::config::{AgentConfig, AgentKind, FILE};
+use agent::config;
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, kill_remaining_processes};
@@ -13,6 +13,7 @@ use agent::service::Supervision;
 use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{CallsFile, HookSession};
 use agent::tool_socket::{Gate, ToolAnswer, listen};
+use api::{AgentConfig, AgentKind};
 use hook_client::{CallHeader, HEADER_BYTES, ReplyFrame, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
@@ -266,8 +267,11 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();
-        write_atomic_unsynced(&folder.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes())
-            .unwrap();
+        write_atomic_unsynced(
+            &folder.join(AgentConfig::FILE),
+            config::to_yaml(&config(AgentKind::Unit, "web/0")).as_bytes(),
+        )
+        .unwrap();
     }
     let deployed: Vec<String> = deployer.deployed().values().map(UnitFolder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);

@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 pub mod actions;
+pub mod agent_config;
 pub mod all_requests;
 pub mod applications;
 pub mod archives;
@@ -34,6 +35,7 @@ pub mod units;
 pub mod why;
 
 pub use actions::*;
+pub use agent_config::*;
 pub use all_requests::{ProvisionerPort, UserPort};
 pub use applications::*;
 pub use archives::*;

@@ -2,7 +2,7 @@
 
 mod health;
 
-use agent::config::{AgentConfig, AgentKind};
+use agent::config;
 use agent::deployer::Deployer;
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Clock, Deployments};
@@ -11,9 +11,9 @@ use agent::unit_supervisor::UnitSupervisor;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Assigned, Enrol, Existence, GetUnitExistence, Handle, MachineView, MachineWatchEvent, RemoveDeadUnit,
-    ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch,
-    WatchMachine,
+    AgentConfig, AgentKind, Assigned, Enrol, Existence, GetUnitExistence, Handle, MachineView,
+    MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
+    ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
@@ -157,7 +157,7 @@ impl Handle<ReportMachineDead> for FakeController {
     }
 }
 
-fn config(kind: AgentKind, uuid: Uuid, name: &str) -> AgentConfig {
+fn agent_config(kind: AgentKind, uuid: Uuid, name: &str) -> AgentConfig {
     AgentConfig {
         kind,
         uuid,
@@ -207,7 +207,7 @@ fn machine_agent(
     folder: &Path,
     controller: &FakeController,
 ) -> MachineAgent<FakeController, UnitSupervisor, PausedClock> {
-    let config = config(AgentKind::Machine, Uuid(1), "0");
+    let config = agent_config(AgentKind::Machine, Uuid(1), "0");
     let deployer = Deployer::new(folder.to_path_buf(), config, Supervision::Children);
     MachineAgent::new(controller.clone(), UnitSupervisor::new(deployer), PausedClock(Instant::now()))
 }
@@ -245,7 +245,7 @@ async fn a_unit_token_is_sent_once_in_each_watch() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     let token = deployer.prepare(unit, &name).expect("it is created").token;
@@ -272,7 +272,7 @@ fn a_new_token_is_not_noted_as_set() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     let before = deployer.prepare(unit, &name).expect("it is created").token;
@@ -294,7 +294,7 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
     let (name, unknown) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     deployer.prepare(unknown, &name).expect("it is created");
@@ -320,7 +320,7 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let folder = machine.path().join("agents").join(name.tag());
     fs::create_dir_all(&folder).expect("created");
-    let identity = config(AgentKind::Unit, unknown, "web/0").to_yaml();
+    let identity = config::to_yaml(&agent_config(AgentKind::Unit, unknown, "web/0"));
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     fs::write(folder.join("state.yaml"), "its memory").expect("written");
     let units = BTreeMap::from([(known, Assigned { name, life: Life::Alive })]);
@@ -331,7 +331,7 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
         tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
         "the agent continues"
     );
-    assert_eq!(AgentConfig::read(&folder).expect("it was deployed, in one round").uuid, known);
+    assert_eq!(config::read(&folder).expect("it was deployed, in one round").uuid, known);
     let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
 }
@@ -345,7 +345,7 @@ async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     deployer.prepare(unknown, &name).expect("it is created");
@@ -356,7 +356,7 @@ async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
         tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
         "the agent continues"
     );
-    assert_eq!(AgentConfig::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
+    assert_eq!(config::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
     assert!(!machine.path().join("unknown").exists());
 }
 
@@ -368,7 +368,7 @@ async fn a_recall_is_cancelled_if_the_unit_is_assigned_again() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     deployer.prepare(unit, &name).expect("it is created");
@@ -393,7 +393,7 @@ async fn a_quarantined_folder_is_restored_each_time_its_unit_is_assigned() {
     let (name, first, second) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     let folder = deployer.folder(&name);
@@ -417,7 +417,7 @@ async fn a_quarantined_folder_is_restored_each_time_its_unit_is_assigned() {
 async fn a_restored_folder_uses_the_controllers_of_its_machine() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let machine_config = config(AgentKind::Machine, Uuid(1), "0");
+    let machine_config = agent_config(AgentKind::Machine, Uuid(1), "0");
     let deployer =
         |config: AgentConfig| Deployer::new(machine.path().to_path_buf(), config, Supervision::Children);
     let before = deployer(machine_config.clone());
@@ -433,7 +433,7 @@ async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
     let machine = tempfile::tempdir().expect("a folder");
     let folder = machine.path().join("agents/unit-web-0");
     fs::create_dir_all(&folder).expect("created");
-    let identity = config(AgentKind::Unit, Uuid(6), "web/0").to_yaml();
+    let identity = config::to_yaml(&agent_config(AgentKind::Unit, Uuid(6), "web/0"));
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     let controller = FakeController { removed: true, ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);

@@ -3,10 +3,11 @@
 use crate::named::{Named, types};
 use crate::samples::{self, Samples};
 use crate::values::Maker;
-use agent::config::AgentConfig;
+use agent::config;
 use agent::folder::UnitFolder;
 use agent::journal::{self, Loaded};
 use agent::view_cache::ViewCache;
+use api::AgentConfig;
 use state::unit::hook::ReportContent;
 use state::unit::local::Event;
 use state::unit::operation::Operation;
@@ -39,7 +40,7 @@ pub fn make() -> Samples {
     let mut made = samples::read(dir.path());
     let events = charms::yaml::to_string(&made_events(&mut maker)).expect("events are plain data");
     made.insert(EVENTS.to_owned(), events);
-    made.insert(CONFIG.to_owned(), maker.values::<AgentConfig>()[0].to_yaml());
+    made.insert(CONFIG.to_owned(), config::to_yaml(&maker.values::<AgentConfig>()[0]));
     made
 }
 
