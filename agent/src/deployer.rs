@@ -12,6 +12,7 @@ use crate::service::{self, AgentExit, Supervision};
 use crate::socket_dir::socket_dir;
 use anyhow::{Context, Result, bail};
 use api::{AgentConfig, AgentKind};
+use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
@@ -72,7 +73,7 @@ impl Deployer {
 
     /// Creates the unit's folder, or restores the quarantined one, and returns its configuration. Its token is
     /// on disk before it is sent to the controller. A quarantined folder must be restored because it has the
-    /// unit's memory:
+    /// unit's state:
     ///
     /// 1. web/0 has outcomes to send. The controller is restored from a wrong backup, and another web/0 is
     ///    created.
@@ -237,7 +238,6 @@ fn is_unused(folder: &UnitFolder) -> bool {
 /// The run folders that may still have a process: those with a pid file and without an outcome.
 fn unfinished_runs(folder: &UnitFolder) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.root().join("hooks")).into_iter().flatten().flatten();
-    let unfinished =
-        |path: &Path| path.join(crate::shim::SHIM_PID).exists() && !path.join(crate::shim::OUTCOME).exists();
+    let unfinished = |path: &Path| path.join(SHIM_PID).exists() && !path.join(OUTCOME).exists();
     entries.map(|entry| entry.path()).filter(|path| unfinished(path)).collect()
 }

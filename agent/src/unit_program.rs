@@ -1,4 +1,4 @@
-//! The process of a unit agent: it locks the unit's folder, loads the memory, opens the tool socket, and runs
+//! The process of a unit agent: it locks the unit's folder, loads the stored state, opens the tool socket, and runs
 //! [`UnitAgent`] until it ends, a signal arrives or its configuration changes.
 //!
 //! Two agents never serve one folder. A folder of another format or of another unit is refused without a change.
@@ -54,26 +54,26 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
     }
 }
 
-/// Loads the memory of the unit. For a unit without one, creates it.
+/// Loads the stored state of the unit. For a unit without one, creates it.
 ///
 /// # Errors
 /// If the folder has another format or belongs to another unit, or the disk fails.
-async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
+async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
     let loaded = journal::load(folder).await?;
     let name: UnitName = config.name.parse()?;
     let mut empty = Local::new(config.uuid, name);
     let (local, index, is_new) = match loaded {
         Loaded::Nothing => {
-            // a folder with runs belongs to a unit whose memory was quarantined or deleted, not to a fresh unit
+            // a folder with runs belongs to a unit whose state was quarantined or deleted, not to a fresh unit
             empty.state_lost = folder.file("hooks").exists();
             empty.run = newest_run(folder);
             (empty, 0, true)
         }
-        Loaded::Memory { local, index, notes } => {
+        Loaded::State { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
                 bail!(
-                    "cannot use {}: it has the memory of another unit ({})",
+                    "cannot use {}: it has the state of another unit ({})",
                     folder.root().display(),
                     local.name
                 );
@@ -124,7 +124,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let mut hangup = signal(SignalKind::hangup())?;
     level.read(&folder.machine().join(LEVEL_FILE));
     Process::this().write(&folder.file(AGENT_PID))?;
-    let journal = match load_memory(&folder, &config).await {
+    let journal = match load_state(&folder, &config).await {
         Ok(journal) => journal,
         Err(error) => {
             eprintln!("ERROR {error:#}");
@@ -132,7 +132,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         }
     };
     let local =
-        journal::read_only_load(&folder).await?.context("the memory that was just written cannot be read")?;
+        journal::read_only_load(&folder).await?.context("cannot read the state that was just written")?;
     link_tools(&folder)?;
     let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
     let has_started_run = matches!(local.step, Step::Started(_));
@@ -237,7 +237,8 @@ fn link_tools(folder: &UnitFolder) -> Result<()> {
 pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
     let (folder, _lock) = lock_folder(dir)?.map_err(|held| anyhow!("{held}\nhint: stop it first"))?;
     let config = config::read(folder.root())?;
-    let mut local = journal::read_only_load(&folder).await?.context("cannot read the memory of the unit")?;
+    let mut local =
+        journal::read_only_load(&folder).await?.context("cannot read the stored state of the unit")?;
     if !local.state_lost {
         bail!("cannot reset {}: its state was not lost", config.name);
     }

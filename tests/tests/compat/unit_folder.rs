@@ -1,4 +1,4 @@
-//! The folder of a unit: its memory as the journal writes it, each event, the cached view, and its configuration.
+//! The folder of a unit: its stored state as the journal writes it, each event, the cached view, and its configuration.
 
 use crate::named::{Named, types};
 use crate::samples::{self, Samples};
@@ -50,7 +50,7 @@ pub fn load(kept: &Samples) {
     let (dir, folder) = folder();
     samples::write(dir.path(), kept);
     let found = wait(journal::load(&folder)).expect("the files are read");
-    let Loaded::Memory { local, notes, .. } = found else { panic!("{found:?}") };
+    let Loaded::State { local, notes, .. } = found else { panic!("{found:?}") };
     assert!(notes.is_empty() && local.installed, "{notes:?} {local:?}");
     assert!(wait(ViewCache::load(&folder)).is_some(), "the view is whole");
 }
