@@ -19,7 +19,7 @@ use state::terms::names::Uuid;
 use state::terms::status::AgentStatus;
 use state::unit::activity::Activity;
 use state::unit::local::Run;
-use state::unit::resolve::{Act, fetch_reason, reboot_reason};
+use state::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
 
 /// Returns the cause for a unit whose agent cannot go on, or has ended, as its machine agent observes it.
 fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> {
@@ -170,12 +170,12 @@ impl Explainer<'_> {
             return cause.since(since_ms);
         }
         let since_ms = self.pending_since().since_ms(id, doc, &run.operation);
-        let duty = Duty::Start { activity, reason: run.cause, silent };
+        let duty = Duty::Start { activity, reason: run.reason, silent };
         Cause::of_unit_agent(&doc.name, duty).since(since_ms)
     }
 
     /// Returns the causes for a unit whose machine is to be rebooted: the hook that runs on it, which delays the reboot,
-    /// then the reboot itself; after [`REBOOT_DEADLINE_MS`], a person has to act.
+    /// then the reboot itself.
     fn rebooting(&self, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cause> {
         let machine = self.machine_name(doc);
         let holder = hook_lock::holder(self.reader, self.model, self.presence, doc.machine);
@@ -188,14 +188,9 @@ impl Explainer<'_> {
             };
             Cause::new(Entity::Unit(holder.clone()), duty, Actor::Charm).since(running.since_ms)
         });
-        let reboot = match status::is_reboot_overdue(self.presence, since_ms) {
-            false => reboot_reason(&doc.name, Some(&machine)),
-            true => {
-                let duty = Duty::RebootByHand { machine: Some(machine) };
-                Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator)
-            }
-        };
-        delays.into_iter().chain([reboot.since(since_ms)]).collect()
+        let now_ms = self.presence.wall_ms();
+        let reboot = requested_reboot_reason(&doc.name, Some(&machine), since_ms, now_ms);
+        delays.into_iter().chain([reboot]).collect()
     }
 
     fn suspended_relations(&self, doc: &UnitDoc) -> Vec<Cause> {

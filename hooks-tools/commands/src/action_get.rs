@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     summary: "Get action parameters.",
     details: "Without a key prints all parameters. Dots in a key select from nested maps.",
     flags: &[FORMAT, OUTPUT],
+    stores_arguments: false,
     run,
 };
 
@@ -29,7 +30,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
 
 /// Returns the running action. The tools of an action fail in every other hook.
 pub fn running(context: &HookContext) -> Result<&RunningAction, ToolError> {
-    match &context.cause {
+    match &context.trigger {
         HookTrigger::Action(action) => Ok(action),
         HookTrigger::Hook(_)
         | HookTrigger::Relation { .. }
