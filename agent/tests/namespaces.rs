@@ -4,9 +4,9 @@
 use agent::config;
 use agent::deployer::Deployer;
 use agent::service::{Supervision, systemd};
-use agent::shim::SHIM_PID;
 use agent::uninstall;
 use api::{AgentConfig, AgentKind};
+use hook_client::shim::SHIM_PID;
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::terms::names::{UnitName, Uuid};
