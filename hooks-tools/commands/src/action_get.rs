@@ -28,7 +28,10 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::value(found.map_or(Value::Nil, Value::from)))
 }
 
-/// Returns the running action. The tools of an action fail in every other hook.
+/// Returns the running action.
+///
+/// # Errors
+/// A failure in everything but an action.
 pub fn running(context: &HookContext) -> Result<&RunningAction, ToolError> {
     match &context.trigger {
         HookTrigger::Action(action) => Ok(action),

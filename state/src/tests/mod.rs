@@ -7,6 +7,8 @@ mod bounds;
 mod commits;
 mod destruction;
 mod force;
+#[path = "../../../tests/support/src/hook_context.rs"]
+pub mod hook_context;
 mod lifecycle;
 mod races;
 mod random;
