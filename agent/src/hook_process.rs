@@ -23,7 +23,7 @@ use crate::folder::{self, UnitFolder};
 use crate::ports::{Charms, HookHost, HookResult};
 use crate::reboot;
 use crate::tool_calls::{CallsFile, HookSession};
-use crate::tool_socket::{Gate, ToolCall, closed};
+use crate::tool_socket::{Gate, ToolCall, closed_reply};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
@@ -192,7 +192,7 @@ impl HostCharms {
         self.gate.send_replace(Gate::Closed);
         // calls that raced with the end are refused as a whole (invariant I33)
         while let Ok(call) = calls.try_recv() {
-            call.answer.send(closed()).ok();
+            call.answer.send(closed_reply()).ok();
         }
     }
 

@@ -11,7 +11,7 @@ use agent::hook_process::{HostCharms, kill_remaining_processes};
 use agent::ports::{Charms, HookHost};
 use agent::service::Supervision;
 use agent::tool_calls::{CallsFile, HookSession};
-use agent::tool_socket::{Gate, closed, listen};
+use agent::tool_socket::{Gate, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
 use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
@@ -225,9 +225,9 @@ async fn calls_that_are_queued_when_the_hook_ends_are_refused() {
         tokio::task::yield_now().await;
     }
     gate.send_replace(Gate::Closed);
-    first.answer.send(closed()).unwrap();
+    first.answer.send(closed_reply()).unwrap();
     while let Ok(call) = calls.try_recv() {
-        call.answer.send(closed()).unwrap();
+        call.answer.send(closed_reply()).unwrap();
     }
     for caller in callers {
         let answer = tokio::time::timeout(std::time::Duration::from_secs(20), caller).await;
