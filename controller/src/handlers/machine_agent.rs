@@ -17,6 +17,7 @@ use api::{
 };
 use state::documents::draft::{Draft, Reader, read, read_all};
 use state::documents::keys::{Model, TokenHolder, last_id};
+use state::documents::token;
 use state::lifecycle::{machine, unit};
 use state::operations::instance;
 use state::terms::names::Uuid;
@@ -59,11 +60,12 @@ impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
                 "invalid token: expected 64 lower-case hexadecimal digits",
             ));
         }
+        let sha256 = host::digest::sha256(token.as_bytes());
         let set = self.controller.run(move |draft| {
             if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
                 return Ok(false);
             }
-            tokens::set(draft, unit, &TokenHolder::Unit { model, unit }, &token);
+            token::set(draft, unit, &TokenHolder::Unit { model, unit }, &sha256);
             Ok(true)
         });
         if set.await?.answer { Ok(()) } else { Err(unauthorised()) }

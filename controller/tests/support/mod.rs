@@ -16,6 +16,7 @@ use host::digest::sha256;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::keys::{GLOBAL, Model, TokenHolder, UserRole};
+use state::documents::token;
 use state::lifecycle::application::register_archive;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::position::Position;
@@ -183,9 +184,9 @@ impl<S: Store, O: Environment> Fixture<S, O> {
     /// Stores a new token for a principal and returns it.
     pub async fn token(&self, entity: Uuid, principal: TokenHolder) -> String {
         let token = tokens::random_token(&self.controller.environment);
-        let stored = token.clone();
+        let sha256 = sha256(token.as_bytes());
         let set = self.controller.run(move |draft| {
-            tokens::set(draft, entity, &principal, &stored);
+            token::set(draft, entity, &principal, &sha256);
             Ok(())
         });
         set.await.expect("tokens are always set");
@@ -298,4 +299,10 @@ pub fn archive_bytes(charm: &Charm) -> Vec<u8> {
 
 pub fn archive_key(sha256: &str) -> String {
     GLOBAL.archive(sha256).text().to_owned()
+}
+
+/// Parses the name of one entity, as the command `why` does.
+pub fn entity(text: &str) -> api::EntityChoice {
+    let words: Vec<&str> = text.split(' ').collect();
+    api::entity_choice::parse(&words).expect("the name of an entity").remove(0)
 }

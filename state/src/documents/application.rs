@@ -5,7 +5,7 @@
 //! (design 5).
 
 use crate::charm::Charm;
-use crate::documents::draft::Key;
+use crate::documents::draft::{Key, Reader, read};
 use crate::documents::effective_life::Documents;
 use crate::documents::key::{GLOBAL, Kind, Model};
 use crate::terms::life::Life;
@@ -143,4 +143,17 @@ impl Model {
     pub fn relations_of(&self, application: Uuid) -> String {
         self.below(Kind::RelationOf, &[application])
     }
+}
+
+/// Whether a unit may read an archive (I31): one that is assigned to its application or was recently, since a refresh
+/// may overtake the unit, and the one that it runs, if that was assigned when the unit deployed it. Nothing that an
+/// agent has sent grants access.
+pub fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
+    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
+    let charm = application.and_then(|application| read(reader, &model.application_charm(application)));
+    if charm.is_some_and(|charm| charm.assigns(sha256)) {
+        return true;
+    }
+    let runs = read(reader, &model.replica(unit)).and_then(|replica| replica.assigned_archive);
+    runs.is_some_and(|runs| runs == sha256)
 }

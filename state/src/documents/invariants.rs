@@ -40,11 +40,22 @@ struct Check<'a> {
     found: Vec<String>,
 }
 
+/// A document.
+struct Found<T> {
+    key: String,
+    /// The last id of the key.
+    id: Uuid,
+    doc: T,
+}
+
 impl Check<'_> {
-    /// All documents of one kind, with the last id of their keys.
-    fn all<T: Document>(&self, kind: Kind) -> Vec<(String, Uuid, T)> {
+    /// All documents of one kind.
+    fn all<T: Document>(&self, kind: Kind) -> Vec<Found<T>> {
         let documents = read_all(self.reader, &self.model.all(kind));
-        documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
+        documents
+            .into_iter()
+            .filter_map(|(key, doc)| last_id(&key).map(|id| Found { key, id, doc }))
+            .collect()
     }
 
     /// The keys of all documents of one kind, with the last id of each.
@@ -83,7 +94,7 @@ impl Check<'_> {
     }
 
     fn machines(&mut self) {
-        for (_, id, doc) in self.all::<MachineDoc>(Kind::Machine) {
+        for Found { id, doc, .. } in self.all::<MachineDoc>(Kind::Machine) {
             self.require_document(&self.model.machine_name(&doc.name), &id);
             let life = self.get(&self.model.machine_life(id));
             self.require(life.is_some(), || format!("I22: machine {} has no life", doc.name));
@@ -95,7 +106,7 @@ impl Check<'_> {
     }
 
     fn applications(&mut self) {
-        for (_, id, doc) in self.all::<ApplicationDoc>(Kind::Application) {
+        for Found { id, doc, .. } in self.all::<ApplicationDoc>(Kind::Application) {
             self.require_document(&self.model.application_name(&doc.name), &id);
             let life = self.get(&self.model.application_life(id));
             let seen = matches!(life, Some(Life::Alive | Life::Dying));
@@ -111,7 +122,7 @@ impl Check<'_> {
     }
 
     fn units(&mut self) {
-        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
+        for Found { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
             let model = self.model;
             let name = doc.name.clone();
             self.require_document(&model.unit_name(&name), &id);
@@ -177,7 +188,7 @@ impl Check<'_> {
     }
 
     fn relations(&mut self) {
-        for (_, id, doc) in self.all::<RelationDoc>(Kind::Relation) {
+        for Found { id, doc, .. } in self.all::<RelationDoc>(Kind::Relation) {
             let model = self.model;
             let ends = doc.key_text();
             self.require_document(&model.relation_key(&ends), &id);
@@ -211,7 +222,7 @@ impl Check<'_> {
 
     fn scopes(&mut self) {
         let model = self.model;
-        for (key, unit, entry) in self.all::<ScopeDoc>(Kind::Scope) {
+        for Found { key, id: unit, doc: entry } in self.all::<ScopeDoc>(Kind::Scope) {
             let [relation, container, _] = ids(&key)[..] else {
                 self.found.push(format!("{key} is not the key of a scope"));
                 continue;
@@ -317,7 +328,7 @@ impl Check<'_> {
                 self.require(exists, || format!("I22: {key} belongs to no existing entity"));
             }
         }
-        for (_, application, grant) in self.all::<GrantDoc>(Kind::Leader) {
+        for Found { id: application, doc: grant, .. } in self.all::<GrantDoc>(Kind::Leader) {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);
             let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
@@ -325,7 +336,7 @@ impl Check<'_> {
                 format!("{} is the leader but is Dead or of another application", grant.holder_name)
             });
         }
-        for (key, id, open) in self.all::<OpenPortsDoc>(Kind::PortsOn) {
+        for Found { key, id, doc: open } in self.all::<OpenPortsDoc>(Kind::PortsOn) {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
             self.require(same, || format!("I22: {key} differs from the open ports of the unit"));
         }
@@ -335,7 +346,7 @@ impl Check<'_> {
                 action.is_some_and(|doc: ActionDoc| ids(&key) == [doc.unit] && doc.completed_ms.is_none());
             self.require(waits, || format!("I22: {key} refers to no unfinished action"));
         }
-        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
+        for Found { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
             let replica = self.get(&model.replica(id));
             let same =
                 replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());

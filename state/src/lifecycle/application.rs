@@ -16,9 +16,9 @@ use crate::documents::keys::{
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
-use crate::lifecycle::creation::Creation;
+use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::unit::Destroyed;
-use crate::lifecycle::{relation, unit};
+use crate::lifecycle::{archive, relation, unit};
 use crate::operations::leadership;
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
@@ -47,7 +47,7 @@ pub struct Deploy {
     pub sha256: String,
     /// The number of units; ignored for a subordinate charm.
     pub units: u32,
-    /// The name of the machine for all units; none creates one machine per unit.
+    /// The name of the machine of the first unit; the others, and the first if this is none, get a new machine each.
     pub to: Option<String>,
     /// Configuration options in their textual form.
     pub config: BTreeMap<String, String>,
@@ -112,6 +112,7 @@ pub fn deploy(
     require_name_free(draft, model, &request.name)?;
     let charm = archive(draft, &request.sha256)?;
     let peers = require_peers_within_limit(&charm)?;
+    require_count(request.units, "units")?;
     if charm.subordinate && request.to.is_some() {
         let message = format!("cannot place {}: it is a subordinate", request.name);
         return Err(Refusal::new(Code::Invalid, message).hint("deploy it without --to and integrate it"));
@@ -138,8 +139,9 @@ pub fn deploy(
     let room = (WRITES_MAX - DEPLOY_WRITES - PEER_WRITES * peers) / UNIT_WRITES;
     let now = requested.min(u32::try_from(room).expect("a small number"));
     let mut units = Vec::new();
-    for _ in 0..now {
-        units.push(unit::add(draft, model, application, request.to.as_deref(), request.now_ms, ids)?);
+    for number in 0..now {
+        let to = request.to.as_deref().filter(|_| number == 0);
+        units.push(unit::add(draft, model, application, to, request.now_ms, ids)?);
     }
     Ok(Deployed {
         application,

@@ -239,7 +239,7 @@ impl World {
     pub fn integrate(&mut self, left: &str, right: &str) -> Result<Uuid, Refusal> {
         self.run(|draft, ids| {
             let id = ids();
-            relation::add(draft, MODEL, (left, right), id, 6).map(|_| id)
+            relation::add(draft, MODEL, [left, right], id, 6).map(|_| id)
         })
     }
 
