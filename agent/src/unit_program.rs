@@ -156,7 +156,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
-    tracing::info!("{}: workflow {}", config.name, local.workflow());
+    tracing::info!("{}: the agent starts; workflow {}", config.name, local.workflow());
     let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
     let mut terminate = signal(SignalKind::terminate())?;
     sd_notify::send(NotifyState::Ready);
@@ -165,6 +165,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         never = sd_notify::send_watchdog() => match never {},
         _ = terminate.recv() => {
             sd_notify::send(NotifyState::Stopping);
+            tracing::info!("{}: the agent was told to stop", config.name);
             return Ok(ExitCode::from(EXIT_SIGNALLED));
         }
         () = until_config_changes(&folder, &config, &level, &mut hangup) => {

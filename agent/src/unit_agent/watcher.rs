@@ -3,6 +3,7 @@
 //! The view is never applied across store generations: after a restore the agent attaches again first.
 
 use super::end::{SendError, UnitAgentEnd};
+use super::facts::ProcessFacts;
 use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
 use crate::ports::{Clock, UnitStorage};
@@ -76,6 +77,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             // attach only
             return Err(ApiError::new(ErrorCode::Gap, "the store of the controller has changed generation"));
         }
+        let life_of = |facts: &ProcessFacts| facts.view.as_ref().map(|view| view.unit.life);
+        let life_before = life_of(&self.0.facts.borrow());
         let applied = {
             let mut facts = self.0.facts.borrow_mut();
             match facts.view.as_mut() {
@@ -100,6 +103,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             facts.view.clone()
         };
         if let Some(view) = applied {
+            if life_before.is_some_and(|before| before != view.unit.life) {
+                tracing::info!(revision = view.position.revision, "the unit is now {:?}", view.unit.life);
+            }
             self.0.facts.borrow_mut().drop_superseded_lease(&view);
             self.0.storage.cache_view(&view).await;
         }
