@@ -386,6 +386,9 @@ fn restart(machine: &str, host: Host) -> String {
 /// The entity as an argument of a command.
 fn as_argument(entity: &Entity) -> String {
     match entity {
+        // a word that `entity_choice` does not take for a unit or an application
+        Entity::Unit(name) if ["machine", "relation"].contains(&&*name.application) => format!("unit {name}"),
+        Entity::Application(name) if name == "model" => format!("application {name}"),
         Entity::Unit(name) => name.to_string(),
         Entity::Application(name) => name.clone(),
         Entity::Relation(name) => format!("relation/{}", name.number),

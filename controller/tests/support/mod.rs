@@ -38,6 +38,8 @@ pub struct FakeEnvironment {
     stepped_ms: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    /// Holds the next upload when its archive is stored.
+    pub upload_gate: Arc<Mutex<Option<Arc<tokio::sync::Notify>>>>,
 }
 
 impl FakeEnvironment {
@@ -48,6 +50,7 @@ impl FakeEnvironment {
             stepped_ms: Arc::default(),
             random: Arc::default(),
             archives: Arc::default(),
+            upload_gate: Arc::default(),
         }
     }
 
@@ -80,10 +83,20 @@ impl Environment for FakeEnvironment {
         let charm = serde_json::from_slice(&bytes).expect("in these tests an archive is the charm as JSON");
         let (sha256, length) = (sha256(&bytes), bytes.len() as u64);
         self.archives.lock().expect("no holder panics").insert(sha256.clone(), bytes);
+        let gate = self.upload_gate.lock().expect("no holder panics").take();
+        if let Some(gate) = gate {
+            gate.notified().await;
+        }
         Ok(StoredArchive { sha256, bytes: length, charm })
     }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
         self.archives.lock().expect("no holder panics").get(sha256).cloned()
+    }
+    async fn archives(&self) -> Vec<String> {
+        self.archives.lock().expect("no holder panics").keys().cloned().collect()
+    }
+    async fn delete_archive(&self, sha256: &str) {
+        self.archives.lock().expect("no holder panics").remove(sha256);
     }
     fn store_broken(&self, why: &str) {
         panic!("{why}");
