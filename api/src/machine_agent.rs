@@ -7,12 +7,13 @@ use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Position;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 requests! { MachineAgentRequests {
     GetUnitExistence = post "/v1/models/{model}/machine-agents/{agent}/existence", MachineAgent => Existence;
     SetUnitToken = post "/v1/models/{model}/machine-agents/{agent}/unit-token", MachineAgent => ();
     RemoveDeadUnit = post "/v1/models/{model}/machine-agents/{agent}/remove-unit", MachineAgent => ();
+    ConfirmRecall = post "/v1/models/{model}/machine-agents/{agent}/confirm-recall", MachineAgent => ();
     ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
     ReportUnitHealth = post "/v1/models/{model}/machine-agents/{agent}/unit-health", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
@@ -68,6 +69,13 @@ pub struct ReportUnitHealth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportMachineDead;
 
+/// Confirms that no folder of a removed unit is left on this machine. The controller may then delete its tombstone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfirmRecall {
+    /// The unit.
+    pub unit: Uuid,
+}
+
 /// Reports that the agent of this Dead machine has removed what it had installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportUninstalled;
@@ -105,6 +113,8 @@ pub struct MachineView {
     pub life: Life,
     /// The units by uuid.
     pub units: BTreeMap<Uuid, Assigned>,
+    /// Removed units of which the agent is to confirm that no folder is left ([`ConfirmRecall`]).
+    pub recalls: BTreeSet<Uuid>,
 }
 
 /// One event of the watch of a machine.

@@ -260,7 +260,7 @@ pub struct MachineStream<S, O> {
 }
 
 /// The kinds of documents from which a machine's view is computed.
-const MACHINE_VIEW_KINDS: [Kind; 7] = [
+const MACHINE_VIEW_KINDS: [Kind; 8] = [
     Kind::Machine,
     Kind::MachineLife,
     Kind::Unit,
@@ -268,6 +268,7 @@ const MACHINE_VIEW_KINDS: [Kind; 7] = [
     Kind::UnitOn,
     Kind::ApplicationLife,
     Kind::Container,
+    Kind::Recall,
 ];
 
 impl<S: Store, O: Environment> MachineStream<S, O> {
@@ -300,6 +301,7 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
             address: machine_view.address,
             life: machine_view.life,
             units: machine_view.units.into_iter().map(assigned).collect(),
+            recalls: machine_view.recalls,
         };
         let is_unchanged = self
             .shown

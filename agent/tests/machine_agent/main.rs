@@ -11,7 +11,7 @@ use agent::unit_supervisor::UnitSupervisor;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    AgentConfig, AgentKind, Assigned, Enrol, Existence, GetUnitExistence, Handle, MachineView,
+    AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, MachineView,
     MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
     ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
@@ -20,7 +20,7 @@ use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Position;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -138,6 +138,12 @@ impl Handle<RemoveDeadUnit> for FakeController {
     }
 }
 
+impl Handle<ConfirmRecall> for FakeController {
+    async fn handle(&self, _: ConfirmRecall) -> Result<(), ApiError> {
+        unreachable!("no unit was removed")
+    }
+}
+
 impl Handle<Enrol> for FakeController {
     async fn handle(&self, _: Enrol) -> Result<(), ApiError> {
         unreachable!("the machine is enrolled already")
@@ -179,6 +185,7 @@ fn view(units: BTreeMap<Uuid, Assigned>) -> MachineView {
         address: String::new(),
         life: Life::Alive,
         units,
+        recalls: BTreeSet::new(),
     }
 }
 
@@ -298,7 +305,7 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
         Supervision::Children,
     );
     deployer.prepare(unknown, &name).expect("it is created");
-    fs::write(deployer.folder(&name).file("state.yaml"), "its memory").expect("written");
+    fs::write(deployer.folder(&name).file("state.yaml"), "its state").expect("written");
     let shown = MachineView { life: Life::Dying, ..view(BTreeMap::new()) };
     let controller = FakeController { view: Some(shown), ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
@@ -308,7 +315,7 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
     );
     assert!(controller.dead.load(Ordering::Relaxed) > 0, "it was never reported as Dead");
     let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
-    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
+    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its state");
 }
 
 /// 1. web/0 is deployed here.
@@ -322,7 +329,7 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
     fs::create_dir_all(&folder).expect("created");
     let identity = config::to_yaml(&agent_config(AgentKind::Unit, unknown, "web/0"));
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
-    fs::write(folder.join("state.yaml"), "its memory").expect("written");
+    fs::write(folder.join("state.yaml"), "its state").expect("written");
     let units = BTreeMap::from([(known, Assigned { name, life: Life::Alive })]);
     let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
@@ -333,7 +340,7 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
     );
     assert_eq!(config::read(&folder).expect("it was deployed, in one round").uuid, known);
     let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
-    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
+    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its state");
 }
 
 /// 1. web/0 is assigned here. Its folder is created, and the machine agent dies.
@@ -398,15 +405,15 @@ async fn a_quarantined_folder_is_restored_each_time_its_unit_is_assigned() {
     );
     let folder = deployer.folder(&name);
     let token = deployer.prepare(first, &name).expect("it is deployed").token;
-    fs::write(folder.file("state.yaml"), "its memory").expect("written");
+    fs::write(folder.file("state.yaml"), "its state").expect("written");
     for round in 1..=2 {
         deployer.quarantine(&folder, first).await.expect("it is quarantined");
         deployer.prepare(second, &name).expect("the name is free");
         assert!(!folder.file("state.yaml").exists(), "round {round}: no files of the first");
         deployer.quarantine(&folder, second).await.expect("it is quarantined");
         assert_eq!(deployer.prepare(first, &name).expect("the name is free").token, token, "round {round}");
-        let memory = fs::read_to_string(folder.file("state.yaml")).expect("the folder is restored");
-        assert_eq!(memory, "its memory", "round {round}");
+        let state = fs::read_to_string(folder.file("state.yaml")).expect("the folder is restored");
+        assert_eq!(state, "its state", "round {round}");
     }
 }
 

@@ -65,6 +65,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     ) -> Result<CommitResponse, ApiError> {
         let mut dropped = self.resync(model, unit, epoch, &record).await?;
         let ids = Uuids::new(&self.controller.environment);
+        self.controller.note_log_lines(model, &record.reports);
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())
         };
@@ -160,6 +161,7 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
         let running = executing.clone();
         let now_ms = self.controller.environment.wall_ms();
+        self.controller.note_log_lines(model, &reports);
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
             if let Some(running) = &running {

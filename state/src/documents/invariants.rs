@@ -9,8 +9,8 @@ use crate::documents::draft::{Key, Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::json_text::Document;
 use crate::documents::keys::{
-    ActionDoc, ApplicationDoc, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts, RelationDoc,
-    ScopeDoc, UnitDoc, last_id, last_number,
+    ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts,
+    RelationDoc, ScopeDoc, UnitDoc, last_id, last_number,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -116,8 +116,10 @@ impl Check<'_> {
                 format!("I19: application {} is Dying but nothing refers to it", doc.name)
             });
             let charm = self.get(&self.model.application_charm(id));
-            let archive = charm.and_then(|charm| self.get(&GLOBAL.archive(&charm.sha256)));
-            self.require(archive.is_some(), || format!("I22: application {} has no charm", doc.name));
+            self.require(charm.is_some(), || format!("I22: application {} has no charm", doc.name));
+            for sha256 in charm.iter().flat_map(|charm| charm.previous.iter().chain([&charm.sha256])) {
+                self.archive(id, &doc.name, sha256);
+            }
         }
     }
 
@@ -142,11 +144,23 @@ impl Check<'_> {
             self.require(statuses.is_some(), || format!("unit {name} has no status"));
             let life = self.get(&model.unit_life(id));
             self.require(life.is_some(), || format!("I22: unit {name} has no life"));
+            let runs = self.get(&model.replica(id)).and_then(|replica| replica.assigned_archive);
+            if let Some(sha256) = runs {
+                self.archive(id, &name.to_string(), &sha256);
+            }
             let held = self.has_any(&model.scopes_of(id)) || self.has_any(&model.subordinates(id));
             self.require(life != Some(Life::Dead) || !held, || {
                 format!("I20: unit {name} is Dead but is in a scope or has subordinates")
             });
         }
+    }
+
+    /// The archive that an application or a unit uses exists, and its use is recorded.
+    fn archive(&mut self, owner: Uuid, name: &str, sha256: &str) {
+        let archive = self.get(&GLOBAL.archive(sha256)).is_some();
+        self.require(archive, || format!("I22: charm archive {sha256} of {name} does not exist"));
+        let archive_use = ArchiveUse { sha256: sha256.to_owned(), model: self.model, owner };
+        self.require_document(&GLOBAL.archive_use(&archive_use), &());
     }
 
     /// A subordinate is on the machine of its principal, is the only unit of its application there, and is
@@ -304,6 +318,10 @@ impl Check<'_> {
             let recreated = [Kind::Unit, Kind::Machine, Kind::Application, Kind::Relation];
             let recreated = recreated.iter().any(|kind| self.exists(*kind, id));
             self.require(!recreated, || format!("I17: {key}: the removed entity exists"));
+        }
+        for (key, unit) in self.keys(Kind::Recall) {
+            let tombstone = self.get(&model.tombstone(unit)).is_some();
+            self.require(tombstone, || format!("{key}: the recall is not confirmed and has no tombstone"));
         }
     }
 
