@@ -3,7 +3,7 @@
 
 use crate::installed_programs::{self, hook_client};
 use crate::service::{Supervision, systemd};
-use crate::{fault, inspect, machine_program, shim, unit_program};
+use crate::{fault, inspect, machine_program, unit_program};
 use anyhow::Result;
 use host::inherited;
 use host::logging::{self, Level};
@@ -31,10 +31,6 @@ pub fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
-        ["shim", run, program] => {
-            inherited::reset_for_hook();
-            shim::run(Path::new(run), Path::new(program)).map(|()| ExitCode::SUCCESS).map_err(Into::into)
-        }
         ["unit", "--dir", dir] => {
             run_async(|level| unit_program::run(PathBuf::from(dir), level)).or_else(fault::as_exit_code)
         }

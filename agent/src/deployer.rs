@@ -5,12 +5,14 @@
 //!
 //! `unit_supervisor` calls this module for the machine agent.
 
-use crate::config::{AgentConfig, AgentKind, FILE};
+use crate::config;
 use crate::folder::{self, UnitFolder};
 use crate::hook_process::kill_remaining_processes;
 use crate::service::{self, AgentExit, Supervision};
 use crate::socket_dir::socket_dir;
 use anyhow::{Context, Result, bail};
+use api::{AgentConfig, AgentKind};
+use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
@@ -62,7 +64,7 @@ impl Deployer {
         let entries = fs::read_dir(self.machine.join(AGENTS_DIR)).into_iter().flatten().flatten();
         let folders = entries.map(|entry| UnitFolder::new(entry.path()));
         let unit_of = |folder: UnitFolder| {
-            let config = AgentConfig::read(folder.root()).ok()?;
+            let config = config::read(folder.root()).ok()?;
             let name: UnitName = config.name.parse().ok()?;
             (name.tag() == folder.tag()).then_some((config.uuid, folder))
         };
@@ -71,7 +73,7 @@ impl Deployer {
 
     /// Creates the unit's folder, or restores the quarantined one, and returns its configuration. Its token is
     /// on disk before it is sent to the controller. A quarantined folder must be restored because it has the
-    /// unit's memory:
+    /// unit's state:
     ///
     /// 1. web/0 has outcomes to send. The controller is restored from a wrong backup, and another web/0 is
     ///    created.
@@ -79,7 +81,7 @@ impl Deployer {
     ///    run its hooks a second time.
     pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<AgentConfig> {
         let folder = self.folder(name);
-        if folder.root().exists() && !folder.file(FILE).exists() {
+        if folder.root().exists() && !folder.file(AgentConfig::FILE).exists() {
             // this folder is what a crash left of an earlier unit of this name
             self.move_to_removed(&folder)?;
         }
@@ -92,7 +94,7 @@ impl Deployer {
         }
         folder::private_dir(folder.root())
             .with_context(|| format!("cannot create {}", folder.root().display()))?;
-        if let Ok(known) = AgentConfig::read(folder.root())
+        if let Ok(known) = config::read(folder.root())
             && known.uuid == unit
         {
             return Ok(known);
@@ -108,14 +110,14 @@ impl Deployer {
             machine: self.config.name.clone(),
             ..self.config.clone()
         };
-        write_atomic(&folder.file(FILE), config.to_yaml().as_bytes())?;
+        write_atomic(&folder.file(AgentConfig::FILE), config::to_yaml(&config).as_bytes())?;
         Ok(config)
     }
 
     /// Writes the machine's controllers and CA into the unit's configuration: the controller may have moved or
     /// have another CA. The unit agent detects the change and restarts.
     pub fn update_controllers(&self, folder: &UnitFolder) -> Result<()> {
-        let known = AgentConfig::read(folder.root())?;
+        let known = config::read(folder.root())?;
         let updated = AgentConfig {
             controllers: self.config.controllers.clone(),
             server_name: self.config.server_name.clone(),
@@ -123,7 +125,7 @@ impl Deployer {
             ..known.clone()
         };
         if updated != known {
-            write_atomic(&folder.file(FILE), updated.to_yaml().as_bytes())?;
+            write_atomic(&folder.file(AgentConfig::FILE), config::to_yaml(&updated).as_bytes())?;
             service::reread_files(folder);
         }
         Ok(())
@@ -226,7 +228,7 @@ impl Deployer {
 fn is_unused(folder: &UnitFolder) -> bool {
     let is_configuration = |entry: &fs::DirEntry| {
         let name = entry.file_name();
-        name == FILE || name == RECALLING || host::file::is_temporary(&name)
+        name == AgentConfig::FILE || name == RECALLING || host::file::is_temporary(&name)
     };
     let entries =
         fs::read_dir(folder.root()).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
@@ -236,7 +238,6 @@ fn is_unused(folder: &UnitFolder) -> bool {
 /// The run folders that may still have a process: those with a pid file and without an outcome.
 fn unfinished_runs(folder: &UnitFolder) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder.root().join("hooks")).into_iter().flatten().flatten();
-    let unfinished =
-        |path: &Path| path.join(crate::shim::SHIM_PID).exists() && !path.join(crate::shim::OUTCOME).exists();
+    let unfinished = |path: &Path| path.join(SHIM_PID).exists() && !path.join(OUTCOME).exists();
     entries.map(|entry| entry.path()).filter(|path| unfinished(path)).collect()
 }

@@ -7,11 +7,11 @@
 //!
 //! Called by `pintle-agent enrol`.
 
-use crate::config::{AgentConfig, AgentKind, FILE};
+use crate::config;
 use crate::folder;
 use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
-use api::{Enrol, Handle, ReportPresence};
+use api::{AgentConfig, AgentKind, Enrol, Handle, ReportPresence};
 use host::file::write_atomic;
 use std::net::UdpSocket;
 use std::path::Path;
@@ -62,7 +62,7 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
     let _lock = crate::uninstall::clear_dead(data)?;
     let enrolled = enrolled_config(data, &requested)?;
     folder::private_dir(data).with_context(|| data.display().to_string())?;
-    write_atomic(&data.join(PENDING), enrolled.to_yaml().as_bytes())?;
+    write_atomic(&data.join(PENDING), config::to_yaml(&enrolled).as_bytes())?;
     let address = own_address(&enrolled.controllers[0])?;
     match requested.client()?.handle(Enrol { token: enrolled.token.clone(), address }).await {
         Ok(()) => {}
@@ -80,7 +80,7 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
         }
         Err(error) => bail!("{}", error.message),
     }
-    write_atomic(&data.join(FILE), enrolled.to_yaml().as_bytes())?;
+    write_atomic(&data.join(AgentConfig::FILE), config::to_yaml(&enrolled).as_bytes())?;
     std::fs::remove_file(data.join(PENDING))?;
     Ok(())
 }
@@ -88,7 +88,7 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
 /// The configuration of the enrolled machine. The controller's address is that of the request. A token that
 /// this machine has in the folder is kept, because the controller may have accepted it already.
 fn enrolled_config(data: &Path, requested: &AgentConfig) -> Result<AgentConfig> {
-    let known = match AgentConfig::read(data) {
+    let known = match config::read(data) {
         Ok(known) if known.uuid != requested.uuid => {
             let (data, name) = (data.display(), known.name);
             bail!(
@@ -98,9 +98,11 @@ fn enrolled_config(data: &Path, requested: &AgentConfig) -> Result<AgentConfig> 
             );
         }
         Ok(known) => Some(known),
-        Err(_) if data.join(FILE).exists() => bail!("cannot read {}", data.join(FILE).display()),
+        Err(_) if data.join(AgentConfig::FILE).exists() => {
+            bail!("cannot read {}", data.join(AgentConfig::FILE).display())
+        }
         Err(_) => {
-            AgentConfig::read_file(&data.join(PENDING)).ok().filter(|pending| pending.uuid == requested.uuid)
+            config::read_file(&data.join(PENDING)).ok().filter(|pending| pending.uuid == requested.uuid)
         }
     };
     let token = known.map_or_else(host::random::token, |known| known.token);
@@ -133,7 +135,8 @@ mod tests {
             token: "cd".repeat(32),
             machine: String::new(),
         };
-        write_atomic(&dir.path().join(FILE), known.to_yaml().as_bytes()).expect("written");
+        write_atomic(&dir.path().join(AgentConfig::FILE), config::to_yaml(&known).as_bytes())
+            .expect("written");
         let again = EnrolmentRequest {
             controller: "127.0.0.1:2".to_owned(),
             server_name: "now".to_owned(),
@@ -143,11 +146,7 @@ mod tests {
             secrets: format!("{}\nthe CA now", "ab".repeat(32)),
         };
         enrol(dir.path(), again.clone()).await.expect_err("there is no controller");
-        assert_eq!(
-            AgentConfig::read(dir.path()).expect("it is there"),
-            known,
-            "not accepted: nothing is changed"
-        );
+        assert_eq!(config::read(dir.path()).expect("it is there"), known, "not accepted: nothing is changed");
         let moved = AgentConfig {
             controllers: vec!["127.0.0.1:2".to_owned()],
             server_name: "now".to_owned(),
@@ -168,9 +167,9 @@ mod tests {
             name: "0".to_owned(),
             secrets: "token\nno CA".to_owned(),
         };
-        let pending = || AgentConfig::read_file(&dir.path().join(PENDING)).expect("it is stored");
+        let pending = || config::read_file(&dir.path().join(PENDING)).expect("it is stored");
         enrol(dir.path(), request(7, 1)).await.expect_err("no controller listens there");
-        assert!(AgentConfig::read(dir.path()).is_err(), "the machine is not enrolled yet");
+        assert!(config::read(dir.path()).is_err(), "the machine is not enrolled yet");
         let first = pending();
         enrol(dir.path(), request(7, 2)).await.expect_err("no controller listens there either");
         assert_eq!(pending(), AgentConfig { controllers: vec!["127.0.0.1:2".to_owned()], ..first.clone() });
@@ -202,6 +201,6 @@ mod tests {
         drop(agent);
         enrol(&data, request).await.expect_err("no controller listens there");
         assert!(!crate::uninstall::is_dead(&data), "its agent must run");
-        assert_eq!(AgentConfig::read_file(&data.join(PENDING)).unwrap().uuid, Uuid(7));
+        assert_eq!(config::read_file(&data.join(PENDING)).unwrap().uuid, Uuid(7));
     }
 }

@@ -19,8 +19,8 @@ pub const POLL: Duration = Duration::from_secs(5);
 /// A watch on one file, until it is dropped.
 pub struct FileWatch {
     changed: Arc<Notify>,
-    /// None if inotify is not available.
-    watcher: Option<RecommendedWatcher>,
+    /// Holds the watch of the kernel; `None` if inotify is not available.
+    _watcher: Option<RecommendedWatcher>,
 }
 
 impl FileWatch {
@@ -35,12 +35,7 @@ impl FileWatch {
                 folder.display()
             );
         }
-        FileWatch { changed, watcher: watcher.ok() }
-    }
-
-    /// Whether changes are detected at once.
-    pub fn has_inotify(&self) -> bool {
-        self.watcher.is_some()
+        FileWatch { changed, _watcher: watcher.ok() }
     }
 
     /// Completes when the file may have changed, after [`POLL`] at the latest.
@@ -73,7 +68,6 @@ mod tests {
     async fn a_change_is_detected_at_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let watch = FileWatch::new(folder.path(), "level");
-        assert!(watch.has_inotify());
         let before = Instant::now();
         std::fs::write(folder.path().join("other"), "1").expect("written");
         host::file::write_atomic_unsynced(&folder.path().join("level"), b"1").expect("written");
@@ -84,7 +78,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn without_inotify_the_file_is_polled() {
         let watch = FileWatch::new(Path::new("/nonexistent"), "level");
-        assert!(!watch.has_inotify());
         let before = Instant::now();
         watch.changed().await;
         assert!(before.elapsed() >= POLL);

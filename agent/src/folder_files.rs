@@ -5,7 +5,7 @@
 use crate::ports::DiskError;
 use std::future::Future;
 
-/// The file that holds the memory as of one index.
+/// The file that holds the state as of one index.
 pub const STATE: &str = "state.yaml";
 /// The file that holds the events since then.
 pub const JOURNAL: &str = "journal.yaml";
@@ -22,7 +22,7 @@ pub fn is_set_aside(name: &str) -> bool {
 /// The journal is compacted beyond this size, so that replaying it takes tens of milliseconds (invariant I42).
 pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
 
-/// The operations on the unit's folder that the memory needs. The simulator's disk implements them too.
+/// The operations on the unit's folder that the stored state needs. The simulator's disk implements them too.
 pub trait FolderFiles {
     /// The content of a file. None if it does not exist.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskError>>;

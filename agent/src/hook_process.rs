@@ -22,10 +22,10 @@ use crate::fault;
 use crate::folder::{self, UnitFolder};
 use crate::ports::{Charms, HookHost, HookResult};
 use crate::reboot;
-use crate::shim;
 use crate::tool_calls::{CallsFile, HookSession};
-use crate::tool_socket::{Gate, ToolAnswer, ToolCall};
+use crate::tool_socket::{Gate, ToolCall, closed_reply};
 use base64::prelude::{BASE64_STANDARD, Engine};
+use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, declares, dispatch};
@@ -59,6 +59,9 @@ const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
 /// The size of the end of an action's output that is stored as a result: two streams leave most of a record's 1
 /// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// The interval between two attempts to start a shim on a full disk.
+const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
 
 /// The file that holds what the installed charm declares.
 const DECLARED: &str = "charm.json";
@@ -129,7 +132,7 @@ impl HostCharms {
         folder::private_dir(&run_folder)?;
         let mut run_file = RunFile {
             operation: run.operation.to_string(),
-            cause: run.cause.clone(),
+            reason: run.reason.clone(),
             position: run.position,
             context_digest: host::digest::sha256(context.id.as_bytes()),
             boot: kernel_boot(),
@@ -140,9 +143,9 @@ impl HostCharms {
         let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
         write_atomic_unsynced(&run_folder.join(CONTEXT_FILE), text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
-        let mut command = Command::new(crate::installed_programs::path());
+        let mut command = Command::new(crate::installed_programs::shim());
         command
-            .arg("shim")
+            .arg(shim::SHIM_ARGUMENT)
             .arg(&run_folder)
             .arg(self.folder.charm().join(program))
             .env_clear()
@@ -189,7 +192,7 @@ impl HostCharms {
         self.gate.send_replace(Gate::Closed);
         // calls that raced with the end are refused as a whole (invariant I33)
         while let Ok(call) = calls.try_recv() {
-            call.answer.send(ToolAnswer::closed()).ok();
+            call.answer.send(closed_reply()).ok();
         }
     }
 
@@ -342,14 +345,14 @@ impl Charms for HostCharms {
 
     async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
         let nothing = |exit| HookResult { exit, writes: Default::default(), reports: Vec::new() };
-        if self.declared().is_some_and(|charm| !declares(&charm, &context.cause)) {
+        if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
             return nothing(Exit::Missing);
         }
-        let path = context.cause.dispatch_path().expect("hooks and actions have a path");
+        let path = context.trigger.dispatch_path().expect("hooks and actions have a path");
         let program = match self.program(&path) {
             Dispatch::Run(program) => program,
             Dispatch::Missing => return nothing(Exit::Missing),
-            Dispatch::Failed(why) => return nothing(Exit::Refused(why)),
+            Dispatch::Failed(why) => return nothing(Exit::Failed(why)),
         };
         let mut shim = loop {
             match self.start(run, &context, &program) {
@@ -360,11 +363,11 @@ impl Charms for HostCharms {
                         "cannot start {}: {error}; retrying until there is free disk space",
                         run.operation
                     );
-                    tokio::time::sleep(shim::DISK_FULL_RETRY).await;
+                    tokio::time::sleep(DISK_FULL_RETRY).await;
                 }
                 Err(error) => {
                     let text = fault::with_setting(&error);
-                    return nothing(Exit::Refused(format!("cannot start the hook: {text}")));
+                    return nothing(Exit::Failed(format!("cannot start the hook: {text}")));
                 }
             }
         };

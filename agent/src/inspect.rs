@@ -3,7 +3,7 @@
 //!
 //! Reads local files only: needs no controller and changes nothing, so it can be used beside a running agent.
 
-use crate::config::AgentConfig;
+use crate::config;
 use crate::deployer::{FINISHED, RECALLING};
 use crate::folder::UnitFolder;
 use crate::journal;
@@ -12,12 +12,12 @@ use crate::view_cache::ViewCache;
 use crate::{observation, reboot};
 use anyhow::{Context, Result};
 use api::text::cause::{Times, hint, sentence};
+use api::text::start_reason;
 use charms::yaml;
 use serde_json::json;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use state::terms::health::Fault;
 use state::terms::names::UnitName;
-use state::unit::decision::REBOOT_DEADLINE_MS;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
 use std::path::{Path, PathBuf};
@@ -25,14 +25,15 @@ use std::path::{Path, PathBuf};
 async fn read(dir: &Path) -> Result<(UnitFolder, Local)> {
     let folder = UnitFolder::new(dir.to_path_buf());
     let local = journal::read_only_load(&folder).await?;
-    let local = local.with_context(|| format!("cannot read the memory of a unit in {}", dir.display()))?;
+    let local =
+        local.with_context(|| format!("cannot read the stored state of a unit in {}", dir.display()))?;
     Ok((folder, local))
 }
 
-/// The memory of the unit in the folder `dir`, state and journal combined, as YAML.
+/// The stored state of the unit in the folder `dir`, state and journal combined, as YAML.
 ///
 /// # Errors
-/// If there is no memory that can be read.
+/// If there is no stored state that can be read.
 pub async fn show(dir: &Path) -> Result<String> {
     let (_, local) = read(dir).await?;
     let head = json!({ "unit": local.name, "workflow": local.workflow().to_string() });
@@ -79,17 +80,10 @@ fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
     (!files.is_empty()).then(|| Cause::new(Entity::Unit(name.clone()), duty(files), Actor::Operator))
 }
 
-/// The cause of a unit whose machine is to be rebooted; after [`REBOOT_DEADLINE_MS`], a person has to act.
+/// The cause of a unit whose machine is to be rebooted.
 fn rebooting(folder: &UnitFolder, name: &UnitName, machine: Option<&str>, now: &Now) -> Cause {
     let since_ms = reboot::requested_ms(&folder.machine());
-    let cause = match since_ms.is_some_and(|since_ms| now.wall_ms - since_ms > REBOOT_DEADLINE_MS) {
-        false => resolve::reboot_reason(name, machine),
-        true => {
-            let duty = Duty::RebootByHand { machine: machine.map(str::to_owned) };
-            Cause::new(Entity::Unit(name.clone()), duty, Actor::Operator)
-        }
-    };
-    cause.since(since_ms)
+    resolve::requested_reboot_reason(name, machine, since_ms, now.wall_ms)
 }
 
 /// Two lines for each cause: the sentence and the hint.
@@ -103,13 +97,13 @@ fn text(causes: &[Cause], now: &Now) -> String {
 /// the hook tools.
 ///
 /// # Errors
-/// If there is no memory that can be read.
+/// If there is no stored state that can be read.
 pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let folder = UnitFolder::new(dir.to_path_buf());
     let is_running = service::running(&folder).is_some();
     let wall_now = Now { wall_ms: crate::clock::wall_ms(), ..Now::hypothetical() };
-    // the memory of another version cannot be read; the configuration has the name
-    let configured = AgentConfig::read(dir).ok().and_then(|config| config.name.parse::<UnitName>().ok());
+    // the state of another version cannot be read; the configuration has the name
+    let configured = config::read(dir).ok().and_then(|config| config.name.parse::<UnitName>().ok());
     let obstacle = match &configured {
         Some(name) => obstacle(&folder, name, is_running).await,
         None => None,
@@ -134,7 +128,8 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let name = &local.name;
     // a started run is running if the agent is alive; without an agent it was interrupted
     if let (true, Step::Started(run)) = (is_running, &local.step) {
-        let running = format!("{name}: running {} (run {}): {}\n", run.operation, run.number, run.cause);
+        let reason = start_reason::words(&run.reason);
+        let running = format!("{name}: running {} (run {}): {reason}\n", run.operation, run.number);
         return Ok(first + &running + &last);
     }
     let agent_causes = if is_running { Vec::new() } else { missing_agent_causes(&folder, name, client) };
@@ -145,7 +140,9 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let next: String = match resolve::next(&local, view.as_ref(), &now).act {
         Act::Wait(wait) if wait.causes.is_empty() => format!("{name}: idle, waits for nothing\n"),
         Act::Wait(wait) => text(&wait.causes, &now),
-        Act::Start(run) => format!("{name}: next operation: {}: {}\n", run.operation, run.cause),
+        Act::Start(run) => {
+            format!("{name}: next operation: {}: {}\n", run.operation, start_reason::words(&run.reason))
+        }
         Act::RecordOutcome(record) => format!("{name}: next operation: {}\n", record.operation),
         Act::Reattach(run) => format!("{name}: {} was started by an agent that has ended\n", run.operation),
         Act::PersistEvent(event) => format!("{name}: next: store the event {event:?}\n"),
@@ -161,12 +158,15 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
 mod tests {
     use crate::inspect::*;
     use crate::journal::Journal;
-    use crate::ports::UnitMemory;
+    use crate::ports::UnitStorage;
     use crate::service::AGENT_PID;
+    use api::{AgentConfig, AgentKind};
     use host::process::Process;
     use state::terms::names::Uuid;
+    use state::unit::decision::REBOOT_DEADLINE_MS;
     use state::unit::local::{Event, Run};
     use state::unit::operation::{Hook, Operation};
+    use state::unit::start_reason::StartReason;
     use std::sync::Arc;
 
     #[tokio::test]
@@ -175,12 +175,12 @@ mod tests {
         let folder = UnitFolder::new(dir.path().to_path_buf());
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
-        let (operation, cause) = (Operation::Hook(Hook::Install), "the charm is deployed".to_owned());
+        let (operation, reason) = (Operation::Hook(Hook::Install), StartReason::CharmDeployed);
         let run = Run {
             number: 1,
             operation,
             attempt: 1,
-            cause,
+            reason,
             position: None,
             leader_generation: None,
             episode: None,
@@ -211,14 +211,14 @@ mod tests {
         assert_eq!(why(Ok(client)).await, expected);
     }
 
-    /// The folder of web/0 with its configuration and an idle memory, two levels below that of its machine.
+    /// The folder of web/0 with its configuration and an idle state, two levels below that of its machine.
     async fn configured() -> (tempfile::TempDir, UnitFolder) {
         let dir = tempfile::tempdir().expect("a folder");
         let root = dir.path().join("agents/unit-web-0");
         std::fs::create_dir_all(&root).expect("created");
         let folder = UnitFolder::new(root);
         let config = AgentConfig {
-            kind: crate::config::AgentKind::Unit,
+            kind: AgentKind::Unit,
             uuid: Uuid(7),
             name: "web/0".to_owned(),
             model: Uuid(2),
@@ -228,8 +228,8 @@ mod tests {
             token: String::new(),
             machine: "0".to_owned(),
         };
-        let file = folder.file(crate::config::FILE);
-        host::file::write_atomic_unsynced(&file, config.to_yaml().as_bytes()).expect("written");
+        let file = folder.file(AgentConfig::FILE);
+        host::file::write_atomic_unsynced(&file, config::to_yaml(&config).as_bytes()).expect("written");
         let local = Local::new(Uuid(7), UnitName::new("web", 0));
         Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
         (dir, folder)

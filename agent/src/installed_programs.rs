@@ -1,5 +1,5 @@
-//! The paths of the installed programs: `pintle-agent`, which starts itself as a shim or as a unit agent, and
-//! `pintle-hook`; the PATH of hooks; and the exit codes of the agents.
+//! The paths of the installed programs: `pintle-agent`, which starts itself as a unit agent, and `pintle-hook`; the PATH of
+//! hooks; and the exit codes of the agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -22,9 +22,14 @@ pub fn store_path() {
     path();
 }
 
-/// This program's path, to start it again as a shim or an agent.
+/// This program's path, to start it again as an agent.
 pub fn path() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("the path of the program is available"))
+}
+
+/// The path of `pintle-hook`, which is installed beside this program, to start it as a shim. It may be missing.
+pub fn shim() -> PathBuf {
+    path().with_file_name("pintle-hook")
 }
 
 /// The path of `pintle-hook`, the program behind every hook tool, which is installed beside this program.
@@ -32,7 +37,7 @@ pub fn path() -> &'static Path {
 /// # Errors
 /// If it is missing.
 pub fn hook_client() -> anyhow::Result<PathBuf> {
-    let client = path().with_file_name("pintle-hook");
+    let client = shim();
     if !client.is_file() {
         anyhow::bail!(
             "cannot start: {} is missing\nhint: install pintle-hook beside pintle-agent",

@@ -1,4 +1,4 @@
-//! The durable memory of a unit agent: `state.yaml` holds `Local` as of one index, and `journal.yaml` holds the
+//! The stored state of a unit agent: `state.yaml` holds `Local` as of one index, and `journal.yaml` holds the
 //! events since then.
 //!
 //! Each append writes one YAML document and syncs it once. Both files are plain YAML (design 11). A document is
@@ -10,7 +10,7 @@
 
 use crate::folder_files::FolderFiles;
 pub use crate::folder_files::{JOURNAL, STATE};
-use crate::ports::{DiskError, UnitMemory};
+use crate::ports::{DiskError, UnitStorage};
 use crate::view_cache::ViewCache;
 use charms::yaml;
 use host::digest::checksum;
@@ -46,8 +46,8 @@ struct JournalEntry {
 pub enum Loaded {
     /// No files: the unit has not done anything yet.
     Nothing,
-    /// The memory, with messages for the log.
-    Memory { local: Box<Local>, index: u64, notes: Vec<String> },
+    /// The stored state, with messages for the log.
+    State { local: Box<Local>, index: u64, notes: Vec<String> },
     /// Corrupt files, which were quarantined. They must never be read as a fresh unit (design 11). The notes
     /// are for the log.
     Corrupt { notes: Vec<String> },
@@ -133,7 +133,7 @@ fn verified(bytes: &[u8]) -> Option<&str> {
 /// The content of both files together.
 enum Recovered {
     Nothing,
-    Memory {
+    State {
         local: Box<Local>,
         index: u64,
         torn_bytes: usize,
@@ -170,20 +170,20 @@ fn recover(state: Option<&[u8]>, journal: &[u8]) -> Recovered {
         entry.events.iter().for_each(|event| local.apply(event));
         index = entry.index;
     }
-    Recovered::Memory { local: Box::new(local), index, torn_bytes: journal.len() - read.good_bytes }
+    Recovered::State { local: Box::new(local), index, torn_bytes: journal.len() - read.good_bytes }
 }
 
-/// Reads the memory without changing the files, so that it can be used beside a running agent. None if there is
-/// no memory, or it cannot be read.
+/// Reads the stored state without changing the files, so that it can be used beside a running agent. None if there is
+/// none, or it cannot be read.
 pub async fn read_only_load<F: FolderFiles>(files: &F) -> Result<Option<Local>, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
     Ok(match recover(state.as_deref(), &journal) {
-        Recovered::Memory { local, .. } => Some(*local),
+        Recovered::State { local, .. } => Some(*local),
         Recovered::Nothing | Recovered::Corrupt { .. } | Recovered::OtherFormat { .. } => None,
     })
 }
 
-/// The format of the folder's memory, if it is not [`FORMAT`].
+/// The format of the folder's stored state, if it is not [`FORMAT`].
 pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
     let state = files.read(STATE).await.ok().flatten()?;
     match decode_state(&state) {
@@ -192,7 +192,7 @@ pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
     }
 }
 
-/// Reads the memory and compacts the files: afterwards `state.yaml` holds everything and the journal is new and
+/// Reads the stored state and compacts the files: afterwards `state.yaml` holds everything and the journal is new and
 /// empty, both synced. Corrupt files are quarantined.
 pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
@@ -200,13 +200,13 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
     match recover(state.as_deref(), &journal) {
         Recovered::Nothing => Ok(Loaded::Nothing),
         Recovered::OtherFormat { format } => Ok(Loaded::OtherFormat { format }),
-        Recovered::Memory { local, index, torn_bytes } => {
+        Recovered::State { local, index, torn_bytes } => {
             if torn_bytes > 0 {
                 notes
                     .push(format!("{JOURNAL}: dropped {torn_bytes} bytes of an incomplete write at the end"));
             }
             compact(files, index, &local).await?;
-            Ok(Loaded::Memory { local, index, notes })
+            Ok(Loaded::State { local, index, notes })
         }
         Recovered::Corrupt { state: state_corrupt, journal: journal_corrupt } => {
             for (name, corrupt, exists) in
@@ -226,12 +226,12 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
 /// synced.
 async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
-    let body = yaml::to_string(&state).expect("the memory is plain data");
+    let body = yaml::to_string(&state).expect("the stored state is plain data");
     files.replace(STATE, format!("# checksum {}\n{body}", checksum(body.as_bytes())).as_bytes()).await?;
     files.replace(JOURNAL, b"").await
 }
 
-/// The unit's memory, stored in the two files.
+/// The unit's stored state, in the two files.
 pub struct Journal<F> {
     files: F,
     index: Cell<u64>,
@@ -267,7 +267,7 @@ impl<F: FolderFiles> Journal<F> {
     async fn write(&self, events: &[Event], after: &Local) -> Result<(), DiskError> {
         let index = self.index.get() + 1;
         let (document, sum) = encode(index, &self.previous.borrow(), events);
-        // a memory that was replaced by the replica is large: it becomes the new state
+        // a state that was replaced by the replica is large: it becomes the new state
         let whole = events.iter().any(|event| matches!(event, Event::ReplicaTaken { .. }));
         let over = self.bytes.get() + document.len() > self.files.journal_bytes_max();
         if whole || over {
@@ -284,7 +284,7 @@ impl<F: FolderFiles> Journal<F> {
     }
 }
 
-impl<F: FolderFiles> UnitMemory for Journal<F> {
+impl<F: FolderFiles> UnitStorage for Journal<F> {
     async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
         if self.is_poisoned.get() {
             return Err(DiskError::new("cannot write after an earlier write failed"));

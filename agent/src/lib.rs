@@ -9,7 +9,7 @@
 //! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `folder_files`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
-//! * hooks: `hook_process`, `shim`, `socket_dir`, `tool_socket`, `tool_calls`;
+//! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `tool_calls`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
 //! * output for the operator: `inspect`, `observation`, `fault`, `outage`.
@@ -35,7 +35,6 @@ pub mod ports;
 pub mod reboot;
 pub mod sd_notify;
 pub mod service;
-pub mod shim;
 pub mod socket_dir;
 pub mod tool_calls;
 pub mod tool_socket;

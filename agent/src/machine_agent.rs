@@ -12,12 +12,12 @@ use crate::ports::{Clock, Deployments};
 use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
+    ConfirmRecall, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
     ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch,
     WatchMachine,
 };
 use host::backoff::Backoff;
-use state::machine::plan::{DeployStep, Evidence, evidence, is_dying_and_empty, plan};
+use state::machine::plan::{DeployStep, Evidence, confirmations, evidence, is_dying_and_empty, plan};
 use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -84,12 +84,15 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// reachable.
     pub async fn run(&self) -> MachineAgentEnd {
         let mut backoff = BACKOFF;
-        let mut outage = Outage::default();
+        let (mut outage, mut was_connected) = (Outage::default(), false);
         loop {
             self.apply_plan(None).await;
             let error = match self.api.watch(WatchMachine).await {
                 Ok(watch) => {
                     backoff.reset();
+                    if !std::mem::replace(&mut was_connected, true) {
+                        tracing::info!("connected to the controller");
+                    }
                     if let Some(line) = outage.ended(Channel::Watch, self.clock.since_boot_ms()) {
                         tracing::info!("{line}");
                     }
@@ -241,7 +244,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
         let mut is_incomplete = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
-        let steps = plan(assigned, &keys, &found);
+        let mut steps = plan(assigned, &keys, &found);
+        steps.extend(view.iter().flat_map(|view| confirmations(&view.recalls, &keys)));
         if view.is_some() {
             self.logged_errors.borrow_mut().retain(|step, _| steps.contains(step));
         }
@@ -326,6 +330,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                 );
                 Ok(())
             }
+            DeployStep::ConfirmRecall(unit) => Ok(self.api.handle(ConfirmRecall { unit }).await?),
             DeployStep::ReportRemoved(unit) => {
                 let removed = self.report_removed(unit).await;
                 if removed.as_ref().is_err_and(|error| !is_temporary(error)) {
@@ -347,6 +352,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             anyhow::bail!("cannot deploy {name}: {folder} still belongs to another unit");
         }
         let token = self.deployments.prepare(unit, name).await?;
+        tracing::info!("prepared {folder} for unit {unit}");
         self.set_token(unit, &folder, &token).await?;
         self.deployments.ensure_running(unit, &folder, true)
     }

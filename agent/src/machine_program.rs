@@ -6,7 +6,7 @@
 //! Called by `pintle-agent machine`, `install`, `enrol` and `uninstall`.
 
 use crate::clock::HostClock;
-use crate::config::AgentConfig;
+use crate::config;
 use crate::deployer::Deployer;
 use crate::file_watch::FileWatch;
 use crate::installed_programs::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
@@ -106,7 +106,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
         }
     };
     umask(Mode::from_bits_truncate(0o077));
-    let config = AgentConfig::read(&dir)?;
+    let config = config::read(&dir)?;
     Process::this().write(&dir.join("machine.pid"))?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;

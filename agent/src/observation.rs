@@ -55,6 +55,8 @@ pub fn log_bytes(folder: &UnitFolder) -> u64 {
 pub fn last_line(folder: &UnitFolder, from: u64) -> Option<String> {
     let mut log = fs::File::open(folder.file(AGENT_LOG)).ok()?;
     let length = log.metadata().ok()?.len();
+    // a log that is shorter than it was has been rotated since
+    let from = if from > length { 0 } else { from };
     log.seek(SeekFrom::Start(from.max(length.saturating_sub(TAIL_BYTES)))).ok()?;
     let mut tail = Vec::new();
     log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;

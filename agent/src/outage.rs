@@ -1,13 +1,13 @@
-//! Log lines about an outage of the controller: each cause once, and at the end how long the outage lasted.
+//! Log lines about an outage of the controller: each error once, and at the end how long the outage lasted.
 //!
 //! Used by the loops of the unit agent and of the machine agent. The number of lines in one outage is bounded,
 //! because a controller that is unreachable for days must not fill the disk.
 
 use api::error::ApiError;
 
-/// The number of causes that are logged in one outage. A connection fails in few ways, but the texts may
+/// The number of errors that are logged in one outage. A connection fails in few ways, but the texts may
 /// contain numbers and differ.
-const CAUSES_MAX: usize = 8;
+const ERRORS_MAX: usize = 8;
 
 /// The kind of request that failed. An outage ends when a request of the same kind succeeds: the watch works
 /// while a full store accepts no record.
@@ -27,30 +27,30 @@ pub enum Channel {
 pub struct Outage {
     channel: Channel,
     since_ms: u64,
-    causes: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Outage {
-    /// Notes a failed request. Returns a line for the log if the cause is new.
+    /// Notes a failed request. Returns a line for the log if the error is new.
     pub fn failed(&mut self, channel: Channel, error: &ApiError, now_ms: u64) -> Option<String> {
-        if self.causes.is_empty() {
+        if self.errors.is_empty() {
             self.channel = channel;
             self.since_ms = now_ms;
         }
-        let cause = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
-        if self.causes.len() >= CAUSES_MAX || self.causes.contains(&cause) {
+        let text = error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
+        if self.errors.len() >= ERRORS_MAX || self.errors.contains(&text) {
             return None;
         }
-        self.causes.push(cause.clone());
-        Some(format!("{cause}; retrying"))
+        self.errors.push(text.clone());
+        Some(format!("{text}; retrying"))
     }
 
     /// Notes a successful request. Returns a line for the log if it ends the outage.
     pub fn ended(&mut self, channel: Channel, now_ms: u64) -> Option<String> {
-        if self.causes.is_empty() || channel != self.channel {
+        if self.errors.is_empty() || channel != self.channel {
             return None;
         }
-        self.causes.clear();
+        self.errors.clear();
         let tenths = now_ms.saturating_sub(self.since_ms) / 100;
         Some(format!("the controller answers again after {}.{} s", tenths / 10, tenths % 10))
     }
@@ -62,7 +62,7 @@ mod tests {
     use api::error::ErrorCode;
 
     #[test]
-    fn each_cause_is_logged_once_and_the_end_with_the_duration() {
+    fn each_error_is_logged_once_and_the_end_with_the_duration() {
         let mut outage = Outage::default();
         assert_eq!(outage.ended(Channel::Watch, 5), None);
         let refused = ApiError::new(ErrorCode::Unreachable, "refused");
@@ -86,6 +86,6 @@ mod tests {
                 outage.failed(Channel::Watch, &ApiError::new(ErrorCode::Unreachable, n.to_string()), n)
             })
             .count();
-        assert_eq!(lines, CAUSES_MAX);
+        assert_eq!(lines, ERRORS_MAX);
     }
 }

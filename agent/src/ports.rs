@@ -37,10 +37,10 @@ impl DiskError {
     }
 }
 
-/// The durable memory of a unit.
-pub trait UnitMemory {
+/// The storage of the state of a unit.
+pub trait UnitStorage {
     /// Appends the events as one document and syncs it: when this returns, the events are durable, in order.
-    /// `after` is the memory with the events applied; it is stored if the journal is compacted.
+    /// `after` is the state with the events applied; it is stored if the journal is compacted.
     fn append(&self, events: &[Event], after: &Arc<Local>) -> impl Future<Output = Result<(), DiskError>>;
     /// Stores the current view as a cache: it is not synced and may be lost.
     fn cache_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;

@@ -10,11 +10,11 @@
 
 mod calls_file;
 
-use crate::tool_socket::ToolAnswer;
+use crate::tool_socket::{bad_request, closed_reply, encode};
 use calls_file::{AnsweredCall, AppendError, CALLS, FetchedBagLine, TextOrBytes};
 pub use calls_file::{CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
-use hook_client::RequestFrame;
+use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
@@ -155,27 +155,28 @@ impl<'a> HookSession<'a> {
     }
 
     /// Answers one call of the process `pid`. A repeated id receives the same answer; only a call that has changed
-    /// nothing and has a long answer is answered again. The call is stored before it is answered.
+    /// nothing and has a long answer is answered again. The call is stored before it is answered. Returns the whole
+    /// reply frame.
     ///
     /// # Errors
     /// The bag that the call needs: the caller fetches it, passes it to [`HookSession::insert_bag`], and calls
     /// again.
-    pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<ToolAnswer, BagRequest> {
+    pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, BagRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
-            return Ok(ToolAnswer::bad_request("malformed request"));
+            return Ok(bad_request("malformed request"));
         };
         // the answer does not reveal which context is open (CVE-2024-6984)
         if host::digest::sha256(request.call.context_id) != self.context_digest {
-            return Ok(ToolAnswer::closed());
+            return Ok(closed_reply());
         }
         let id = format!("{:032x}", u128::from_be_bytes(request.call.call_id));
         if let Some((code, stdout, stderr)) = self.answered.get(&id) {
-            let (stdout, stderr) = (stdout.as_slice().to_vec(), stderr.as_slice().to_vec());
-            return Ok(ToolAnswer::Done { code: *code, stdout, stderr });
+            let (code, stdout, stderr) = (*code, stdout.as_slice(), stderr.as_slice());
+            return Ok(encode(ReplyFrame::Done { code, stdout, stderr }));
         }
         let cwd = PathBuf::from(std::ffi::OsStr::from_bytes(request.call.cwd));
         if !cwd.is_absolute() {
-            return Ok(ToolAnswer::bad_request("Dir is not absolute"));
+            return Ok(bad_request("Dir is not absolute"));
         }
         let tool = String::from_utf8_lossy(request.call.tool).into_owned();
         let args: Vec<Vec<u8>> = request.args.clone().map(<[u8]>::to_vec).collect();
@@ -183,12 +184,14 @@ impl<'a> HookSession<'a> {
         self.context.restrict_leadership(is_leader);
         let before = self.context.writes.clone();
         let mut inputs = Inputs { stdin: request.stdin.map(<[u8]>::to_vec), ..Inputs::default() };
-        let reply = loop {
+        let mut reply = loop {
             match commands::call(&mut self.context, &tool, &args, &inputs) {
                 CallOutcome::Reply(reply) => break reply,
-                CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => return Ok(ToolAnswer::NeedStdin),
+                CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => {
+                    return Ok(encode(ReplyFrame::NeedStdin));
+                }
                 CallOutcome::Need(Need::Stdin) => {
-                    return Ok(ToolAnswer::bad_request("stdin is requested twice"));
+                    return Ok(bad_request("stdin is requested twice"));
                 }
                 CallOutcome::Need(Need::Bag(bag_request)) => match self.fetch_error.take() {
                     Some(reason) => break ToolReply::error(EXIT_FAILED, &reason),
@@ -200,14 +203,14 @@ impl<'a> HookSession<'a> {
                 }
             }
         };
-        let (mut code, mut stderr) = (reply.code, reply.stderr);
         if let Some((path, bytes)) = &reply.output_file
             && let Err(error) = write_file(&cwd.join(expand(path)), bytes)
         {
-            (code, stderr) = (1, format!("ERROR open {path}: {}\n", go_error_text(&error)).into_bytes());
+            let failed = ToolReply::error(EXIT_FAILED, &format!("open {path}: {}", go_error_text(&error)));
+            (reply.code, reply.stderr) = (failed.code, failed.stderr);
         }
         let changes = self.context.writes != before;
-        let answer_bytes = reply.stdout.len() + stderr.len();
+        let answer_bytes = reply.stdout.len() + reply.stderr.len();
         let is_literal = changes || !reply.reports.is_empty();
         let mut call = AnsweredCall {
             call: self.last_call + 1,
@@ -225,13 +228,13 @@ impl<'a> HookSession<'a> {
                 .map(|(path, found)| (path, found.map(TextOrBytes::from_vec)))
                 .collect(),
             refused: None,
-            code,
+            code: reply.code,
             stdout: TextOrBytes::new(&reply.stdout),
-            stderr: TextOrBytes::new(&stderr),
+            stderr: TextOrBytes::new(&reply.stderr),
         };
         let file_bytes: usize = call.files.values().flatten().map(|file| file.as_slice().len()).sum();
         let is_long = frame.len() + file_bytes + answer_bytes > LITERAL_BYTES_MAX;
-        if !is_literal && is_long && code != 0 {
+        if !is_literal && is_long && reply.code != 0 {
             call.forget_inputs(frame);
         } else if !is_literal && answer_bytes > LITERAL_BYTES_MAX {
             call.stdout = TextOrBytes::digest(&reply.stdout);
@@ -246,15 +249,15 @@ impl<'a> HookSession<'a> {
                 tracing::error!("cannot append to {CALLS}: {error}");
             }
             self.is_full |= is_full;
-            let stderr = format!("ERROR cannot store the call: {error}\n").into_bytes();
-            return Ok(ToolAnswer::Done { code: EXIT_FAILED, stdout: Vec::new(), stderr });
+            return Ok(done(&ToolReply::error(EXIT_FAILED, &format!("cannot store the call: {error}"))));
         }
         self.last_call = call.call;
         if call.refused.is_none() && !matches!(call.stdout, TextOrBytes::Digest { .. }) {
-            self.answered.insert(id, (code, call.stdout, call.stderr));
+            self.answered.insert(id, (reply.code, call.stdout, call.stderr));
         }
+        let answer = done(&reply);
         self.add_reports(call.at_ms, reply.reports);
-        Ok(ToolAnswer::Done { code, stdout: reply.stdout, stderr })
+        Ok(answer)
     }
 
     /// Adds the reports of a call that are stored, and passes them on.
@@ -274,6 +277,11 @@ impl<'a> HookSession<'a> {
             self.reports.push(report);
         }
     }
+}
+
+/// The frame of what a tool prints and its exit code.
+fn done(ToolReply { code, stdout, stderr, .. }: &ToolReply) -> Vec<u8> {
+    encode(ReplyFrame::Done { code: *code, stdout, stderr })
 }
 
 /// Expands `~/` to the home of the agent's user, which is the charm's user.

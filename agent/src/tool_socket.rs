@@ -51,30 +51,28 @@ pub struct ToolCall {
     /// The process that connected, if the kernel knows it. It need not be a descendant of the hook: charms call
     /// tools through `sudo`, `su` and daemons (security S3).
     pub pid: Option<i32>,
-    /// Receives the answer.
-    pub answer: oneshot::Sender<ToolAnswer>,
+    /// Receives the answer: the whole reply frame, as [`encode`] makes it.
+    pub answer: oneshot::Sender<Vec<u8>>,
 }
 
-/// The answer to a tool.
-#[derive(Debug)]
-pub enum ToolAnswer {
-    /// What the tool prints and its exit code.
-    Done { code: u8, stdout: Vec<u8>, stderr: Vec<u8> },
-    /// The tool must send its stdin.
-    NeedStdin,
+/// Encodes a reply. One that is too large for a frame is replaced by an error.
+pub fn encode(reply: ReplyFrame<'_>) -> Vec<u8> {
+    let too_large = ReplyFrame::Done { code: 1, stdout: b"", stderr: b"ERROR the answer is too large\n" };
+    let reply = if reply.encoded_length().is_ok() { reply } else { too_large };
+    let mut frame = vec![0; reply.encoded_length().expect("checked above")];
+    reply.encode(&mut frame).expect("the frame has the encoded length");
+    frame
 }
 
-impl ToolAnswer {
-    /// The answer to a call while no hook runs.
-    pub fn closed() -> ToolAnswer {
-        ToolAnswer::bad_request("this context is closed")
-    }
+/// The answer to a call while no hook runs.
+pub fn closed_reply() -> Vec<u8> {
+    bad_request("this context is closed")
+}
 
-    /// The answer to a request that is refused before a tool runs (spec/hook-tools.md 1.2).
-    pub fn bad_request(reason: &str) -> ToolAnswer {
-        let stderr = format!("ERROR bad request: {reason}\n").into_bytes();
-        ToolAnswer::Done { code: 1, stdout: Vec::new(), stderr }
-    }
+/// The answer to a request that is refused before a tool runs (spec/hook-tools.md 1.2).
+pub fn bad_request(reason: &str) -> Vec<u8> {
+    let stderr = format!("ERROR bad request: {reason}\n");
+    encode(ReplyFrame::Done { code: 1, stdout: b"", stderr: stderr.as_bytes() })
 }
 
 /// How a call is handled that arrives now.
@@ -180,14 +178,13 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
             Ok(None) => return Ok(()),
             Err(error) => {
                 // a client whose connection is closed without an answer would call again, so it is refused
-                let refusal = encode(&ToolAnswer::bad_request("malformed request"));
-                send(&mut stream, &refusal).await?;
+                send(&mut stream, &bad_request("malformed request")).await?;
                 return Err(error);
             }
         };
         let decided = gate.wait_for(|gate| *gate != Gate::Undecided).await.map(|gate| *gate);
         let (reply, turn) = if RequestFrame::decode(&frame).is_err() {
-            (ToolAnswer::bad_request("malformed request"), None)
+            (bad_request("malformed request"), None)
         } else if matches!(decided, Ok(Gate::Open)) {
             let (answer, answered) = oneshot::channel();
             // A call that is still queued when the hook ends is refused, and does not reach the next hook:
@@ -203,7 +200,7 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
                 } => Some(sent),
             };
             match sent {
-                None => (ToolAnswer::closed(), None),
+                None => (closed_reply(), None),
                 Some(Err(_)) => return Ok(()),
                 // dropped without an answer: the agent is ending, and the tool calls the next agent
                 Some(Ok(turn)) => match answered.await {
@@ -212,11 +209,10 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
                 },
             }
         } else {
-            (ToolAnswer::closed(), None)
+            (closed_reply(), None)
         };
         // the session has dropped the frame
         drop(memory);
-        let reply = encode(&reply);
         let _turn = turn.filter(|_| reply.len() > SMALL_FRAME_BYTES);
         send(&mut stream, &reply).await?;
     }
@@ -263,16 +259,4 @@ async fn read_frame(
     };
     let frame = timeout(FRAME_TIMEOUT, rest).await.map_err(late)??;
     Ok(Some((frame, memory)))
-}
-
-fn encode(answer: &ToolAnswer) -> Vec<u8> {
-    let reply = match answer {
-        ToolAnswer::Done { code, stdout, stderr } => ReplyFrame::Done { code: *code, stdout, stderr },
-        ToolAnswer::NeedStdin => ReplyFrame::NeedStdin,
-    };
-    let too_large = ReplyFrame::Done { code: 1, stdout: b"", stderr: b"ERROR the answer is too large\n" };
-    let reply = if reply.encoded_length().is_ok() { reply } else { too_large };
-    let mut frame = vec![0; reply.encoded_length().expect("checked above")];
-    reply.encode(&mut frame).expect("the frame has the encoded length");
-    frame
 }

@@ -13,9 +13,9 @@
 //! After a crash between any two steps the next start resumes, because of the file `dead` or because of the
 //! replaced service.
 
-use crate::config::FILE;
 use crate::service::systemd;
 use anyhow::{Context, Result, bail};
+use api::AgentConfig;
 use host::file::{ignore_not_found, sync_folder, write_atomic};
 use host::lock::Lock;
 use std::fs;
@@ -60,7 +60,7 @@ fn resume_if(data: &Path, is_removal: bool) -> Result<()> {
     if !is_removal {
         bail!("cannot uninstall {}: its removal was not started", data.display());
     }
-    if data.join(FILE).exists() && !is_dead(data) {
+    if data.join(AgentConfig::FILE).exists() && !is_dead(data) {
         bail!("cannot uninstall {}: its machine was not removed", data.display());
     }
     match take_lock(data)? {
@@ -91,7 +91,7 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
 /// 2. The operator enrols another machine in the same folder.
 /// 3. The agent deletes the files of that machine.
 pub fn clear_dead(data: &Path) -> Result<Option<Lock>> {
-    if data.join(FILE).exists() && !is_dead(data) {
+    if data.join(AgentConfig::FILE).exists() && !is_dead(data) {
         return Ok(None);
     }
     let lock = take_lock(data)?;
@@ -117,7 +117,7 @@ fn clear(data: &Path) -> Result<()> {
 
 /// Deletes `agent.yaml` before `dead`: with `agent.yaml` alone the agent would run again.
 fn remove_identity_last(data: &Path, mut remove: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    for name in [FILE, DEAD] {
+    for name in [AgentConfig::FILE, DEAD] {
         remove(&data.join(name))?;
         sync_folder(data)?;
     }
@@ -130,7 +130,8 @@ fn empty(data: &Path) -> Result<()> {
         nix::mount::umount2(&mount, nix::mount::MntFlags::MNT_DETACH)
             .with_context(|| format!("cannot unmount {}", mount.display()))?;
     }
-    let is_kept = |entry: &fs::DirEntry| [DEAD, FILE, LOCK].iter().any(|name| entry.file_name() == *name);
+    let is_kept =
+        |entry: &fs::DirEntry| [DEAD, AgentConfig::FILE, LOCK].iter().any(|name| entry.file_name() == *name);
     for entry in fs::read_dir(data)?.flatten().filter(|entry| !is_kept(entry)) {
         let path = entry.path();
         let removed = match entry.file_type()?.is_dir() {
@@ -150,7 +151,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let data = parent.path().join("pintle");
         fs::create_dir_all(data.join("tools/unit-web-0")).unwrap();
-        for name in [FILE, LOCK, "machine.pid"] {
+        for name in [AgentConfig::FILE, LOCK, "machine.pid"] {
             fs::write(data.join(name), "").unwrap();
         }
         note_dead(&data).unwrap();
@@ -172,7 +173,7 @@ mod tests {
                 fs::remove_file(path)
             };
             assert_eq!(remove_identity_last(&data, cut_off).is_ok(), cut == 2);
-            assert!(is_dead(&data) || !data.join(FILE).exists(), "cut off after {cut}");
+            assert!(is_dead(&data) || !data.join(AgentConfig::FILE).exists(), "cut off after {cut}");
             resume_if(&data, true).unwrap();
             assert!(!data.exists(), "cut off after {cut}");
         }

@@ -1,121 +1,65 @@
-//! The unit agent's loops over one shared memory: the action loop (here), the sender, the watcher and the claim
-//! loop.
+//! The unit agent: the action loop (here), beside the sender, the watcher and the leadership loop.
 //!
 //! No loop decides what is done: `state::unit::resolve::next` does. The action loop saves a decision before it
 //! executes it. One task polls everything and nothing is spawned, so a crash is equivalent to dropping one
-//! future.
+//! future. The loops do not call each other: each uses what they share (`shared`).
 //!
 //! Started by `pintle-agent unit`, and by the simulator.
 
+mod end;
 mod facts;
 mod fetch;
+mod leadership;
 mod lease;
+mod run_log;
 mod sender;
+mod shared;
 mod watcher;
 
-use crate::ports::{Charms, Clock, DiskError, HookResult, UnitMemory};
+pub use end::UnitAgentEnd;
+pub use shared::Shared;
+
+use crate::ports::{Charms, Clock, DiskError, HookResult, UnitStorage};
 use api::{FetchArchive, UnitAgentRequests};
-use facts::{ProcessFacts, ReportedRun};
-use host::backoff::Backoff;
-use lease::ClockReading;
-use state::terms::cause::Cause;
-use state::unit::activity::Activity;
+use leadership::claim_loop;
+use sender::Sender;
+use shared::LINK_BACKOFF;
 use state::unit::context::{self, ContextInput};
+use state::unit::decision::{Act, Now};
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
-use state::unit::operation::Operation;
+use state::unit::operation::{CharmRef, Operation};
 use state::unit::outcome::{self, Exit, FinishedRun};
-use state::unit::pending_reports::PendingReports;
-use state::unit::record::RunReport;
-use state::unit::resolve::{self, Act, Now};
+use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
-use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::sync::Arc;
-use tokio::sync::{Mutex, Notify};
 use tracing::Instrument;
-
-/// The delay before the next attempt while the controller is unreachable: from 0.2 s, doubled up to 5 s.
-const LINK_RETRY_FIRST_MS: u64 = 200;
-const LINK_RETRY_MAX_MS: u64 = 5_000;
-const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
+use watcher::Watcher;
 
 /// The reboot is requested again if the machine has not rebooted within this time.
 const REBOOT_REQUEST_INTERVAL_MS: u64 = 30_000;
 
-/// Why the unit agent ends.
-#[derive(Debug)]
-pub enum UnitAgentEnd {
-    /// The unit is finished: its agent is never started again.
-    Finished,
-    /// A newer agent serves the unit, so this folder is a copy. The text describes the newer agent.
-    Copy(String),
-    /// The records of the folder and of the controller have diverged.
-    Forked(String),
-    /// The store of the controller has changed generation: the agent restarts to compare its disk with the
-    /// replica.
-    Reattach(String),
-    /// The disk failed: the agent restarts from what is on disk.
-    Disk(DiskError),
-}
-
 /// The agent of one unit. See the module.
-pub struct UnitAgent<M, A, H, C> {
-    memory: M,
-    api: A,
+pub struct UnitAgent<S, A, H, C> {
+    /// What the loops share: the stored state, the view, and why the unit waits.
+    pub shared: Shared<S, A, C>,
     charms: H,
-    clock: C,
-    /// The unit's memory: changed only after the change is on disk, with `disk` locked; read at any time.
-    local: RefCell<Arc<Local>>,
-    /// Acknowledgements that are not on disk yet: the next append includes them.
-    acknowledged: RefCell<Vec<Event>>,
-    /// Serialises appends to the journal.
-    disk: Mutex<()>,
-    /// The number of appends so far.
-    saves: Cell<u64>,
-    facts: RefCell<ProcessFacts>,
-    /// An input of `next` has changed.
-    act_changed: Notify,
-    /// There may be something to send.
-    send_changed: Notify,
-    /// A session was opened or a view was received.
-    view_changed: Notify,
-    /// Why the unit waits, as of the last decision.
-    wait_reasons: RefCell<Vec<Cause>>,
-    /// Whether this agent holds the hook lock.
-    hook_lock: Cell<bool>,
 }
 
-impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H, C> {
-    /// `ports` are the memory, the controller, the charm and the clock. `view` is the view that an earlier
+impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, H, C> {
+    /// `ports` are the storage, the controller, the charm and the clock. `view` is the view that an earlier
     /// process cached.
-    pub fn new(ports: (M, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
-        let (memory, api, charms, clock) = ports;
-        let start = clock.since_boot_ms();
-        let facts =
-            ProcessFacts { view, last_end_ms: start, agent_start_ms: start, ..ProcessFacts::default() };
-        UnitAgent {
-            memory,
-            api,
-            charms,
-            clock,
-            local: RefCell::new(Arc::new(local)),
-            acknowledged: RefCell::default(),
-            disk: Mutex::new(()),
-            saves: Cell::new(0),
-            facts: RefCell::new(facts),
-            act_changed: Notify::new(),
-            send_changed: Notify::new(),
-            view_changed: Notify::new(),
-            wait_reasons: RefCell::default(),
-            hook_lock: Cell::new(false),
-        }
+    pub fn new(ports: (S, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
+        let (storage, api, charms, clock) = ports;
+        UnitAgent { shared: Shared::new(storage, api, clock, local, view), charms }
     }
 
     /// Runs until the unit is finished or this agent must end.
     pub async fn run(&self) -> UnitAgentEnd {
-        let (acting, sending) = (pin!(self.run_actions()), pin!(self.send_loop()));
-        let (watching, claiming) = (pin!(self.watch_loop()), pin!(self.claim_loop()));
+        let (sender, watcher) = (Sender(&self.shared), Watcher(&self.shared));
+        let (acting, sending) = (pin!(self.run_actions()), pin!(sender.run()));
+        let (watching, claiming) = (pin!(watcher.run()), pin!(claim_loop(&self.shared)));
         // the first loop that ends determines the result: no loop ends while the agent must run
         tokio::select! {
             biased;
@@ -126,86 +70,6 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
-    /// The causes that the unit waits for, as of the last decision. Empty if it waits for nothing.
-    pub fn wait_reasons(&self) -> Vec<Cause> {
-        self.wait_reasons.borrow().clone()
-    }
-
-    /// Calls `read` with the unit's memory, for the simulator's checks and for reports.
-    pub fn with_local<T>(&self, read: impl FnOnce(&Arc<Local>) -> T) -> T {
-        read(&self.local.borrow())
-    }
-
-    /// Calls `read` with the current view, for the simulator's checks.
-    pub fn with_view<T>(&self, read: impl FnOnce(Option<&Arc<Snapshot>>) -> T) -> T {
-        read(self.facts.borrow().view.as_ref())
-    }
-
-    fn now(&self) -> Now {
-        let is_charm_missing =
-            context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).is_some();
-        let facts = self.facts.borrow();
-        let since_boot_ms = self.clock.since_boot_ms();
-        Now {
-            boot: self.clock.boot(),
-            since_boot_ms,
-            agent_start_ms: facts.agent_start_ms,
-            wall_ms: self.clock.wall_ms(),
-            holds_hook_lock: self.hook_lock.get(),
-            orphan_missing: facts.orphan_missing,
-            attached: facts.epoch.is_some(),
-            link_age_ms: facts
-                .last_contact_ms
-                .filter(|_| facts.is_current())
-                .map(|last_contact_ms| since_boot_ms.saturating_sub(last_contact_ms)),
-            leader_generation: facts.leader_generation(self.clocks_now()),
-            is_leader_known: facts.is_leader_known,
-            idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
-            is_charm_missing,
-        }
-    }
-
-    async fn save(&self, events: Vec<Event>) -> Result<(), DiskError> {
-        self.save_with(|_| events).await
-    }
-
-    /// Saves the events that `decide` derives from the memory, then applies them to the memory. Calls never
-    /// interleave.
-    async fn save_with(&self, decide: impl FnOnce(&Local) -> Vec<Event>) -> Result<(), DiskError> {
-        let _order = self.disk.lock().await;
-        let mut after = self.local.borrow().clone();
-        let events = decide(&after);
-        if events.is_empty() {
-            return Ok(());
-        }
-        let acknowledged = self.acknowledged.borrow_mut().split_off(0);
-        let changed = Arc::make_mut(&mut after);
-        events.iter().for_each(|event| changed.apply(event));
-        let all: Vec<Event> = acknowledged.into_iter().chain(events).collect();
-        self.memory.append(&all, &after).await?;
-        *self.local.borrow_mut() = after;
-        self.saves.set(self.saves.get() + 1);
-        self.act_changed.notify_one();
-        self.send_changed.notify_one();
-        Ok(())
-    }
-
-    /// Saves an event that was decided when the counter `saves` had this value. Returns false, and saves
-    /// nothing, if the memory has changed since, so that the caller decides again:
-    /// 1. `next` decides to start run 4.
-    /// 2. The disk is busy. A session that is opened meanwhile replaces the memory by the replica, in which run
-    ///    6 has finished.
-    /// 3. Run 4 does not belong to this memory.
-    async fn save_if_unchanged(&self, saves: u64, event: Event) -> Result<bool, DiskError> {
-        let mut is_unchanged = false;
-        let decide = |_: &Local| {
-            is_unchanged = self.saves.get() == saves;
-            if is_unchanged { vec![event] } else { Vec::new() }
-        };
-        self.save_with(decide).await?;
-        Ok(is_unchanged)
-    }
-
     async fn run_actions(&self) -> UnitAgentEnd {
         match self.act_loop().await {
             Ok(end) => end,
@@ -213,246 +77,207 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
     }
 
+    /// The facts of the agent's environment that the action loop decides by.
+    fn now(&self, holds_hook_lock: bool) -> Now {
+        let is_charm_missing =
+            context::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref()).is_some();
+        Now { holds_hook_lock, is_charm_missing, ..self.shared.now() }
+    }
+
     /// Decides and acts until the agent ends. Each decision is saved before it is executed.
     async fn act_loop(&self) -> Result<UnitAgentEnd, DiskError> {
+        let shared = &self.shared;
         let (mut lock, mut backoff) = (None, LINK_BACKOFF);
         loop {
-            let (now, saves) = (self.now(), self.saves.get());
-            let act = resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).act;
+            let (now, saves) = (self.now(lock.is_some()), shared.saves());
+            let act = resolve::next(&shared.local(), shared.view().as_deref(), &now).act;
             match act {
                 Act::Finish => return Ok(UnitAgentEnd::Finished),
-                Act::Reattach(run) => self.reattach(&run).instrument(hook_span(&run)).await?,
+                Act::Reattach(run) => self.reattach(&run).instrument(run_log::span(&run)).await?,
                 Act::AcquireHookLock => {
-                    let parallel = self.facts.borrow().view.as_ref().is_some_and(|view| view.model.parallel);
+                    let parallel = shared.view().is_some_and(|view| view.model.parallel);
                     let (locked, changed) =
-                        (pin!(self.charms.lock(parallel)), pin!(self.act_changed.notified()));
+                        (pin!(self.charms.lock(parallel)), pin!(shared.act_changed.notified()));
                     lock = tokio::select! { biased; held = locked => Some(held), () = changed => None };
-                    self.hook_lock.set(lock.is_some());
                     continue;
                 }
                 Act::FetchBag(request) => {
-                    self.release(&mut lock);
-                    *self.wait_reasons.borrow_mut() =
-                        vec![resolve::fetch_reason(&self.local.borrow().name, &request)];
-                    self.fetch(request, &mut backoff).await;
+                    drop(lock.take());
+                    shared.set_wait_reasons(vec![resolve::fetch_reason(&shared.local().name, &request)]);
+                    fetch::fetch(shared, request, &mut backoff).await;
                     continue;
                 }
                 Act::Start(run) => {
-                    if self.save_if_unchanged(saves, Event::Started(run.clone())).await? {
-                        self.run_operation(&run).instrument(hook_span(&run)).await?;
+                    if shared.save_if_unchanged(saves, Event::Started(run.clone())).await? {
+                        self.run_operation(&run).instrument(run_log::span(&run)).await?;
                     }
                 }
                 Act::RecordOutcome(record) => {
-                    if self.save_if_unchanged(saves, Event::Finished(record)).await? {
-                        self.clear_executing();
+                    let operation = record.operation.clone();
+                    if shared.save_if_unchanged(saves, Event::Finished(record)).await? {
+                        tracing::info!(%operation, "recorded without running it");
+                        shared.clear_executing();
                     }
                 }
                 Act::PersistEvent(event) => {
-                    self.save_if_unchanged(saves, event).await?;
+                    let generation = match &event {
+                        Event::LeadershipChanged(generation) => *generation,
+                        _ => None,
+                    };
+                    if shared.save_if_unchanged(saves, event).await? {
+                        tracing::info!(generation, "leadership changed");
+                    }
                 }
                 Act::Reboot => {
-                    self.release(&mut lock);
+                    drop(lock.take());
+                    tracing::info!("requesting a reboot of the machine");
                     self.charms.reboot(&now.boot).await;
-                    *self.wait_reasons.borrow_mut() =
-                        vec![resolve::reboot_reason(&self.local.borrow().name, None)];
-                    self.wait_for_change(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
+                    shared.set_wait_reasons(vec![resolve::reboot_reason(&shared.local().name, None)]);
+                    shared.wait_for_change(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
                     continue;
                 }
                 Act::Wait(wait) => {
-                    self.release(&mut lock);
-                    *self.wait_reasons.borrow_mut() = wait.causes;
-                    self.wait_for_change(wait.until_ms).await;
+                    drop(lock.take());
+                    shared.set_wait_reasons(wait.causes);
+                    shared.wait_for_change(wait.until_ms).await;
                     continue;
                 }
             }
             // the outcome is durable: other units may run their hooks before this outcome is sent (design 12)
-            self.release(&mut lock);
-        }
-    }
-
-    /// Releases the hook lock, if this agent holds it.
-    fn release(&self, lock: &mut Option<H::Lock>) {
-        self.hook_lock.set(false);
-        lock.take();
-    }
-
-    /// Waits until an input of `next` has changed, or until this many milliseconds since boot.
-    async fn wait_for_change(&self, until_ms: Option<u64>) {
-        let changed = pin!(self.act_changed.notified());
-        match until_ms {
-            None => changed.await,
-            Some(until_ms) => {
-                let timer = pin!(self.clock.sleep_until(until_ms));
-                tokio::select! { biased; () = changed => {}, () = timer => {} }
-            }
+            drop(lock.take());
         }
     }
 
     /// Performs the operation of a run that was saved as started, and saves its outcome.
     async fn run_operation(&self, run: &Run) -> Result<(), DiskError> {
         tracing::debug!("started");
-        self.facts.borrow_mut().orphan_missing = false;
-        match &run.operation {
+        let started_ms = self.shared.clock.since_boot_ms();
+        self.shared.facts.borrow_mut().orphan_missing = false;
+        let result = match &run.operation {
             Operation::InstallCharm(charm) => {
                 let exit = match self.deploy(charm).await {
                     Ok(()) => Exit::Code(0),
-                    Err(reason) => Exit::Refused(reason),
+                    Err(reason) => Exit::Failed(reason),
                 };
-                self.save_outcome(run, HookResult { exit, writes: Writes::default(), reports: Vec::new() })
-                    .await
+                HookResult { exit, writes: Writes::default(), reports: Vec::new() }
             }
             Operation::Hook(_)
             | Operation::Action { .. }
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
             | Operation::Resync
-            | Operation::SetDead => {
-                let result = self.run_charm(run).await;
-                self.save_outcome(run, result).await
-            }
-        }
+            | Operation::SetDead => self.run_charm(run).await,
+        };
+        self.save_outcome(run, result, started_ms).await
     }
 
     /// Runs the charm's program for a run, after fetching the charm if it is not on disk.
     async fn run_charm(&self, run: &Run) -> HookResult {
+        let shared = &self.shared;
         let without = |exit| HookResult { exit, writes: Writes::default(), reports: Vec::new() };
-        let refused = |reason: &str| without(Exit::Refused(reason.to_owned()));
-        let lost_charm =
-            context::charm_to_fetch(&self.local.borrow(), self.charms.declared().as_deref()).cloned();
+        let failed = |reason: &str| without(Exit::Failed(reason.to_owned()));
+        let lost_charm = context::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = lost_charm
             && let Err(why) = self.deploy(&charm).await
         {
-            return refused(&why);
+            return failed(&why);
         }
-        let Some(declared) = self.charms.declared() else { return refused("charm missing from disk") };
-        let secret = format!("{:032x}", self.clock.random_uuid().0);
+        let Some(declared) = self.charms.declared() else { return failed("charm missing from disk") };
+        let secret = format!("{:032x}", shared.clock.random_uuid().0);
         let built = {
-            let (local, is_leader) = (self.local.borrow(), self.is_leader());
-            let facts = self.facts.borrow();
-            let input = ContextInput { declared: &declared, secret: &secret, is_leader };
+            let input = ContextInput { declared: &declared, secret: &secret, is_leader: shared.is_leader() };
             // 1. A hook is started with a cached view.
             // 2. The agent attaches to a store of another generation, and the view is dropped.
             // This is not a failure of the charm: the hook is started again with the new view.
-            let Some(view) = facts.view.as_deref() else {
+            let Some(view) = shared.view() else {
                 return match &run.operation {
                     Operation::Action { .. } => {
-                        refused("the controller was restored while the action started")
+                        failed("the controller was restored while the action started")
                     }
                     _ => without(Exit::Interrupted),
                 };
             };
-            if context::is_cancelled(view, &run.operation) {
+            if context::is_cancelled(&view, &run.operation) {
                 return without(Exit::Cancelled);
             }
-            context::build(&local, view, run, &input)
+            context::build(&shared.local(), &view, run, &input)
         };
-        let Some(context) = built else { return refused("the relation is not in the unit's view") };
-        self.set_executing(run);
-        self.charms.run(run, context, self).await
+        let Some(context) = built else { return failed("the relation is not in the unit's view") };
+        shared.set_executing(run);
+        self.charms.run(run, context, shared).await
     }
 
     /// Continues a run that an earlier agent started, or notes that nothing of it is left.
     async fn reattach(&self, run: &Run) -> Result<(), DiskError> {
-        self.set_executing(run);
+        let shared = &self.shared;
+        let started_ms = shared.clock.since_boot_ms();
+        shared.set_executing(run);
         let result = match run.operation.runs_charm() {
-            true => self.charms.reattach(run, self).await,
+            true => self.charms.reattach(run, shared).await,
             false => None,
         };
         match result {
-            Some(result) => self.save_outcome(run, result).await,
+            Some(result) => {
+                tracing::info!("taken over from an earlier agent");
+                self.save_outcome(run, result, started_ms).await
+            }
             None => {
-                self.facts.borrow_mut().orphan_missing = true;
-                self.clear_executing();
+                tracing::info!("started by an earlier agent, and neither a process nor an outcome is left");
+                shared.facts.borrow_mut().orphan_missing = true;
+                shared.clear_executing();
                 Ok(())
             }
         }
     }
 
     /// Saves the outcome and all its effects as one record.
-    async fn save_outcome(&self, run: &Run, result: HookResult) -> Result<(), DiskError> {
-        let now = self.now();
-        self.save_with(|local| {
-            let is_started = matches!(&local.step, Step::Started(started) if started.number == run.number);
-            if !is_started {
-                // the memory was replaced by a replica that already has the outcome of this run
-                return Vec::new();
-            }
-            let (facts, writes) = (self.facts.borrow(), &result.writes);
-            let ended = FinishedRun {
-                run,
-                exit: result.exit,
-                writes,
-                reports: result.reports,
-                pending_reports: &facts.pending_reports,
-            };
-            outcome::events(local, facts.view.as_deref(), &now, ended)
-        })
-        .await?;
-        let sequence = self.local.borrow().outbox.last().map(|record| record.sequence);
-        tracing::debug!(sequence, "finished");
+    async fn save_outcome(&self, run: &Run, result: HookResult, started_ms: u64) -> Result<(), DiskError> {
+        let shared = &self.shared;
+        let (now, exit) = (shared.now(), result.exit.clone());
+        let duration_ms = now.since_boot_ms.saturating_sub(started_ms);
+        shared
+            .save_with(|local| {
+                let is_started =
+                    matches!(&local.step, Step::Started(started) if started.number == run.number);
+                if !is_started {
+                    // the stored state was replaced by a replica that already has the outcome of this run
+                    return Vec::new();
+                }
+                let (facts, writes) = (shared.facts.borrow(), &result.writes);
+                let ended = FinishedRun {
+                    run,
+                    exit: result.exit,
+                    writes,
+                    reports: result.reports,
+                    pending_reports: &facts.pending_reports,
+                };
+                outcome::events(local, facts.view.as_deref(), &now, ended)
+            })
+            .await?;
+        let local = shared.local();
+        let record = local.outbox.last().filter(|record| record.run == run.number);
+        run_log::finished(&exit, duration_ms, record.map(|record| record.sequence));
         // a run without an outcome was interrupted: `next` finds it started and its process missing, and starts
         // it again
-        self.facts.borrow_mut().orphan_missing = true;
-        self.clear_executing();
+        shared.facts.borrow_mut().orphan_missing = true;
+        shared.clear_executing();
         Ok(())
-    }
-
-    /// Notes the run in progress, which is reported to the controller.
-    fn set_executing(&self, run: &Run) {
-        let mut facts = self.facts.borrow_mut();
-        let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
-        facts.executing = Some(ReportedRun { run: run.number, activity, since_ms });
-        facts.pending_reports = PendingReports::default();
-        self.send_changed.notify_one();
-    }
-
-    fn clear_executing(&self) {
-        let mut facts = self.facts.borrow_mut();
-        facts.executing = None;
-        facts.pending_reports = PendingReports::default();
-        facts.last_end_ms = self.clock.since_boot_ms();
-        self.send_changed.notify_one();
-    }
-
-    /// Queues a report of the running hook for sending.
-    fn queue_report(&self, report: &RunReport) {
-        self.facts.borrow_mut().pending_reports.push(report);
-        self.send_changed.notify_one();
-    }
-
-    fn is_leader(&self) -> bool {
-        self.facts.borrow().leader_generation(self.clocks_now()).is_some()
-    }
-
-    fn clocks_now(&self) -> ClockReading {
-        ClockReading { since_boot_ms: self.clock.since_boot_ms(), wall_ms: self.clock.wall_ms() }
     }
 
     /// Fetches and installs the charm. Retries until the controller answers, because an outage is not a failure
     /// of the charm.
-    async fn deploy(&self, charm: &state::unit::operation::CharmRef) -> Result<(), String> {
+    async fn deploy(&self, charm: &CharmRef) -> Result<(), String> {
         if self.charms.is_deployed(charm).await {
             return self.charms.deploy(charm, Vec::new()).await;
         }
         let mut backoff = LINK_BACKOFF;
         loop {
             let sha256 = charm.sha256.clone();
-            match self.api.handle(FetchArchive { sha256 }).await {
+            match self.shared.api.handle(FetchArchive { sha256 }).await {
                 Ok(archive) => return self.charms.deploy(charm, archive.0).await,
-                Err(error) if error.is_transient() => self.pause(&mut backoff).await,
+                Err(error) if error.is_transient() => self.shared.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }
         }
     }
-
-    async fn pause(&self, backoff: &mut Backoff) {
-        self.clock.sleep_until(self.clock.since_boot_ms() + backoff.delay_ms()).await;
-        backoff.increase();
-    }
-}
-
-/// The log span of one run. The message `finished` has the sequence of the run's record, which the log of the
-/// controller has too.
-fn hook_span(run: &Run) -> tracing::Span {
-    tracing::info_span!("hook", operation = %run.operation, run = run.number)
 }

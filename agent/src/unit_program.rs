@@ -1,4 +1,4 @@
-//! The process of a unit agent: it locks the unit's folder, loads the memory, opens the tool socket, and runs
+//! The process of a unit agent: it locks the unit's folder, loads the stored state, opens the tool socket, and runs
 //! [`UnitAgent`] until it ends, a signal arrives or its configuration changes.
 //!
 //! Two agents never serve one folder. A folder of another format or of another unit is refused without a change.
@@ -6,7 +6,7 @@
 //! Called by `pintle-agent unit` and `pintle-agent resolve`.
 
 use crate::clock::HostClock;
-use crate::config::{self, AgentConfig};
+use crate::config;
 use crate::deployer::{AGENT_LOCK, FINISHED};
 use crate::fault::{self, Recognised};
 use crate::file_watch;
@@ -22,6 +22,7 @@ use crate::tool_socket::{self, Gate};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
+use api::AgentConfig;
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, Level};
@@ -53,26 +54,26 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
     }
 }
 
-/// Loads the memory of the unit. For a unit without one, creates it.
+/// Loads the stored state of the unit. For a unit without one, creates it.
 ///
 /// # Errors
 /// If the folder has another format or belongs to another unit, or the disk fails.
-async fn load_memory(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
+async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
     let loaded = journal::load(folder).await?;
     let name: UnitName = config.name.parse()?;
     let mut empty = Local::new(config.uuid, name);
     let (local, index, is_new) = match loaded {
         Loaded::Nothing => {
-            // a folder with runs belongs to a unit whose memory was quarantined or deleted, not to a fresh unit
+            // a folder with runs belongs to a unit whose state was quarantined or deleted, not to a fresh unit
             empty.state_lost = folder.file("hooks").exists();
             empty.run = newest_run(folder);
             (empty, 0, true)
         }
-        Loaded::Memory { local, index, notes } => {
+        Loaded::State { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
                 bail!(
-                    "cannot use {}: it has the memory of another unit ({})",
+                    "cannot use {}: it has the state of another unit ({})",
                     folder.root().display(),
                     local.name
                 );
@@ -117,13 +118,13 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         }
     };
     umask(Mode::from_bits_truncate(0o077));
-    let config = AgentConfig::read(folder.root())?;
+    let config = config::read(folder.root())?;
     // before the pid file exists, because the machine agent sends this signal to its pid, and it would end the
     // process
     let mut hangup = signal(SignalKind::hangup())?;
     level.read(&folder.machine().join(LEVEL_FILE));
     Process::this().write(&folder.file(AGENT_PID))?;
-    let journal = match load_memory(&folder, &config).await {
+    let journal = match load_state(&folder, &config).await {
         Ok(journal) => journal,
         Err(error) => {
             eprintln!("ERROR {error:#}");
@@ -131,7 +132,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         }
     };
     let local =
-        journal::read_only_load(&folder).await?.context("the memory that was just written cannot be read")?;
+        journal::read_only_load(&folder).await?.context("cannot read the state that was just written")?;
     link_tools(&folder)?;
     let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
     let has_started_run = matches!(local.step, Step::Started(_));
@@ -155,7 +156,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
-    tracing::info!("{}: workflow {}", config.name, local.workflow());
+    tracing::info!("{}: the agent starts; workflow {}", config.name, local.workflow());
     let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
     let mut terminate = signal(SignalKind::terminate())?;
     sd_notify::send(NotifyState::Ready);
@@ -164,10 +165,11 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         never = sd_notify::send_watchdog() => match never {},
         _ = terminate.recv() => {
             sd_notify::send(NotifyState::Stopping);
+            tracing::info!("{}: the agent was told to stop", config.name);
             return Ok(ExitCode::from(EXIT_SIGNALLED));
         }
         () = until_config_changes(&folder, &config, &level, &mut hangup) => {
-            tracing::info!("{} was changed or deleted: restarting to read it", config::FILE);
+            tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
             return Ok(ExitCode::from(EXIT_SIGNALLED));
         }
     };
@@ -207,7 +209,7 @@ fn socket_error(error: std::io::Error) -> anyhow::Error {
 async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &Level, hangup: &mut Signal) {
     loop {
         level.read(&folder.machine().join(LEVEL_FILE));
-        if AgentConfig::read(folder.root()).ok().as_ref() != Some(known) {
+        if config::read(folder.root()).ok().as_ref() != Some(known) {
             return;
         }
         tokio::time::timeout(file_watch::POLL, hangup.recv()).await.ok();
@@ -235,8 +237,9 @@ fn link_tools(folder: &UnitFolder) -> Result<()> {
 /// again.
 pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
     let (folder, _lock) = lock_folder(dir)?.map_err(|held| anyhow!("{held}\nhint: stop it first"))?;
-    let config = AgentConfig::read(folder.root())?;
-    let mut local = journal::read_only_load(&folder).await?.context("cannot read the memory of the unit")?;
+    let config = config::read(folder.root())?;
+    let mut local =
+        journal::read_only_load(&folder).await?.context("cannot read the stored state of the unit")?;
     if !local.state_lost {
         bail!("cannot reset {}: its state was not lost", config.name);
     }
@@ -254,7 +257,7 @@ mod tests {
 
     fn write_config(folder: &Path) -> AgentConfig {
         let config = AgentConfig {
-            kind: config::AgentKind::Unit,
+            kind: api::AgentKind::Unit,
             uuid: state::terms::names::Uuid(1),
             name: "web/0".into(),
             model: state::terms::names::Uuid(2),
@@ -264,7 +267,7 @@ mod tests {
             token: String::new(),
             machine: "0".into(),
         };
-        write_atomic_unsynced(&folder.join(config::FILE), config.to_yaml().as_bytes()).unwrap();
+        write_atomic_unsynced(&folder.join(AgentConfig::FILE), config::to_yaml(&config).as_bytes()).unwrap();
         config
     }
 

@@ -3,7 +3,7 @@
 //! Unit agents are separate processes: the machine agent may end and restart without affecting them. Implements
 //! `ports::Deployments` for the machine agent, on top of `deployer`.
 
-use crate::config::AgentConfig;
+use crate::config;
 use crate::deployer::Deployer;
 use crate::folder::UnitFolder;
 use crate::installed_programs::EXIT_SIGNALLED;
@@ -11,6 +11,7 @@ use crate::ports::{Deployments, UnitToken};
 use crate::service::{self, AgentExit, EndedAgent};
 use crate::{clock, fault, observation};
 use anyhow::Result;
+use api::text::fault::process_end;
 use host::restart::{EndedBy, Restarts};
 use state::terms::health::{ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
@@ -76,11 +77,12 @@ impl UnitSupervisor {
     }
 
     /// Notes how the agent ends, and that it may be started again then.
-    fn watch(&self, unit: Uuid, exit: AgentExit) {
+    fn watch(&self, unit: Uuid, folder: &UnitFolder, exit: AgentExit) {
         let (changed, exits, started) = (Arc::clone(&self.changed), Arc::clone(&self.exits), Instant::now());
-        let endings = Arc::clone(&self.endings);
+        let (endings, tag) = (Arc::clone(&self.endings), folder.tag());
         tokio::spawn(async move {
             let ended = exit.await;
+            tracing::info!("the agent of {tag} ended {}", process_end(&ended.end));
             let ending = Ending { at: Instant::now(), by: ended_by(&ended.end) };
             note_end(&exits, unit, ended, started.elapsed() > RECOVERED_AFTER);
             endings.lock().expect("no holder panics").insert(unit, ending);
@@ -137,7 +139,7 @@ impl Deployments for UnitSupervisor {
     }
 
     fn token(&self, folder: &UnitFolder) -> Result<UnitToken> {
-        let text = AgentConfig::read(folder.root())?.token;
+        let text = config::read(folder.root())?.token;
         Ok(UnitToken { text, is_acknowledged: self.deployer.is_token_noted(folder) })
     }
 
@@ -158,7 +160,8 @@ impl Deployments for UnitSupervisor {
         if let Some(process) = service::running(folder) {
             if known.is_none() {
                 // an earlier machine agent started it: it is watched, not restarted
-                self.watch(unit, Box::pin(service::wait_for_exit(process, folder.clone())));
+                tracing::info!("found the running agent of {folder}");
+                self.watch(unit, folder, Box::pin(service::wait_for_exit(process, folder.clone())));
                 all.insert(unit, LastStart { started: Instant::now(), restarts: RESTARTS, next: None });
             }
             return Ok(());
@@ -191,7 +194,7 @@ impl Deployments for UnitSupervisor {
         })?;
         tracing::info!("started the agent of {folder}");
         all.insert(unit, LastStart { started: Instant::now(), restarts, next: None });
-        self.watch(unit, exit);
+        self.watch(unit, folder, exit);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! truncated or absent. `unit.yaml` holds the checksum of every other file; if the files do not match, there is
 //! no cached view.
 //!
-//! Written by `journal` (`UnitMemory::cache_view`).
+//! Written by `journal` (`UnitStorage::cache_view`).
 
 use crate::folder_files::FolderFiles;
 use host::digest::checksum;

@@ -1,15 +1,16 @@
 //! The journal detects damage: every byte of both files is flipped, and both files are cut at every byte.
 //!
-//! A damaged file leads to a memory that existed before, with a message, or to a quarantined file. It never
-//! leads to a fresh unit or to a memory that never existed.
+//! A damaged file leads to a state that existed before, with a message, or to a quarantined file. It never
+//! leads to a fresh unit or to a state that never existed.
 
 use agent::folder_files::FolderFiles;
 use agent::journal::{self, JOURNAL, Journal, Loaded, STATE};
-use agent::ports::{DiskError, UnitMemory};
+use agent::ports::{DiskError, UnitStorage};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::Outcome;
+use state::unit::start_reason::StartReason;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -53,16 +54,16 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// The files of a small unit after a few appends, and its memory after each append.
+/// The files of a small unit after a few appends, and its state after each append.
 fn unit_files() -> (MemoryFolder, Vec<Local>) {
     let folder = MemoryFolder::default();
     let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
     let journal = block_on(Journal::open(&folder, 0, &local, true)).expect("it is written");
-    let mut memories = vec![local.clone()];
+    let mut states = vec![local.clone()];
     let mut append = |local: &mut Local, event: Event| {
         local.apply(&event);
         block_on(journal.append(&[event], &local.clone().into())).expect("it is appended");
-        memories.push(local.clone());
+        states.push(local.clone());
     };
     append(&mut local, Event::Attaching { nonce: Uuid(1) });
     append(
@@ -85,7 +86,7 @@ fn unit_files() -> (MemoryFolder, Vec<Local>) {
             number: local.run + 1,
             operation: operation.clone(),
             attempt: 1,
-            cause: "the charm: is new".into(),
+            reason: StartReason::Refreshed { charm_url: "local:web-0".into() },
             position: None,
             leader_generation: None,
             episode: None,
@@ -95,19 +96,19 @@ fn unit_files() -> (MemoryFolder, Vec<Local>) {
         append(&mut local, Event::Finished(record));
     }
     drop(journal);
-    (folder, memories)
+    (folder, states)
 }
 
-/// Loads damaged files and checks the result: a memory that existed, reported if it is not the last one unless
+/// Loads damaged files and checks the result: a state that existed, reported if it is not the last one unless
 /// `silent`; or quarantined files, reported. Returns whether the files were quarantined.
-fn is_corrupt(damaged: &MemoryFolder, memories: &[Local], silent: bool, what: &str) -> bool {
+fn is_corrupt(damaged: &MemoryFolder, states: &[Local], silent: bool, what: &str) -> bool {
     match block_on(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}")) {
-        Loaded::Memory { local, notes, .. } => {
-            assert!(memories.contains(&local), "{what}: a memory that never existed");
+        Loaded::State { local, notes, .. } => {
+            assert!(states.contains(&local), "{what}: a state that never existed");
             let is_reported = silent || !notes.is_empty();
-            assert!(memories.last() == Some(&*local) || is_reported, "{what}: not reported");
+            assert!(states.last() == Some(&*local) || is_reported, "{what}: not reported");
             let again = block_on(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}"));
-            let Loaded::Memory { local: second, notes, .. } = again else { panic!("{what}: {again:?}") };
+            let Loaded::State { local: second, notes, .. } = again else { panic!("{what}: {again:?}") };
             assert!(*second == *local && notes.is_empty(), "{what}: a second start finds no damage");
             false
         }
@@ -125,16 +126,16 @@ fn is_corrupt(damaged: &MemoryFolder, memories: &[Local], silent: bool, what: &s
 
 #[test]
 fn undamaged_files_are_read_back_completely() {
-    let (folder, memories) = unit_files();
+    let (folder, states) = unit_files();
     let found = block_on(journal::load(&&folder)).expect("they are read");
-    let Loaded::Memory { local, notes, .. } = found else { panic!("{found:?}") };
-    assert_eq!(Some(&*local), memories.last());
+    let Loaded::State { local, notes, .. } = found else { panic!("{found:?}") };
+    assert_eq!(Some(&*local), states.last());
     assert!(notes.is_empty(), "{notes:?}");
 }
 
 #[test]
 fn every_flipped_byte_is_detected() {
-    let (folder, memories) = unit_files();
+    let (folder, states) = unit_files();
     let text = String::from_utf8(folder.0.borrow()[JOURNAL].clone()).expect("YAML is text");
     let last = text.rfind("--- # ").expect("there are documents");
     for file in [STATE, JOURNAL] {
@@ -143,7 +144,7 @@ fn every_flipped_byte_is_detected() {
                 let damaged = folder.clone();
                 damaged.0.borrow_mut().get_mut(file).expect("it is there")[at] ^= bit;
                 let what = format!("{file}, byte {at} ^ {bit:#x}");
-                let lost = is_corrupt(&damaged, &memories, false, &what);
+                let lost = is_corrupt(&damaged, &states, false, &what);
                 // only the last document can be a torn tail; damage before it is corruption
                 let end = file == JOURNAL && at >= last;
                 assert!(lost || end, "{what}: corruption was treated as a torn tail");
@@ -154,14 +155,14 @@ fn every_flipped_byte_is_detected() {
 
 #[test]
 fn every_cut_is_survived() {
-    let (folder, memories) = unit_files();
+    let (folder, states) = unit_files();
     for file in [STATE, JOURNAL] {
         for at in 0..folder.0.borrow()[file].len() {
             let damaged = folder.clone();
             damaged.0.borrow_mut().get_mut(file).expect("it is there").truncate(at);
             // a journal that is cut between two documents looks complete
             let silent = file == JOURNAL && (at == 0 || damaged.0.borrow()[file].ends_with(b"\n"));
-            is_corrupt(&damaged, &memories, silent, &format!("{file} cut at {at}"));
+            is_corrupt(&damaged, &states, silent, &format!("{file} cut at {at}"));
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Tests that would damage this host: each runs again in its own namespaces, where it is process 1 and root,
 //! and where its mounts and kills affect nothing else.
 
-use agent::config::{AgentConfig, AgentKind, FILE};
+use agent::config;
 use agent::deployer::Deployer;
 use agent::service::{Supervision, systemd};
-use agent::shim::SHIM_PID;
 use agent::uninstall;
+use api::{AgentConfig, AgentKind};
+use hook_client::shim::SHIM_PID;
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::terms::names::{UnitName, Uuid};
@@ -117,10 +118,16 @@ fn dead_machine(parent: &Path) -> PathBuf {
     let data = parent.join("pintle");
     let unit = data.join("agents/unit-web-0");
     fs::create_dir_all(&unit).expect("made");
-    write_atomic_unsynced(&data.join(FILE), config(AgentKind::Machine, "0").to_yaml().as_bytes())
-        .expect("written");
-    write_atomic_unsynced(&unit.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes())
-        .expect("written");
+    write_atomic_unsynced(
+        &data.join(AgentConfig::FILE),
+        config::to_yaml(&config(AgentKind::Machine, "0")).as_bytes(),
+    )
+    .expect("written");
+    write_atomic_unsynced(
+        &unit.join(AgentConfig::FILE),
+        config::to_yaml(&config(AgentKind::Unit, "web/0")).as_bytes(),
+    )
+    .expect("written");
     uninstall::note_dead(&data).expect("written");
     data
 }
@@ -166,10 +173,10 @@ fn the_removal_service_deletes_the_remaining_folder_and_itself() {
         let file = Path::new("/etc/systemd/system/pintle-machine.service");
         let uninstall = || agent(&programs).args(["uninstall", "--data"]).arg(&data).output();
         assert!(!uninstall().expect("it runs").status.success(), "the removal was not started");
-        assert!(file.exists() && data.join(FILE).exists());
+        assert!(file.exists() && data.join(AgentConfig::FILE).exists());
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(uninstall::uninstall(&data)).expect_err("it cannot be removed");
-        assert!(file.exists() && !data.join(FILE).exists());
+        assert!(file.exists() && !data.join(AgentConfig::FILE).exists());
         let unmounted = Command::new("umount").arg(&data).status();
         assert!(unmounted.is_ok_and(|status| status.success()));
         let line = fs::read_to_string(file).expect("it is there");

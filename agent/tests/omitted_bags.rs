@@ -4,46 +4,28 @@
 mod support;
 
 use agent::tool_calls::{CallsFile, HookSession};
-use agent::tool_socket::ToolAnswer;
 use hook_client::{CallHeader, encode_request};
-use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::hook::{self, HookContext, HookRelation, OmittedBags};
+use state::unit::hook::{HookContext, OmittedBags};
 use state::unit::snapshot::BagRequest;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 const CONTEXT_ID: &str = "web/0-install-0";
 
-/// web/0 in config-changed, with a relation to db/0 whose bag is omitted.
+/// web/0 in config-changed, with a relation to mysql/0 whose bag is omitted.
 fn context() -> HookContext {
-    let relation = HookRelation {
-        endpoint: "db".into(),
-        interface: "sql".into(),
-        peer: false,
-        key: "web:db db:server".into(),
-        remote_application: "db".into(),
-        remote_model: Uuid(1),
-        life: Life::Alive,
-        suspended: false,
-        members: BTreeSet::from([UnitName::new("db", 0)]),
-        unit_bags: BTreeMap::new(),
-        application_bags: BTreeMap::new(),
-        omitted: OmittedBags {
-            relation: Uuid(9),
-            position: Position { store_generation: Uuid(5), revision: 7 },
-            bags: BTreeSet::from([Owner::Unit(UnitName::new("db", 0))]),
-            ..OmittedBags::default()
-        },
+    let mut context = support::context();
+    context.relations.get_mut(&1).unwrap().omitted = OmittedBags {
+        relation: Uuid(9),
+        position: Position { store_generation: Uuid(5), revision: 7 },
+        bags: BTreeSet::from([Owner::Unit(UnitName::new("mysql", 0))]),
+        ..OmittedBags::default()
     };
-    HookContext {
-        cause: hook::HookTrigger::Hook("config-changed".into()),
-        relations: BTreeMap::from([(1, relation)]),
-        ..support::context()
-    }
+    context
 }
 
 fn session(run: &Path) -> HookSession<'static> {
@@ -51,7 +33,7 @@ fn session(run: &Path) -> HookSession<'static> {
     HookSession::new(context(), digest, CallsFile::open(run), &|_| {}, &|| false)
 }
 
-/// One `relation-get -r db:1 host db/0`.
+/// One `relation-get -r db:1 host mysql/0`.
 fn frame(number: u8) -> Vec<u8> {
     let mut frame = vec![0; 1000];
     let call = CallHeader {
@@ -60,7 +42,7 @@ fn frame(number: u8) -> Vec<u8> {
         cwd: b"/",
         tool: b"relation-get",
     };
-    let args = ["-r", "db:1", "host", "db/0"].map(str::as_bytes);
+    let args = ["-r", "db:1", "host", "mysql/0"].map(str::as_bytes);
     let length = encode_request(&mut frame, &call, args.into_iter()).unwrap();
     frame.truncate(length);
     frame
@@ -70,13 +52,8 @@ fn bag(host: &str) -> Option<Bag> {
     Some(Bag::from([("host".to_owned(), host.to_owned())]))
 }
 
-fn printed(answer: Result<ToolAnswer, BagRequest>) -> (u8, String, String) {
-    match answer.expect("no bag is needed") {
-        ToolAnswer::Done { code, stdout, stderr } => {
-            (code, String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
-        }
-        ToolAnswer::NeedStdin => panic!("relation-get reads no stdin"),
-    }
+fn printed(answer: Result<Vec<u8>, BagRequest>) -> (u8, String, String) {
+    support::printed(&answer.expect("no bag is needed"))
 }
 
 fn ok(text: &str) -> (u8, String, String) {
@@ -116,8 +93,9 @@ fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
     let request = first.answer(&frame(1), None).expect_err("the bag is omitted");
-    first.insert_bag(&request, Err("cannot read settings for unit \"db/0\": no answer".to_owned()));
-    let refused = (1, String::new(), "ERROR cannot read settings for unit \"db/0\": no answer\n".to_owned());
+    first.insert_bag(&request, Err("cannot read settings for unit \"mysql/0\": no answer".to_owned()));
+    let refused =
+        (1, String::new(), "ERROR cannot read settings for unit \"mysql/0\": no answer\n".to_owned());
     assert_eq!(printed(first.answer(&frame(1), None)), refused);
 
     let mut second = session(run.path());

@@ -4,16 +4,17 @@
 mod support;
 
 use agent::clock::kernel_boot;
-use agent::config::{AgentConfig, AgentKind, FILE};
+use agent::config;
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, kill_remaining_processes};
 use agent::ports::{Charms, HookHost};
 use agent::service::Supervision;
-use agent::shim::{HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_PID};
 use agent::tool_calls::{CallsFile, HookSession};
-use agent::tool_socket::{Gate, ToolAnswer, listen};
-use hook_client::{CallHeader, HEADER_BYTES, ReplyFrame, encode_request, frame_length};
+use agent::tool_socket::{Gate, closed_reply, listen};
+use api::{AgentConfig, AgentKind};
+use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
+use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::terms::names::Uuid;
@@ -25,12 +26,12 @@ use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::outcome::Exit;
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
+use state::unit::start_reason::StartReason;
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use support::context;
+use support::{context, printed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
@@ -41,7 +42,7 @@ const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
 fn started_run(at: &Path, boot: &str) -> Run {
     fs::create_dir_all(at).unwrap();
     let run_file = serde_json::json!({
-        "operation": "install", "cause": "", "position": null, "boot": boot,
+        "operation": "install", "reason": "charm-deployed", "position": null, "boot": boot,
         "context_digest": host::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
     });
     fs::write(at.join("context.yaml"), run_file.to_string()).unwrap();
@@ -50,7 +51,7 @@ fn started_run(at: &Path, boot: &str) -> Run {
         number: 1,
         operation,
         attempt: 1,
-        cause: String::new(),
+        reason: StartReason::CharmDeployed,
         position: None,
         leader_generation: None,
         episode: None,
@@ -177,7 +178,7 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
     fs::write(unit.path().join("charm/metadata.yaml"), "name: web\n").unwrap();
     std::os::unix::fs::symlink("/bin/true", unit.path().join("charm/dispatch")).unwrap();
     let action = hook::RunningAction { name: "backup".into(), id: "7".into(), params: Default::default() };
-    let context = HookContext { cause: hook::HookTrigger::Action(action), ..context() };
+    let context = HookContext { trigger: hook::HookTrigger::Action(action), ..context() };
     let operation = Operation::Action { id: 7, name: "backup".into() };
     let run = Run { operation, ..started_run(&unit.path().join("hooks/000001"), &kernel_boot()) };
 
@@ -203,10 +204,7 @@ async fn call(socket: &Path, number: u8) -> String {
     let header: [u8; HEADER_BYTES] = reply[..].try_into().unwrap();
     reply.resize(frame_length(&header).unwrap(), 0);
     stream.read_exact(&mut reply[HEADER_BYTES..]).await.unwrap();
-    match ReplyFrame::decode(&reply).unwrap() {
-        ReplyFrame::Done { stderr, .. } => String::from_utf8(stderr.to_vec()).unwrap(),
-        ReplyFrame::NeedStdin => panic!("is-leader reads no stdin"),
-    }
+    printed(&reply).2
 }
 
 #[tokio::test]
@@ -227,9 +225,9 @@ async fn calls_that_are_queued_when_the_hook_ends_are_refused() {
         tokio::task::yield_now().await;
     }
     gate.send_replace(Gate::Closed);
-    first.answer.send(ToolAnswer::closed()).unwrap();
+    first.answer.send(closed_reply()).unwrap();
     while let Ok(call) = calls.try_recv() {
-        call.answer.send(ToolAnswer::closed()).unwrap();
+        call.answer.send(closed_reply()).unwrap();
     }
     for caller in callers {
         let answer = tokio::time::timeout(std::time::Duration::from_secs(20), caller).await;
@@ -266,8 +264,11 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
     for folder in ["unit-web-0", "unit-web-0.bak", "unit-web-0.away"] {
         let folder = machine.path().join("agents").join(folder);
         fs::create_dir_all(&folder).unwrap();
-        write_atomic_unsynced(&folder.join(FILE), config(AgentKind::Unit, "web/0").to_yaml().as_bytes())
-            .unwrap();
+        write_atomic_unsynced(
+            &folder.join(AgentConfig::FILE),
+            config::to_yaml(&config(AgentKind::Unit, "web/0")).as_bytes(),
+        )
+        .unwrap();
     }
     let deployed: Vec<String> = deployer.deployed().values().map(UnitFolder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);
@@ -289,10 +290,8 @@ fn a_call_whose_output_file_failed_is_replayed_with_the_same_answer() {
         let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
         HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false)
     };
-    let Ok(ToolAnswer::Done { code, .. }) = session().answer(&frame[..length], None) else {
-        panic!("it reads no stdin")
-    };
-    assert_eq!(code, 1, "the folder does not exist");
+    let answer = session().answer(&frame[..length], None).expect("it reads no bag");
+    assert_eq!(printed(&answer).0, 1, "the folder does not exist");
 
     let lines = CallsFile::read(run.path()).expect("complete lines");
     assert_eq!(lines.len(), 1);
@@ -329,21 +328,7 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
 #[test]
 fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
     let run = tempfile::tempdir().unwrap();
-    let relation = hook::HookRelation {
-        endpoint: "db".into(),
-        interface: "sql".into(),
-        peer: false,
-        key: "web:db mysql:server".into(),
-        remote_application: "mysql".into(),
-        remote_model: Uuid(1),
-        life: state::terms::life::Life::Alive,
-        suspended: false,
-        members: Default::default(),
-        unit_bags: Default::default(),
-        application_bags: Default::default(),
-        omitted: Default::default(),
-    };
-    let context = HookContext { relations: [(1, relation)].into(), leader: false, ..context() };
+    let context = HookContext { leader: false, ..context() };
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     let mut session = HookSession::new(context, digest, CallsFile::open(run.path()), &|_| {}, &|| false);
     let mut set = |number: u8, args: &[&str]| {
@@ -352,10 +337,9 @@ fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
         let mut frame = vec![0; 1000];
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_bytes()).collect();
         let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
-        match session.answer(&frame[..length], None) {
-            Ok(ToolAnswer::Done { code, stderr, .. }) => (code, String::from_utf8(stderr).unwrap()),
-            _ => panic!("it reads no stdin and no bag of others"),
-        }
+        let (code, _, stderr) =
+            printed(&session.answer(&frame[..length], None).expect("it reads no bag of others"));
+        (code, stderr)
     };
     let refused = set(1, &["-r", "db:1", "--app", "a=1"]);
     assert_eq!(refused, (1, "ERROR cannot write relation settings\n".to_owned()));
@@ -363,50 +347,6 @@ fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
     let (writes, _) = session.close();
     let expected = Bag::from([("b".to_owned(), "2".to_owned())]);
     assert_eq!(writes.bags[&1], hook::BagWrites { unit: expected, application: Default::default() });
-}
-
-/// Runs a script as a hook under the shim. Returns the folder of the run and the duration.
-fn run_under_shim(script: &str) -> (tempfile::TempDir, Duration) {
-    let run = tempfile::tempdir().unwrap();
-    let program = run.path().join("hook");
-    // written by another process: a file that a child of another test has open for writing cannot be executed
-    let write = "printf '#!/bin/sh\n%s\n' \"$2\" >\"$1\" && chmod 755 \"$1\"";
-    let written = Command::new("/bin/sh").args(["-c", write, "sh"]).arg(&program).arg(script).status();
-    assert!(written.unwrap().success());
-    let started = Instant::now();
-    agent::shim::run(run.path(), &program).unwrap();
-    (run, started.elapsed())
-}
-
-/// Scenario 156.
-#[test]
-fn a_hook_ends_with_its_process_even_if_a_child_keeps_its_output_open() {
-    let run_once = || {
-        let (run, took) = run_under_shim("sleep 100 & echo $!");
-        assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
-        let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
-        let child = output.strip_prefix("stdout: ").unwrap().trim().parse().unwrap();
-        let child = Process::find(child).expect("the child belongs to the charm and continues");
-        child.signal(nix::sys::signal::Signal::SIGKILL).expect("it can be signalled");
-        took
-    };
-    // the fastest of three runs, because the machine may be busy
-    let fastest = (0..3).map(|_| run_once()).min().unwrap();
-    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
-}
-
-/// Scenario 158. The amount that is reported is also bounded:
-/// [`only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_lines`].
-#[test]
-fn a_bounded_part_of_a_hooks_output_is_kept() {
-    let (run, _) = run_under_shim(
-        "head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2",
-    );
-    assert_eq!(fs::read_to_string(run.path().join(OUTCOME)).unwrap(), "exit 0");
-    let output = fs::read_to_string(run.path().join(OUTPUT)).unwrap();
-    let last = output.lines().last().unwrap();
-    assert!(output.len() <= OUTPUT_BYTES_MAX + last.len() + 1, "{} bytes", output.len());
-    assert!(last.starts_with("stderr: ") && last.ends_with(" more bytes of output were discarded"), "{last}");
 }
 
 #[test]
@@ -419,9 +359,7 @@ fn two_reports_of_one_call_have_different_numbers() {
     let length = encode_request(&mut frame, &call, args.iter().copied()).unwrap();
     let digest = host::digest::sha256(CONTEXT_ID.as_bytes());
     let mut session = HookSession::new(context(), digest, CallsFile::open(run.path()), &|_| {}, &|| false);
-    let Ok(ToolAnswer::Done { code: 0, .. }) = session.answer(&frame[..length], None) else {
-        panic!("it is answered")
-    };
+    assert_eq!(printed(&session.answer(&frame[..length], None).expect("it reads no bag")).0, 0);
     let (_, reports) = session.close();
     assert_eq!(reports.iter().map(|report| report.call).collect::<Vec<_>>(), [1, 2], "{reports:?}");
 }

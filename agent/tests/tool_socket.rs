@@ -5,7 +5,7 @@
 mod support;
 
 use agent::tool_calls::{CALLS_BYTES_MAX, CallsFile, HookSession};
-use agent::tool_socket::{Gate, ToolAnswer, ToolCall, listen};
+use agent::tool_socket::{Gate, ToolCall, encode, listen};
 use hook_client::{
     CallHeader, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX, announce_stdin, encode_request,
     frame_length,
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use support::context;
+use support::{context, printed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
@@ -48,10 +48,8 @@ async fn read_reply(stream: &mut UnixStream) -> (u8, String) {
     let header: [u8; HEADER_BYTES] = reply[..].try_into().unwrap();
     reply.resize(frame_length(&header).unwrap(), 0);
     stream.read_exact(&mut reply[HEADER_BYTES..]).await.unwrap();
-    match ReplyFrame::decode(&reply).unwrap() {
-        ReplyFrame::Done { code, stdout, .. } => (code, String::from_utf8(stdout.to_vec()).unwrap()),
-        ReplyFrame::NeedStdin => panic!("stdin was sent"),
-    }
+    let (code, stdout, _) = printed(&reply);
+    (code, stdout)
 }
 
 struct Socket {
@@ -103,7 +101,7 @@ async fn all_frames_in_flight_share_one_budget() {
     // all are served in the end, and a small call does not wait for them
     let mut small = UnixStream::connect(&socket.path).await.unwrap();
     small.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
-    let done = || ToolAnswer::Done { code: 0, stdout: Vec::new(), stderr: Vec::new() };
+    let done = || encode(ReplyFrame::Done { code: 0, stdout: b"", stderr: b"" });
     first.answer.send(done()).unwrap();
     let second = timeout(DEADLINE, socket.calls.recv()).await.expect("a call").unwrap();
     assert!(second.frame.len() < 1_000, "the small call is next");
@@ -156,7 +154,8 @@ async fn a_client_that_does_not_read_its_large_answer_does_not_block_others() {
     let mut slow_reader = UnixStream::connect(&socket.path).await.unwrap();
     slow_reader.write_all(&frame(0, b"relation-get", &[], None)).await.unwrap();
     let call = timeout(DEADLINE, socket.calls.recv()).await.expect("a call").unwrap();
-    call.answer.send(ToolAnswer::Done { code: 0, stdout: vec![b'x'; 16 << 20], stderr: Vec::new() }).unwrap();
+    let large = ReplyFrame::Done { code: 0, stdout: &vec![b'x'; 16 << 20], stderr: b"" };
+    call.answer.send(encode(large)).unwrap();
     let mut other = UnixStream::connect(&socket.path).await.unwrap();
     other.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
     timeout(DEADLINE, socket.calls.recv()).await.expect("the other call is served").unwrap();
@@ -177,11 +176,7 @@ fn session(run: &Path) -> HookSession<'static> {
 }
 
 fn answer(session: &mut HookSession, frame: &[u8]) -> (u8, String, String) {
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    match session.answer(frame, Some(4_711)).expect("no bag is omitted") {
-        ToolAnswer::Done { code, stdout, stderr } => (code, text(stdout), text(stderr)),
-        ToolAnswer::NeedStdin => panic!("stdin was sent"),
-    }
+    printed(&session.answer(frame, Some(4_711)).expect("no bag is omitted"))
 }
 
 fn calls_bytes(run: &Path) -> u64 {

@@ -11,6 +11,7 @@
 #![warn(missing_docs)]
 
 pub mod actions;
+pub mod agent_config;
 pub mod all_requests;
 pub mod applications;
 pub mod archives;
@@ -18,6 +19,7 @@ pub mod changes;
 pub mod client;
 pub mod client_file;
 pub mod controller_info;
+pub mod entity_choice;
 pub mod error;
 pub mod log;
 pub mod machine_agent;
@@ -34,12 +36,14 @@ pub mod units;
 pub mod why;
 
 pub use actions::*;
+pub use agent_config::*;
 pub use all_requests::{ProvisionerPort, UserPort};
 pub use applications::*;
 pub use archives::*;
 pub use changes::*;
 pub use client_file::*;
 pub use controller_info::*;
+pub use entity_choice::EntityChoice;
 pub use log::*;
 pub use machine_agent::*;
 pub use machines::*;

@@ -13,6 +13,7 @@ requests! { MachineAgentRequests {
     GetUnitExistence = post "/v1/models/{model}/machine-agents/{agent}/existence", MachineAgent => Existence;
     SetUnitToken = post "/v1/models/{model}/machine-agents/{agent}/unit-token", MachineAgent => ();
     RemoveDeadUnit = post "/v1/models/{model}/machine-agents/{agent}/remove-unit", MachineAgent => ();
+    ConfirmRecall = post "/v1/models/{model}/machine-agents/{agent}/confirm-recall", MachineAgent => ();
     ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
     ReportUnitHealth = post "/v1/models/{model}/machine-agents/{agent}/unit-health", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
@@ -67,6 +68,13 @@ pub struct ReportUnitHealth {
 /// Reports that this Dying machine has no units left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportMachineDead;
+
+/// Confirms that no folder of a removed unit is left on this machine. The controller may then delete its tombstone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ConfirmRecall {
+    /// The unit.
+    pub unit: Uuid,
+}
 
 /// Reports that the agent of this Dead machine has removed what it had installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -38,4 +38,4 @@ pub enum RemovalTarget {
 }
 
 /// The most entities of one simulation: each of them may be a whole application.
-pub const DRY_RUN_TARGETS_MAX: usize = 20;
+pub const DRY_RUN_TARGETS_MAX: usize = state::operations::dry_run::TARGETS_MAX;

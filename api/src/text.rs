@@ -7,3 +7,5 @@ pub mod cause;
 pub mod entity_state;
 /// Faults of unit agents, their ends and the settings that help, in English.
 pub mod fault;
+/// Why operations are started, in English.
+pub mod start_reason;

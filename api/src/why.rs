@@ -1,5 +1,6 @@
 //! The request that explains what an entity waits for (`pintle why`).
 
+use crate::entity_choice::EntityChoice;
 use crate::request::requests;
 use crate::status::StatusInfo;
 use schemars::JsonSchema;
@@ -18,9 +19,8 @@ requests! { WhyRequests {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetWhy {
-    /// A unit, an application, the name of a machine, the number of a relation, or the two ends of a relation
-    /// with a space between; empty for the model.
-    pub entity: String,
+    /// The entity.
+    pub entity: EntityChoice,
 }
 
 /// Everything that an entity waits for, computed on request (design 5).

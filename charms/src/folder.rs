@@ -77,6 +77,9 @@ impl FileEntry {
 
 impl Content {
     /// Reads all bytes of the file.
+    ///
+    /// # Errors
+    /// The file no longer exists or cannot be read.
     pub fn read(&self) -> io::Result<Vec<u8>> {
         match self {
             Content::Disk(path) => fs::read(path),

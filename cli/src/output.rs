@@ -5,59 +5,53 @@
 use crate::command_error::CommandError;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+type Stream = Mutex<Box<dyn Write + Send>>;
 
 /// Output of one command. A closed pipe on stdout is not an error: the reader (for example `head`) needs no more.
-pub enum Output {
-    /// The streams of this process.
-    Process {
-        /// The file of `-o`, which receives the result instead of stdout.
-        file: Option<PathBuf>,
-    },
-    /// For tests: (stdout, stderr).
-    Memory(Mutex<(String, String)>),
+pub struct Output {
+    /// The file of `-o`, which receives the result instead of stdout.
+    file: Option<PathBuf>,
+    stdout: Stream,
+    stderr: Stream,
 }
 
 impl Output {
-    /// An output that stores what is printed, for tests.
-    pub fn memory() -> Output {
-        Output::Memory(Mutex::default())
+    /// An output to the streams of this process. `file` is that of `-o`.
+    pub fn of_process(file: Option<PathBuf>) -> Output {
+        Output::new(file, io::stdout(), io::stderr())
     }
 
-    /// What was printed to [`Output::memory`]: (stdout, stderr).
-    pub fn printed(&self) -> (String, String) {
-        match self {
-            Output::Process { .. } => Default::default(),
-            Output::Memory(printed) => printed.lock().expect("no writer panics").clone(),
-        }
+    /// An output to these streams. The result goes to `file` instead of `stdout` if there is one.
+    pub fn new(
+        file: Option<PathBuf>,
+        stdout: impl Write + Send + 'static,
+        stderr: impl Write + Send + 'static,
+    ) -> Output {
+        Output { file, stdout: Mutex::new(Box::new(stdout)), stderr: Mutex::new(Box::new(stderr)) }
     }
 
-    /// Prints a result on stdout.
+    /// Prints a result on stdout, or into the file of `-o`.
+    ///
+    /// # Errors
+    /// The stream or the file cannot be written. A closed pipe ends the process with exit code 0 instead.
     pub fn print(&self, text: &str) -> Result<(), CommandError> {
-        match self {
-            Output::Process { file: Some(file) } => std::fs::write(file, text)
-                .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display()))),
-            Output::Process { file: None } => {
-                let mut stdout = io::stdout().lock();
-                match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-                    Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-                    Err(error) => Err(CommandError::new(format!("cannot write the output: {error}"))),
-                    Ok(()) => Ok(()),
-                }
-            }
-            Output::Memory(printed) => {
-                printed.lock().expect("no writer panics").0.push_str(text);
-                Ok(())
-            }
+        if let Some(file) = &self.file {
+            return std::fs::write(file, text)
+                .map_err(|error| CommandError::new(format!("cannot write {}: {error}", file.display())));
+        }
+        let mut stdout = lock(&self.stdout);
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            Err(error) => Err(CommandError::new(format!("cannot write the output: {error}"))),
+            Ok(()) => Ok(()),
         }
     }
 
     /// Prints a remark on stderr. Write errors are ignored, because a remark is not part of the result.
     pub fn print_remark(&self, text: &str) {
-        match self {
-            Output::Process { .. } => drop(io::stderr().lock().write_all(text.as_bytes())),
-            Output::Memory(printed) => printed.lock().expect("no writer panics").1.push_str(text),
-        }
+        drop(lock(&self.stderr).write_all(text.as_bytes()));
     }
 
     /// Prints `WARNING text` on stderr for each warning.
@@ -66,4 +60,8 @@ impl Output {
             self.print_remark(&format!("WARNING {}\n", crate::terminal_escape::safe_line(warning)));
         }
     }
+}
+
+fn lock(stream: &Stream) -> MutexGuard<'_, Box<dyn Write + Send>> {
+    stream.lock().unwrap_or_else(PoisonError::into_inner)
 }

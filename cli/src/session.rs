@@ -39,8 +39,8 @@ impl CommandSession<Client> {
             None => file.model,
         };
         let api = api.in_model(&model);
-        let output = Output::Process { file: global.output.clone() };
-        let writes = LastWrites::Folder(dir.last_writes());
+        let output = Output::of_process(global.output.clone());
+        let writes = LastWrites(dir.last_writes());
         Ok(CommandSession { api, model, output, writes, charm_cache: dir.charm_cache() })
     }
 }

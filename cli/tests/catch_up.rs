@@ -8,10 +8,8 @@ use clap::Parser;
 use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{config, status};
-use cli::last_write::LastWrites;
-use cli::output::Output;
-use cli::session::CommandSession;
-use common::fake::{FakeClient, FakeController};
+use common::fake::FakeController;
+use common::session::FakeSession;
 use common::{info, sample};
 use serde_json::Value;
 use state::terms::names::UnitName;
@@ -38,14 +36,11 @@ fn idle(message: &str) -> Status {
     shown(info("active", message), info("idle", ""))
 }
 
-fn session_with(statuses: Vec<Status>) -> CommandSession<FakeClient> {
-    let api =
-        FakeClient::new(FakeController { statuses: statuses.into(), ..FakeController::default() }, "dev");
-    let (output, writes) = (Output::memory(), LastWrites::memory());
-    CommandSession { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
+fn session_with(statuses: Vec<Status>) -> FakeSession {
+    FakeSession::new(FakeController { statuses: statuses.into(), ..FakeController::default() })
 }
 
-async fn run_command(words: &[&str], session: &CommandSession<FakeClient>) {
+async fn run_command(words: &[&str], session: &FakeSession) {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
         Verb::Config(args) => config::run(&args, session).await.expect("taken"),
         Verb::Status(args) => status::run(&args, session).await.expect("shown"),
@@ -54,10 +49,10 @@ async fn run_command(words: &[&str], session: &CommandSession<FakeClient>) {
 }
 
 /// Runs a status command and returns the workload message of ledger/0 in its output.
-async fn shown_message(session: &CommandSession<FakeClient>, words: &[&str]) -> String {
-    let before = session.output.printed().0.len();
+async fn shown_message(session: &FakeSession, words: &[&str]) -> String {
+    let before = session.printed().0.len();
     run_command(words, session).await;
-    let document: Value = serde_json::from_str(&session.output.printed().0[before..]).expect("JSON");
+    let document: Value = serde_json::from_str(&session.printed().0[before..]).expect("JSON");
     let unit = &document["applications"]["ledger"]["units"]["ledger/0"];
     unit["workload-status"]["message"].as_str().expect("it has one").to_owned()
 }

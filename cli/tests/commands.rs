@@ -12,25 +12,15 @@ use cli::commands::{
     add_unit, config, debug_log, deploy, destroy_model, model_config, remove_unit, run, suspend_relation, why,
 };
 use cli::data_dir::DataDir;
-use cli::last_write::LastWrites;
-use cli::output::Output;
-use cli::session::CommandSession;
-use common::fake::{FakeClient, FakeController};
+use common::fake::FakeController;
+use common::session::FakeSession;
 use common::{sample, sample_task};
 use serde_json::{Value, json};
 use state::terms::status::ActionStatus;
 use state::unit::writes::Level;
-use std::path::PathBuf;
-
-fn session_with(api: FakeController) -> CommandSession<FakeClient> {
-    let api = FakeClient::new(api, "dev");
-    let charm_cache = PathBuf::from("no charm here needs packages");
-    let (output, writes) = (Output::memory(), LastWrites::memory());
-    CommandSession { api, model: "dev".to_owned(), output, writes, charm_cache }
-}
 
 /// Runs the command line `words`.
-async fn run_command(words: &[&str], session: &CommandSession<FakeClient>) -> Result<(), CommandError> {
+async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), CommandError> {
     let parsed = Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line");
     match parsed.verb {
         Verb::Run(args) => run::run(&args, session).await,
@@ -52,8 +42,8 @@ async fn run_command(words: &[&str], session: &CommandSession<FakeClient>) -> Re
     }
 }
 
-fn ledger(task: Option<api::ActionInfo>) -> CommandSession<FakeClient> {
-    session_with(FakeController { units: vec!["ledger/0".to_owned()], task, ..FakeController::default() })
+fn ledger(task: Option<api::ActionInfo>) -> FakeSession {
+    FakeSession::new(FakeController { units: vec!["ledger/0".to_owned()], task, ..FakeController::default() })
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -65,7 +55,7 @@ async fn a_successful_task_is_printed_as_json_by_unit() {
     )
     .await;
     assert_eq!(done, Ok(()));
-    let (stdout, stderr) = session.output.printed();
+    let (stdout, stderr) = session.printed();
     let document: Value = serde_json::from_str(&stdout).expect("JSON");
     assert_eq!(document["ledger/0"]["results"]["balance"], json!("30"));
     assert_eq!(stderr, "");
@@ -88,7 +78,7 @@ async fn a_failed_process_is_reported_as_json_with_exit_code_1() {
     assert_eq!(failure.code, 1);
     assert!(failure.text().contains("task failed"), "{failure:?}");
     assert!(failure.text().contains("id \"7\" with return code 3"), "{failure:?}");
-    let document: Value = serde_json::from_str(&session.output.printed().0).expect("JSON besides");
+    let document: Value = serde_json::from_str(&session.printed().0).expect("JSON besides");
     assert_eq!(document["ledger/0"]["status"], "failed");
 }
 
@@ -99,7 +89,7 @@ async fn action_fail_with_a_successful_process_is_exit_code_0() {
     task.message = "the book is frozen".to_owned();
     let session = ledger(Some(task));
     assert_eq!(run_command(&["run", "ledger/0", "post"], &session).await, Ok(()));
-    let (stdout, _) = session.output.printed();
+    let (stdout, _) = session.printed();
     assert!(stdout.starts_with("Action id 7 failed: the book is frozen\n"), "{stdout}");
 }
 
@@ -107,7 +97,7 @@ async fn action_fail_with_a_successful_process_is_exit_code_0() {
 async fn plain_output_is_the_results_without_the_return_code() {
     let session = ledger(Some(sample_task()));
     run_command(&["run", "--utc", "ledger/0", "post"], &session).await.expect("it succeeded");
-    let (stdout, stderr) = session.output.printed();
+    let (stdout, stderr) = session.printed();
     let results: Value = serde_yaml::from_str(&stdout).expect("YAML");
     assert_eq!(results, json!({ "balance": "30", "nested": { "a": "1" } }));
     assert_eq!(stderr, "Waiting for task 7...\n10:00:09 posting\n");
@@ -127,14 +117,14 @@ async fn waiting_for_results_times_out() {
 async fn an_unknown_unit_is_exit_code_0_with_nothing_on_stdout() {
     let session = ledger(None);
     assert_eq!(run_command(&["run", "--format", "json", "ledger/9", "post"], &session).await, Ok(()));
-    let (stdout, stderr) = session.output.printed();
+    let (stdout, stderr) = session.printed();
     assert_eq!(stdout, "");
     assert_eq!(stderr, "Operation failed to schedule any tasks:\nunit \"ledger/9\" not found\n");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn an_action_in_an_unknown_model_is_an_error() {
-    let session = CommandSession { model: "nosuch".to_owned(), ..ledger(None) };
+    let session = FakeSession::in_model(FakeController::default(), "nosuch");
     let failure = run_command(&["run", "ledger/9", "post"], &session).await.expect_err("no such model");
     assert_eq!(failure.code, 1);
 }
@@ -142,7 +132,7 @@ async fn an_action_in_an_unknown_model_is_an_error() {
 #[tokio::test(flavor = "current_thread")]
 async fn why_explains_known_entities_and_reports_all_unknown_ones() {
     let unknown = |name: &str| (name.to_owned(), format!("unit {name:?} not found"));
-    let session = session_with(FakeController {
+    let session = FakeSession::new(FakeController {
         refuses: [unknown("a/9"), unknown("c/9")].into(),
         ..FakeController::default()
     });
@@ -151,19 +141,19 @@ async fn why_explains_known_entities_and_reports_all_unknown_ones() {
     assert_eq!(failure.text(), "ERROR unit \"a/9\" not found\n      unit \"c/9\" not found\n");
     assert_eq!(failure.code, 1);
     let expected = "unit b/0: alive, idle\n  waits for nothing\nunit d/0: alive, idle\n  waits for nothing\n";
-    assert_eq!(session.output.printed().0, expected);
+    assert_eq!(session.printed().0, expected);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn flags_of_charm_stores_are_reported_to_have_no_effect() {
     let folder = tempfile::tempdir().expect("a folder");
     charm(folder.path(), "name: web\nsummary: s\ndescription: d\n");
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     let path = folder.path().to_str().expect("text");
     run_command(&["deploy", path, "--channel", "edge", "--revision", "3", "--dry-run"], &session)
         .await
         .expect("it deploys");
-    let printed = session.output.printed().1;
+    let printed = session.printed().1;
     for flag in ["--channel", "--revision"] {
         assert!(printed.contains(&format!("WARNING {flag} has no effect")), "{printed}");
     }
@@ -176,7 +166,7 @@ async fn an_unknown_action_is_exit_code_1_and_not_found() {
         run_command(&["run", "--format", "json", "ledger/0", "fly"], &session).await.expect_err("unknown");
     assert_eq!(failure.code, 1);
     assert!(failure.text().contains("(not found)"), "{failure:?}");
-    assert_eq!(session.output.printed().0, "");
+    assert_eq!(session.printed().0, "");
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -210,7 +200,7 @@ async fn a_charm_that_the_controller_has_is_not_uploaded_again() {
     charm(folder.path(), "name: web\nsummary: s\ndescription: d\n");
     let path = folder.path().display().to_string();
     for has_archive in [false, true] {
-        let session = session_with(FakeController { has_archive, ..FakeController::default() });
+        let session = FakeSession::new(FakeController { has_archive, ..FakeController::default() });
         run_command(&["deploy", &path, "--config", "port=81", "-n", "3", "--to", "0,1"], &session)
             .await
             .expect("deployed");
@@ -223,7 +213,7 @@ async fn a_charm_that_the_controller_has_is_not_uploaded_again() {
             expected.insert(0, "upload".to_owned());
         }
         assert_eq!(session.api.requests(), expected);
-        let (_, stderr) = session.output.printed();
+        let (_, stderr) = session.printed();
         assert!(stderr.ends_with("Deploying \"web\" from local charm \"web\", revision 3\n"), "{stderr}");
     }
 }
@@ -232,7 +222,7 @@ async fn a_charm_that_the_controller_has_is_not_uploaded_again() {
 async fn all_problems_of_a_charm_are_reported_before_any_request() {
     let folder = tempfile::tempdir().expect("a folder");
     charm(folder.path(), "name: Web\nrequires:\n  db: {scope: odd}\n");
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     let path = folder.path().display().to_string();
     let failure = run_command(&["deploy", &path], &session).await.expect_err("a bad charm");
     let problems = failure.text().lines().filter(|line| line.contains("metadata.yaml")).count();
@@ -255,23 +245,23 @@ async fn all_problems_of_a_charm_are_reported_before_any_request() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn units_without_a_machine_are_added_in_one_request() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     run_command(&["add-unit", "web", "-n", "3", "--to", "4"], &session).await.expect("added");
     assert_eq!(session.api.requests(), ["add web units=1 to=Some(\"4\")", "add web units=2 to=None"]);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_single_key_prints_its_value_and_an_unknown_key_is_an_error() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     run_command(&["config", "ledger", "port"], &session).await.expect("known");
     run_command(&["config", "ledger", "title"], &session).await.expect("known");
-    assert_eq!(session.output.printed().0, "8080\nyes\n");
+    assert_eq!(session.printed().0, "8080\nyes\n");
     assert_eq!(run_command(&["config", "ledger", "nothing"], &session).await.expect_err("unknown").code, 1);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn model_config_shows_one_key_and_never_together_with_a_change() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     for words in
         [&["juju-http-proxy", "http-proxy"][..], &["http-proxy", "no-proxy=a"], &["a", "--reset", "b"]]
     {
@@ -283,7 +273,7 @@ async fn model_config_shows_one_key_and_never_together_with_a_change() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn settings_and_resets_are_sent_as_one_change() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     run_command(&["config", "ledger", "a=1", "b=x=y", "--reset", "c,d"], &session).await.expect("changed");
     assert_eq!(
         session.api.requests(),
@@ -304,12 +294,12 @@ async fn the_whole_log_is_read_in_pages() {
         LogPage { lines: vec![line("one")], cursor: "c1".to_owned(), more: true },
         LogPage { lines: vec![line("two")], cursor: "c2".to_owned(), more: false },
     ];
-    let session = session_with(FakeController { pages: pages.into(), ..FakeController::default() });
+    let session = FakeSession::new(FakeController { pages: pages.into(), ..FakeController::default() });
     run_command(&["debug-log", "--limit", "0", "--utc", "--no-tail", "--replay"], &session)
         .await
         .expect("it ends");
     let prefix = "unit-web-0: 10:00:09 INFO unit.web/0.juju-log";
-    assert_eq!(session.output.printed().0, format!("{prefix} one\n{prefix} two\n"));
+    assert_eq!(session.printed().0, format!("{prefix} one\n{prefix} two\n"));
     assert_eq!(
         session.api.requests(),
         ["log after=None newest=None wait=false", "log after=Some(\"c1\") newest=None wait=false"]
@@ -319,7 +309,7 @@ async fn the_whole_log_is_read_in_pages() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_rejected_removal_does_not_stop_the_others() {
     let refuses = [("web/8".to_owned(), "unit \"web/8\" not found".to_owned())].into();
-    let session = session_with(FakeController { refuses, ..FakeController::default() });
+    let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
     let failure = run_command(&["remove-unit", "--no-prompt", "web/8", "web/9"], &session)
         .await
         .expect_err("one is unknown");
@@ -330,9 +320,9 @@ async fn a_rejected_removal_does_not_stop_the_others() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_dry_run_removes_nothing_and_rejects_unknown_units() {
     let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
-    let session = session_with(FakeController { refuses, ..FakeController::default() });
+    let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
     run_command(&["remove-unit", "--dry-run", "web/9"], &session).await.expect("a dry run");
-    assert_eq!(session.output.printed().0, "would be dying:\n  unit web/9\n");
+    assert_eq!(session.printed().0, "would be dying:\n  unit web/9\n");
     let failure =
         run_command(&["remove-unit", "--dry-run", "web/8"], &session).await.expect_err("it is unknown");
     assert_eq!((failure.text().as_str(), failure.code), ("ERROR unit web/8 not found\n", 1));
@@ -347,18 +337,18 @@ async fn a_dry_run_removes_nothing_and_rejects_unknown_units() {
 /// either.
 #[tokio::test(flavor = "current_thread")]
 async fn the_dry_run_of_a_model_lists_the_model_only_if_nothing_remains_in_it() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     run_command(&["destroy-model", "dev", "--dry-run"], &session).await.expect("a dry run");
-    assert_eq!(session.output.printed().0, "would be dying:\n  unit web/9\n");
-    let session = session_with(FakeController::default());
+    assert_eq!(session.printed().0, "would be dying:\n  unit web/9\n");
+    let session = FakeSession::new(FakeController::default());
     run_command(&["destroy-model", "dev", "--dry-run", "--force"], &session).await.expect("a dry run");
-    assert!(session.output.printed().0.ends_with("  model dev\n"), "{:?}", session.output.printed().0);
+    assert!(session.printed().0.ends_with("  model dev\n"), "{:?}", session.printed().0);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn no_wait_requires_force_and_each_removal_is_reported() {
     let refuses = [("web/8".to_owned(), "unit web/8 not found".to_owned())].into();
-    let session = session_with(FakeController { refuses, ..FakeController::default() });
+    let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
     let failure = run_command(&["remove-unit", "--no-prompt", "--no-wait", "web/9"], &session)
         .await
         .expect_err("alone");
@@ -366,13 +356,13 @@ async fn no_wait_requires_force_and_each_removal_is_reported() {
     let words = ["remove-unit", "--no-prompt", "--force", "--no-wait", "web/8", "web/9"];
     run_command(&words, &session).await.expect_err("one is unknown");
     assert_eq!(session.api.requests(), ["remove web/8 force=AtOnce", "remove web/9 force=AtOnce"]);
-    let printed = session.output.printed().1;
+    let printed = session.printed().1;
     assert!(printed.ends_with("not removing unit web/8\nremoving unit web/9 (by force now)\n"), "{printed}");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn relations_are_suspended_and_resumed_by_number() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     assert_eq!(run_command(&["suspend-relation", "3,4", "--message", "db moves"], &session).await, Ok(()));
     assert_eq!(run_command(&["resume-relation", "4", "3"], &session).await, Ok(()));
     let requests = session.api.requests();
@@ -382,7 +372,7 @@ async fn relations_are_suspended_and_resumed_by_number() {
 #[tokio::test(flavor = "current_thread")]
 async fn relations_are_suspended_and_resumed_by_their_ends() {
     // Relations of the sample: 0 is ledger:ring, a peer relation; 1 is ledger:audit auditor:book.
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     for ends in
         [&["auditor", "ledger"][..], &["ledger:audit", "auditor:book"], &["auditor"], &["ledger:audit"]]
     {
@@ -411,8 +401,8 @@ async fn relations_are_suspended_and_resumed_by_their_ends() {
     );
 }
 
-fn stderr_lines(session: &CommandSession<FakeClient>) -> Vec<String> {
-    session.output.printed().1.lines().map(str::to_owned).collect()
+fn stderr_lines(session: &FakeSession) -> Vec<String> {
+    session.printed().1.lines().map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -422,7 +412,7 @@ async fn destroy_model_waits_until_the_model_is_removed() {
         status
     };
     let statuses = vec![sample(), sample(), empty(sample())];
-    let session = session_with(FakeController {
+    let session = FakeSession::new(FakeController {
         statuses: statuses.into(),
         looks: 5.into(),
         ..FakeController::default()
@@ -448,7 +438,7 @@ async fn destroy_model_waits_until_the_model_is_removed() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn destroy_model_waits_no_longer_than_its_timeout() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     let started = tokio::time::Instant::now();
     let words = ["destroy-model", "dev", "--no-prompt", "--force", "--no-wait", "--timeout", "250ms"];
     let failure = run_command(&words, &session).await.expect_err("it is still there");

@@ -8,23 +8,15 @@ use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{cancel_task, constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;
-use cli::last_write::LastWrites;
-use cli::output::Output;
-use cli::session::CommandSession;
-use common::fake::{FakeClient, FakeController};
+use common::fake::FakeController;
 use common::sample_task;
+use common::session::FakeSession;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 
-fn session_with(api: FakeController) -> CommandSession<FakeClient> {
-    let api = FakeClient::new(api, "dev");
-    let (output, writes) = (Output::memory(), LastWrites::memory());
-    CommandSession { api, model: "dev".to_owned(), output, writes, charm_cache: "unused".into() }
-}
-
 async fn run_command(
     words: &[&str],
-    session: &CommandSession<FakeClient>,
+    session: &FakeSession,
     dir: Option<&DataDir>,
 ) -> Result<(), CommandError> {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
@@ -46,11 +38,11 @@ async fn run_command(
 async fn a_background_task_is_reported_by_number_and_shown_later() {
     let units = vec!["ledger/0".to_owned()];
     let session =
-        session_with(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
+        FakeSession::new(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
     run_command(&["run", "ledger/0", "post", "--background"], &session, None).await.expect("scheduled");
-    assert_eq!(session.output.printed().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
+    assert_eq!(session.printed().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
     run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
-    let task: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
+    let task: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     // The task of spec/clients.md 2.4.
     assert_eq!(
         (&task["id"], &task["status"], &task["unit"]),
@@ -61,9 +53,9 @@ async fn a_background_task_is_reported_by_number_and_shown_later() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn show_task_shows_a_running_task_or_waits_for_it() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
-    let task: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
+    let task: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     assert_eq!(task["status"], "running");
     let failure =
         run_command(&["show-task", "7", "--wait", "20ms"], &session, None).await.expect_err("it never ends");
@@ -73,12 +65,12 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
 #[tokio::test(flavor = "current_thread")]
 async fn tasks_are_cancelled_and_those_that_cannot_be_are_named() {
     let blocked = [("8".to_owned(), "task 8 has started on unit ledger/0".to_owned())].into();
-    let session = session_with(FakeController { blocked, ..FakeController::default() });
+    let session = FakeSession::new(FakeController { blocked, ..FakeController::default() });
     let failure = run_command(&["cancel-task", "7", "8", "9", "--format", "json"], &session, None)
         .await
         .expect_err("one of them has started");
     assert_eq!((failure.message.as_str(), failure.code), ("task 8 has started on unit ledger/0", 1));
-    let printed: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
+    let printed: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     let task = |id: &str| json!({"action": "post", "completed at": "1970-01-01 10:00:09", "id": id, "status": "cancelled", "unit": "ledger/0"});
     assert_eq!(printed, json!({"actions": [task("7"), task("9")]}));
 }
@@ -86,7 +78,7 @@ async fn tasks_are_cancelled_and_those_that_cannot_be_are_named() {
 #[tokio::test(flavor = "current_thread")]
 async fn an_unknown_task_is_reported_with_the_word_of_the_command() {
     let refuses = [("999".to_owned(), "action 999 not found".to_owned())].into();
-    let session = session_with(FakeController { refuses, ..FakeController::default() });
+    let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
     for (verb, expected) in
         [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")]
     {
@@ -97,44 +89,45 @@ async fn an_unknown_task_is_reported_with_the_word_of_the_command() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn operations_are_a_table_that_can_be_filtered() {
-    let session = session_with(FakeController { task: Some(sample_task()), ..FakeController::default() });
+    let session = FakeSession::new(FakeController { task: Some(sample_task()), ..FakeController::default() });
     run_command(&["operations", "--utc"], &session, None).await.expect("listed");
     let expected = "\
 Id  Status     Started               Finished              Task IDs  Summary
 7   completed  1970-01-01T10:00:09Z  1970-01-01T10:00:09Z  7         post run on ledger/0
 ";
-    assert_eq!(session.output.printed().0, expected);
+    assert_eq!(session.printed().0, expected);
     for other in [["--apps", "web"], ["--units", "ledger/1"], ["--actions", "x"], ["--status", "failed"]] {
-        let session = session_with(FakeController { task: Some(sample_task()), ..FakeController::default() });
+        let session =
+            FakeSession::new(FakeController { task: Some(sample_task()), ..FakeController::default() });
         run_command(&["operations", other[0], other[1]], &session, None).await.expect("listed");
-        assert_eq!(session.output.printed().0.lines().count(), 1, "{other:?}");
+        assert_eq!(session.printed().0.lines().count(), 1, "{other:?}");
     }
-    let session = session_with(FakeController { task: Some(sample_task()), ..FakeController::default() });
+    let session = FakeSession::new(FakeController { task: Some(sample_task()), ..FakeController::default() });
     run_command(&["show-operation", "7", "--format", "json"], &session, None).await.expect("shown");
-    let operation: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
+    let operation: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     assert_eq!(operation["tasks"]["7"]["results"]["balance"], "30");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_filter_without_matches_is_reported_and_is_not_an_error() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     assert_eq!(run_command(&["status", "nosuch"], &session, None).await, Ok(()));
-    let (stdout, stderr) = session.output.printed();
+    let (stdout, stderr) = session.printed();
     assert!(stdout.starts_with("Model  Controller") && stdout.lines().count() == 2, "{stdout}");
     assert_eq!(stderr, "Nothing matched specified filter.\n");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     run_command(&["model-constraints", "--format", "json"], &session, None).await.expect("shown");
-    let shown: Value = serde_json::from_str(&session.output.printed().0).expect("JSON");
+    let shown: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     let own = format!("arch={}", shown["arch"].as_str().expect("a name"));
     assert_eq!(run_command(&["set-model-constraints", &own], &session, None).await, Ok(()));
-    assert_eq!(session.output.printed().1, "");
+    assert_eq!(session.printed().1, "");
     assert_eq!(run_command(&["set-model-constraints", "mem=8G"], &session, None).await, Ok(()));
     assert_eq!(
-        session.output.printed().1,
+        session.printed().1,
         "WARNING constraint \"mem\" has no effect: every machine runs on this host\n"
     );
     assert_eq!(
@@ -164,14 +157,14 @@ fn current(dir: &DataDir) -> Option<String> {
 async fn a_destroyed_model_is_no_longer_the_current_model() {
     for (before, after) in [("dev", "model: \"\""), ("other", "model: other")] {
         let (_outer, dir) = current_model(before);
-        let session = session_with(FakeController { looks: 2.into(), ..FakeController::default() });
+        let session = FakeSession::new(FakeController { looks: 2.into(), ..FakeController::default() });
         run_command(&["destroy-model", "dev", "--no-prompt"], &session, Some(&dir))
             .await
             .expect("it is removed");
         assert_eq!(current(&dir).as_deref(), Some(after));
     }
     let (_outer, dir) = current_model("dev");
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     let words = ["destroy-model", "dev", "--no-prompt", "--timeout", "1ms"];
     run_command(&words, &session, Some(&dir)).await.expect_err("it is still there");
     assert_eq!(current(&dir).as_deref(), Some("model: dev"), "the model still exists");
@@ -180,7 +173,7 @@ async fn a_destroyed_model_is_no_longer_the_current_model() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_command_without_a_current_model_is_an_error() {
     let (_outer, dir) = current_model("''");
-    let session = CommandSession { model: String::new(), ..session_with(FakeController::default()) };
+    let session = FakeSession::in_model(FakeController::default(), "");
     let none = "ERROR no model in focus\n      select one with: pintle switch MODEL, or use -m MODEL; see: pintle models\n";
     let failure = run_command(&["switch"], &session, Some(&dir)).await.expect_err("there is none");
     assert_eq!(failure.text(), none);
@@ -193,11 +186,11 @@ async fn a_command_without_a_current_model_is_an_error() {
 async fn switch_changes_the_current_model_and_switches_back() {
     let (_outer, dir) = current_model("old");
     let current = || current(&dir);
-    let session = session_with(FakeController::default());
+    let session = FakeSession::new(FakeController::default());
     run_command(&["switch"], &session, Some(&dir)).await.expect("shown");
-    assert_eq!(session.output.printed().0, "here:admin/dev\n");
+    assert_eq!(session.printed().0, "here:admin/dev\n");
     run_command(&["switch", "here:admin/dev"], &session, Some(&dir)).await.expect("switched");
-    assert_eq!(session.output.printed().1, "here:admin/old -> here:admin/dev\n");
+    assert_eq!(session.printed().1, "here:admin/old -> here:admin/dev\n");
     assert_eq!(current().as_deref(), Some("model: dev"));
     // The controller of this test has one model, dev.
     assert!(

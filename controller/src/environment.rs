@@ -48,6 +48,10 @@ pub trait Environment: Send + Sync + 'static {
     }
     /// Returns the archive of this digest; none if it is absent or damaged.
     fn archive(&self, sha256: &str) -> impl Future<Output = Option<Vec<u8>>> + Send;
+    /// Returns the digests of all stored archives.
+    fn archives(&self) -> impl Future<Output = Vec<String>> + Send;
+    /// Deletes the file of an archive. A failure is logged; the file is deleted later.
+    fn delete_archive(&self, sha256: &str) -> impl Future<Output = ()> + Send;
     /// The bytes of settings that a unit's view contains; more are fetched on demand (design 9). The simulator uses
     /// a smaller bound.
     fn inline_settings_bytes_max(&self) -> usize {

@@ -7,6 +7,7 @@ use crate::presence::{ExecutingRun, PresenceSnapshot};
 use crate::status::next_act;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Model, last_id};
+use state::lifecycle::model;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::resolve::Act;
 
@@ -47,7 +48,7 @@ pub fn waiters(
 /// Returns the units of a machine that share its lock; none if the model runs hooks in parallel.
 fn units(reader: &dyn Reader, model: Model, machine: Uuid) -> Vec<Uuid> {
     let config = read(reader, &model.model_config()).unwrap_or_default();
-    if config.get("parallel").and_then(serde_json::Value::as_bool) == Some(true) {
+    if model::is_parallel(&config) {
         return Vec::new();
     }
     let units = read_all::<()>(reader, &model.machine_units(machine));

@@ -7,7 +7,7 @@
 use crate::environment::{Environment, StoredArchive};
 use api::error::{ApiError, ErrorCode};
 use host::digest::sha256;
-use host::file::{is_temporary, sync_folder, write_atomic};
+use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,11 @@ fn verify(archives: &Path, bytes: Vec<u8>) -> Result<charms::CharmSource, ApiErr
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         ApiError::new(ErrorCode::Invalid, lines.join("\n"))
     })
+}
+
+/// Whether this is the file name of an archive: 64 lower-case hexadecimal digits.
+fn is_digest(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn not_stored(error: io::Error) -> ApiError {
@@ -114,6 +119,26 @@ impl Environment for HostEnvironment {
         let _read = self.reads.acquire().await;
         let bytes = blocking(move || fs::read(file)).await.ok()?;
         (sha256(&bytes) == expected).then_some(bytes)
+    }
+
+    async fn archives(&self) -> Vec<String> {
+        let folder = self.archives.clone();
+        blocking(move || {
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+            names.filter(|name| is_digest(name)).collect()
+        })
+        .await
+    }
+
+    async fn delete_archive(&self, sha256: &str) {
+        let file = self.archives.join(sha256);
+        blocking(move || {
+            if let Err(error) = ignore_not_found(fs::remove_file(&file)) {
+                tracing::warn!("cannot delete {}: {error}", file.display());
+            }
+        })
+        .await;
     }
 
     fn store_broken(&self, why: &str) {

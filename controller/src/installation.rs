@@ -24,6 +24,7 @@ use rcgen::{
 };
 use serde::{Deserialize, Serialize};
 use state::documents::keys::{GLOBAL, Kind, TokenHolder, UserRole};
+use state::documents::token;
 use state::terms::names::Uuid;
 use std::fs;
 use std::net::SocketAddr;
@@ -144,10 +145,10 @@ impl Installation {
         }
         let (now_ms, model) =
             (controller.environment.wall_ms(), environment::random_uuid(&controller.environment));
-        let token = file.token;
+        let sha256 = sha256(file.token.as_bytes());
         let created = controller.run(move |draft| {
             let admin = TokenHolder::User { name: FIRST_USER.to_owned(), role: UserRole::Admin };
-            tokens::set(draft, user_id(FIRST_USER), &admin, &token);
+            token::set(draft, user_id(FIRST_USER), &admin, &sha256);
             if draft.first(&GLOBAL.all(Kind::ModelName), &[]).is_none() {
                 state::lifecycle::model::create(draft, model, FIRST_MODEL, now_ms)?;
             }

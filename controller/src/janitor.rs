@@ -1,11 +1,18 @@
 //! The janitor: background work of the controller, in batches of bounded size.
 //!
 //! It deletes the documents that removals left behind, executes forced removals and the destruction of models
-//! (design 6), and enforces the limits on log lines and completed actions (design 5). It never deletes tombstones. A
-//! batch that fails does not stop the others; the next sweep repeats it. It reads past documents that are damaged on
+//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives
+//! (`archives`) and tombstones (`tombstones`; design 5). A batch that fails does not stop the others; the next sweep repeats it. It reads past documents that are damaged on
 //! disk: a batch that needs one fails.
 //!
 //! `main` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
+
+mod archives;
+mod logs;
+mod tombstones;
+
+pub use archives::ARCHIVE_GRACE_MS;
+use logs::LogScan;
 
 use crate::environment::Environment;
 use crate::session::Controller;
@@ -18,17 +25,15 @@ use state::documents::effective_life;
 use state::documents::keys::{ActionDoc, ForcedDoc, ForcedKind, GLOBAL, Kind, Model, last_id};
 use state::lifecycle::{application, cleanup, model};
 use state::operations::force::ForceTimer;
+use state::operations::tombstone_retention::TOMBSTONES_MAX;
 use state::operations::{destruction, force};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
-/// Log lines kept per model: some 200 bytes each, 4 MiB, a few days of a quiet model.
-pub const MODEL_LOG_LINES_MAX: usize = 20_000;
 /// Completed actions kept per model: some 1 KiB each if they log little, 1 MiB.
 pub const ACTIONS_MAX: usize = 1_000;
-/// Log lines read by one sweep: 200 KiB. A full log takes 20 sweeps, some 200 s.
-pub const LOG_LINES_PER_SWEEP: usize = 1_000;
 /// Actions read by one sweep: their logs may be 256 KiB each.
 const ACTIONS_PER_SWEEP: usize = PAGE_MAX;
 /// Keys that one scan collects at most: some 100 bytes each, 400 KiB.
@@ -45,10 +50,29 @@ pub const SWEEP_INTERVAL_MS: u64 = 10_000;
 /// and an operator waits for the end of the model: below 5 s is wanted.
 const FORCED_DESTRUCTION_INTERVAL_MS: u64 = 1_000;
 
+/// Limits that the simulator lowers, so that it meets them.
+#[derive(Clone, Copy)]
+pub struct JanitorLimits {
+    /// How long an archive that nothing uses is kept.
+    pub archive_grace_ms: u64,
+    /// Tombstones per model that are kept although no agent needs them as evidence.
+    pub tombstones_max: usize,
+}
+
+impl Default for JanitorLimits {
+    fn default() -> JanitorLimits {
+        JanitorLimits { archive_grace_ms: ARCHIVE_GRACE_MS, tombstones_max: TOMBSTONES_MAX }
+    }
+}
+
 /// The progress of the sweeps. It is in memory only: after a restart the scans start again.
 #[derive(Default)]
 pub struct Janitor {
-    logs: BTreeMap<Uuid, ExpiryScan>,
+    limits: JanitorLimits,
+    /// The key of the last use of a charm archive that was read.
+    archive_use: String,
+    tombstones: BTreeMap<Uuid, ExpiryScan>,
+    logs: BTreeMap<Uuid, LogScan>,
     actions: BTreeMap<Uuid, ExpiryScan>,
     /// By model: the key of the last forced entity that was read.
     forced: BTreeMap<Uuid, String>,
@@ -61,6 +85,11 @@ pub struct Janitor {
 }
 
 impl Janitor {
+    /// A janitor with these limits.
+    pub fn with_limits(limits: JanitorLimits) -> Janitor {
+        Janitor { limits, ..Janitor::default() }
+    }
+
     /// The pause until the next sweep.
     pub fn interval_ms(&self) -> u64 {
         if self.destroys_by_force { FORCED_DESTRUCTION_INTERVAL_MS } else { SWEEP_INTERVAL_MS }
@@ -77,12 +106,17 @@ impl Janitor {
         let model_ids: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
         self.logs.retain(|id, _| model_ids.contains(id));
         self.actions.retain(|id, _| model_ids.contains(id));
+        self.tombstones.retain(|id, _| *id == GLOBAL.0 || model_ids.contains(id));
         self.forced.retain(|id, _| model_ids.contains(id));
         self.units.retain(|id, _| model_ids.contains(id));
+        controller.log_growth.retain(|model| model_ids.contains(model));
         controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
         forget_agents(controller, &mut self.agent).await;
         // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;
+        more |= archives::sweep(controller, &mut self.archive_use, self.limits.archive_grace_ms).await?;
+        let tombstones = self.tombstones.entry(GLOBAL.0).or_default();
+        more |= tombstones::sweep(controller, GLOBAL, tombstones, self.limits.tombstones_max).await?;
         self.destroys_by_force = false;
         for id in model_ids {
             let model = Model(id);
@@ -95,41 +129,43 @@ impl Janitor {
             self.destroys_by_force |= destroyed_by_force;
             let forced = self.forced.entry(id).or_default();
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;
-            let (mut logs, mut actions) =
-                (self.logs.remove(&id).unwrap_or_default(), self.actions.remove(&id).unwrap_or_default());
-            let page = controller.read_available(move |reader| {
-                logs.advance(reader, &model.logs(), (MODEL_LOG_LINES_MAX, LOG_LINES_PER_SWEEP), |_| true);
-                actions.advance(
-                    reader,
-                    &model.all(Kind::Action),
-                    (ACTIONS_MAX, ACTIONS_PER_SWEEP),
-                    |stored| has_ended(reader, stored),
-                );
-                (logs, actions)
-            });
-            let (mut logs, mut actions) = page.await;
-            for scan in [&mut logs, &mut actions] {
-                let batch: Vec<String> = scan.expired.iter().take(PAGE_MAX).cloned().collect();
-                let remove = batch.clone();
-                if !batch.is_empty() {
-                    let transition = move |draft: &mut Draft<'_>| {
-                        remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
-                        Ok(())
-                    };
-                    log_and_skip(
-                        "delete old log lines or actions of model",
-                        id,
-                        controller.run(transition).await,
-                    )?;
-                }
-                scan.expired.drain(..batch.len());
-                more |= scan.needs_next_round || !scan.expired.is_empty();
-            }
+            let tombstones = self.tombstones.entry(id).or_default();
+            more |= tombstones::sweep(controller, model, tombstones, self.limits.tombstones_max).await?;
+            let mut logs = self.logs.remove(&id).unwrap_or_default();
+            more |= logs::sweep(controller, model, &mut logs).await?;
             self.logs.insert(id, logs);
+            let mut actions = self.actions.remove(&id).unwrap_or_default();
+            more |= delete_expired_actions(controller, model, &mut actions).await?;
             self.actions.insert(id, actions);
         }
         Ok(more)
     }
+}
+
+/// Deletes one batch of the oldest completed actions beyond the limit. Returns true if there is more to do now.
+async fn delete_expired_actions<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    model: Model,
+    scan: &mut ExpiryScan,
+) -> Result<bool, ApiError> {
+    let mut advanced = std::mem::take(scan);
+    let page = controller.read_available(move |reader| {
+        let (prefix, limits) = (model.all(Kind::Action), (ACTIONS_MAX, ACTIONS_PER_SWEEP));
+        advanced.advance(reader, &prefix, limits, |stored| has_ended(reader, stored));
+        advanced
+    });
+    *scan = page.await;
+    let batch: Vec<String> = scan.expired.iter().take(PAGE_MAX).cloned().collect();
+    let remove = batch.clone();
+    if !batch.is_empty() {
+        let transition = move |draft: &mut Draft<'_>| {
+            remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
+            Ok(())
+        };
+        log_and_skip("delete old actions of model", model.0, controller.run(transition).await)?;
+    }
+    scan.expired.drain(..batch.len());
+    Ok(scan.needs_next_round || !scan.expired.is_empty())
 }
 
 /// Removes the presence of agents whose unit or machine no longer exists. The handlers cannot do it alone: no handler
@@ -202,7 +238,7 @@ async fn cleanup_batch<S: Store, O: Environment>(
 
 /// Logs a failed batch and returns none, so that the sweep continues; the next sweep repeats the batch. `task` and
 /// `id` complete the sentence "cannot ..". Returns the error if the store accepts no writes at the moment.
-fn log_and_skip<T>(task: &str, id: Uuid, done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+fn log_and_skip<T>(task: &str, id: impl Display, done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
     match done {
         Ok(done) => Ok(Some(done)),
         Err(error) if error.is_transient() && !is_damage(&error) => Err(error),

@@ -2,10 +2,11 @@
 //!
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with `pending_since` and
-//! `commit_times`), `log`, `janitor` (with `force_timers`), `tokens`. All of these run without an async runtime, so
+//! `commit_times`), `log`, `janitor` (with `force_timers` and `log_growth`), `tokens`. All of these run without an async runtime, so
 //! that the simulator can drive them (design 14). Only `host_environment`, `check`, `installation`, `server`, `dispatch` and
 //! `store::sqlite` depend on the real host.
 
+mod archives;
 pub mod authorisation;
 pub mod check;
 mod commit_times;
@@ -19,6 +20,7 @@ pub mod installation;
 pub mod janitor;
 pub mod leases;
 pub mod log;
+mod log_growth;
 mod lookup;
 pub mod openapi;
 mod pending_since;

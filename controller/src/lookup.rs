@@ -21,18 +21,45 @@ pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refus
 
 /// Returns the unit that `web/0` or `web/leader` names.
 pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result<(Uuid, UnitName), Refusal> {
-    let mut documents = reader;
-    if let Some(name) = text.strip_suffix("/leader") {
-        let id = application::find(&mut documents, model, name)?;
-        return match read(reader, &model.leader(id)) {
-            Some(grant) => Ok((grant.holder, grant.holder_name)),
-            None => {
-                Err(Refusal::new(Code::NotFound, format!("application {name:?} has no leader at the moment")))
-            }
-        };
+    if let Some(application) = text.strip_suffix("/leader") {
+        return find_leader(reader, model, application);
     }
     let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
-    Ok((unit::find(&mut documents, model, &name)?, name))
+    Ok((unit::find(&mut { reader }, model, &name)?, name))
+}
+
+/// Returns the leader of the application of this name.
+pub(crate) fn find_leader(
+    reader: &dyn Reader,
+    model: Model,
+    application: &str,
+) -> Result<(Uuid, UnitName), Refusal> {
+    let id = application::find(&mut { reader }, model, application)?;
+    match read(reader, &model.leader(id)) {
+        Some(grant) => Ok((grant.holder, grant.holder_name)),
+        None => {
+            let text = format!("application {application:?} has no leader at the moment");
+            Err(Refusal::new(Code::NotFound, text))
+        }
+    }
+}
+
+/// Returns the relation that a person chose.
+pub(crate) fn find_relation(
+    reader: &dyn Reader,
+    model: Model,
+    choice: &RelationChoice,
+) -> Result<Uuid, Refusal> {
+    match choice {
+        RelationChoice::Number(number) => {
+            let found = status::relation_of_number(reader, model, *number);
+            found.ok_or_else(|| Refusal::not_found("relation", number))
+        }
+        RelationChoice::Ends(ends) => {
+            let mut draft = Draft::new(reader); // read only: it is never committed
+            relation::find(&mut draft, model, &ends.a, &ends.b)
+        }
+    }
 }
 
 /// Returns the entity that a removal request names.
@@ -50,14 +77,7 @@ pub(crate) fn entity(
         RemovalTarget::Application(name) => {
             EntityId::Application(application::find(&mut documents, model, name)?)
         }
-        RemovalTarget::Relation(RelationChoice::Number(number)) => {
-            let found = status::relation_of_number(reader, model, *number);
-            EntityId::Relation(found.ok_or_else(|| Refusal::not_found("relation", number))?)
-        }
-        RemovalTarget::Relation(RelationChoice::Ends(ends)) => {
-            let mut draft = Draft::new(reader); // read only: it is never committed
-            EntityId::Relation(relation::find(&mut draft, model, &ends.a, &ends.b)?)
-        }
+        RemovalTarget::Relation(choice) => EntityId::Relation(find_relation(reader, model, choice)?),
         RemovalTarget::Machine(name) => EntityId::Machine(machine::find(&mut documents, model, name)?),
     })
 }

@@ -5,12 +5,11 @@
 //! blockers in refusals.
 
 use crate::commit_times::CommitTimes;
-use crate::lookup::find_unit;
 use crate::status::relation_of_number;
 use state::documents::draft::{Key, Reader, Revision, read, read_all};
 use state::documents::json_text::Document;
 use state::documents::keys::{BagDoc, Model, UnitDoc, last_id};
-use state::lifecycle::{machine, unit};
+use state::lifecycle::{machine, unit as units};
 use state::terms::cause::{Cause, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -55,7 +54,7 @@ impl PendingSince<'_> {
         let (reader, model) = (self.reader, self.model);
         match entity {
             Entity::Unit(name) => {
-                let id = unit::find(&mut { reader }, model, name).ok()?;
+                let id = units::find(&mut { reader }, model, name).ok()?;
                 let doc = read(reader, &model.unit(id))?;
                 self.removal_since_ms(Some((id, &doc)), doc.machine)
             }
@@ -147,7 +146,7 @@ impl PendingSince<'_> {
             RelationEvent::Created => Some(read(self.reader, &model.relation(relation))?.created_ms),
             RelationEvent::Joined { unit, .. } => {
                 let all = self.reader.scan(&model.scopes(relation), "", usize::MAX);
-                let id = find_unit(self.reader, model, &unit.to_string()).ok()?.0;
+                let id = units::find(&mut { self.reader }, model, unit).ok()?;
                 let entry = all.iter().find(|stored| last_id(&stored.key) == Some(id))?;
                 Some(self.commit_time_ms(entry.revision))
             }

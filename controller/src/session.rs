@@ -4,11 +4,13 @@
 //! converts their failures to errors of the API. A [`Session`] handles the requests of one caller; each request is
 //! authorised before its handler runs (S13). `server` opens sessions by token; the simulator opens them directly.
 
+use crate::archives::Archives;
 use crate::authorisation::{self, unauthorised};
 use crate::commit_times::CommitTimes;
 use crate::environment::Environment;
 use crate::force_timers::ForceTimers;
 use crate::leases::Leases;
+use crate::log_growth::LogGrowth;
 use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
 use crate::store::{self, RunError, Store, StoreError, unavailable};
@@ -20,6 +22,7 @@ use state::documents::keys::{Model, TokenHolder};
 use state::documents::refusal::{Code, Refusal};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
+use state::unit::record::RunReport;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
@@ -39,6 +42,9 @@ pub struct Controller<S, O> {
     pub(crate) commit_times: Arc<CommitTimes>,
     pub(crate) force_timers: Arc<ForceTimers>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
+    pub(crate) archives: Archives,
+    /// How much the debug logs have grown since they were last measured.
+    pub(crate) log_growth: LogGrowth,
     /// Wakes the janitor before its next regular sweep.
     pub(crate) sweep: tokio::sync::Notify,
 }
@@ -73,8 +79,20 @@ impl<S: Store, O: Environment> Controller<S, O> {
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
         let presence = Arc::new(Presence::new(now_ms));
         let commit_times = Arc::new(CommitTimes::new(store.newest(), environment.wall_ms()));
-        let (force_timers, sweep) = (Arc::default(), tokio::sync::Notify::new());
-        Arc::new(Controller { store, environment, id, presence, commit_times, force_timers, leases, sweep })
+        let (force_timers, log_growth, sweep) =
+            (Arc::default(), LogGrowth::default(), tokio::sync::Notify::new());
+        Arc::new(Controller {
+            store,
+            environment,
+            id,
+            presence,
+            commit_times,
+            force_timers,
+            leases,
+            archives: Archives::default(),
+            log_growth,
+            sweep,
+        })
     }
 
     /// Opens the session of the holder of this token. An error if the token is unknown.
@@ -143,6 +161,13 @@ impl<S: Store, O: Environment> Controller<S, O> {
             refusal.blockers = completed.await;
         }
         to_api_error(refusal)
+    }
+
+    /// Wakes the janitor if the debug log of the model has grown by too much since it was last measured.
+    pub(crate) fn note_log_lines(&self, model: Model, reports: &[RunReport]) {
+        if self.log_growth.add(model, reports) {
+            self.sweep.notify_one();
+        }
     }
 
     /// Cleans up after a machine was removed. Wakes the janitor if the model is being destroyed: this machine may have

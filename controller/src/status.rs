@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 pub use machine::{MachineAgent, machine_agent};
 pub use relation::relation_of_number;
-pub use unit::{UnitStatuses, is_reboot_overdue, next_act, statuses};
+pub use unit::{UnitStatuses, next_act, statuses};
 pub use unit_info::unit_info;
 
 /// Returns the status of the whole model; none if it does not exist.
@@ -40,7 +40,7 @@ pub fn model_status(
     for (key, app) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
         let id = last_id(&key).expect("an application's key ends with its id");
         // An application without its charm is damaged on disk; the others are shown.
-        let status = application::application_status(reader, model, presence, (id, &app), &relations);
+        let status = application::application_status(reader, model, presence, id, &app, &relations);
         applications.extend(status.map(|status| (app.name.clone(), status)));
     }
     let mut machines = BTreeMap::new();

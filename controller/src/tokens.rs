@@ -6,10 +6,8 @@
 use crate::authorisation::unauthorised;
 use crate::environment::Environment;
 use api::error::{ApiError, ErrorCode};
-use host::digest::sha256;
-use state::documents::draft::{Draft, Reader, read};
+use state::documents::draft::{Reader, read};
 use state::documents::keys::{GLOBAL, TokenHolder};
-use state::terms::names::Uuid;
 
 /// Whether a text has the form of a token: 64 lower-case hexadecimal digits.
 pub fn is_token(text: &str) -> bool {
@@ -36,20 +34,6 @@ pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> 
         });
     }
     Ok(principal)
-}
-
-/// Stores the token of `entity` and revokes its previous one. Idempotent.
-pub fn set(draft: &mut Draft, entity: Uuid, principal: &TokenHolder, token: &str) {
-    let hash = sha256(token.as_bytes());
-    let before = draft.get(&GLOBAL.token_of(entity));
-    if before.as_ref() == Some(&hash) {
-        return;
-    }
-    if let Some(before) = before {
-        draft.remove(&GLOBAL.token(&before));
-    }
-    draft.put(&GLOBAL.token_of(entity), &hash);
-    draft.put(&GLOBAL.token(&hash), principal);
 }
 
 #[cfg(test)]

@@ -255,7 +255,7 @@ pub struct MachineStream<S, O> {
 }
 
 /// The kinds of documents from which a machine's view is computed.
-const MACHINE_VIEW_KINDS: [Kind; 7] = [
+const MACHINE_VIEW_KINDS: [Kind; 8] = [
     Kind::Machine,
     Kind::MachineLife,
     Kind::Unit,
@@ -263,6 +263,7 @@ const MACHINE_VIEW_KINDS: [Kind; 7] = [
     Kind::UnitOn,
     Kind::ApplicationLife,
     Kind::Container,
+    Kind::Recall,
 ];
 
 impl<S: Store, O: Environment> MachineStream<S, O> {

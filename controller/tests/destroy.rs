@@ -61,7 +61,7 @@ async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_bl
     let after = fixture.admin.handle(GetStatus).await.expect("it exists").model.status.current;
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));
     sweep(&fixture).await;
-    let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
+    let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
     assert_eq!((why.entity.to_string(), why.life), ("model dev".to_owned(), Life::Dying));
     let two = Count { number: 2, more: false };
     let left = Duty::EmptyModel { applications: two, machines: two, force: Force::No };

@@ -206,14 +206,14 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     assert!(fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].keep_instance);
     let session = fixture.controller.session(&own).await.expect("it is Dying");
     session.handle(ReportMachineDead).await.expect("it has no units");
-    let why = fixture.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it exists");
+    let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
     assert_eq!(why.causes[0].actor, Actor::MachineAgent("0".to_owned()));
     let left =
         async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].agent_gone;
     assert!(!left().await);
     session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
     assert!(left().await, "its provider releases it");
-    let why = fixture.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it exists");
+    let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
     assert_eq!(why.causes[0].actor, Actor::Provisioner);
     fixture.admin.handle(RemoveDeadMachine { machine }).await.expect("the instance is released");
     assert_eq!(fixture.admin.handle(GetMachineExistence { machine }).await, Ok(Existence::Tombstone));

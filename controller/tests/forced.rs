@@ -42,7 +42,7 @@ async fn wait_left_ms(
     fixture: &Fixture<MemoryStore, FakeEnvironment>,
     started_by: ForcedBy,
 ) -> Option<Option<i64>> {
-    let causes = fixture.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it exists").causes;
+    let causes = fixture.admin.handle(GetWhy { entity: entity("web/0") }).await.expect("it exists").causes;
     causes.into_iter().find_map(|cause| match cause.duty {
         Duty::ForceRemoval { by, phase } if by == started_by => Some(match phase {
             ForcePhase::Waiting { left_ms } => Some(left_ms),
@@ -222,7 +222,7 @@ async fn a_unit_with_a_budget_shows_when_force_starts() {
         .handle(RemoveApplication { application: "web".to_owned(), force: Force::No })
         .await
         .expect("the removal is accepted");
-    let causes = fixture.admin.handle(GetWhy { entity: "web".to_owned() }).await.expect("it exists").causes;
+    let causes = fixture.admin.handle(GetWhy { entity: entity("web") }).await.expect("it exists").causes;
     let forced = causes.iter().find(|cause| {
         cause.entity.to_string() == "unit web/0" && matches!(cause.duty, Duty::ForceRemoval { .. })
     });

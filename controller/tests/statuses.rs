@@ -146,7 +146,7 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
         assert_eq!((agent.message.as_str(), agent.since_ms), (of_machine, machine_lost_ms));
     }
     let held_up = async || {
-        let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
+        let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
         why.causes.into_iter().map(|cause| cause.entity.to_string()).collect::<BTreeSet<_>>()
     };
     assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));

@@ -13,6 +13,7 @@ pub mod digest;
 pub mod file;
 pub mod inherited;
 pub mod lock;
+pub mod log_file;
 pub mod logging;
 pub mod process;
 pub mod random;

@@ -1,4 +1,4 @@
-//! The log of a daemon: lines on standard error, at a level that can be changed while the daemon runs.
+//! The log of a daemon: lines on standard error, whose file is rotated (`log_file`), at a level that can be changed while the daemon runs.
 //!
 //! A line begins with the spans it was written in (`unit`, `hook`, `commit`, `request`) and their fields, so
 //! that the lines about one hook can be found in the logs of the agent and of the controller. The level is the
@@ -8,6 +8,7 @@
 //! The program calls [`Level::read`] whenever the file may have changed.
 
 use crate::file::ignore_not_found;
+use crate::log_file::rotate_stderr;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -31,7 +32,11 @@ pub struct Level {
 /// If the process has a log already.
 pub fn start() -> Level {
     let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
-    let lines = fmt::layer().with_writer(|| OneLine(std::io::stderr())).with_ansi(false);
+    let writer = || {
+        rotate_stderr();
+        OneLine(std::io::stderr())
+    };
+    let lines = fmt::layer().with_writer(writer).with_ansi(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
     Level { filter: handle, text: Arc::default() }
 }

@@ -20,5 +20,8 @@ pub mod terms;
 pub mod unit;
 pub mod views;
 
+// the fixtures that other crates share with this one name it so
+#[cfg(test)]
+extern crate self as state;
 #[cfg(test)]
 mod tests;

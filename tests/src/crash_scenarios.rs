@@ -5,12 +5,13 @@
 
 use agent::folder::UnitFolder;
 use agent::journal::{self, Journal, Loaded};
-use agent::ports::UnitMemory;
+use agent::ports::UnitStorage;
 use charms::folder::FileEntry;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::Outcome;
+use state::unit::start_reason::StartReason;
 use std::collections::BTreeMap;
 use std::fs;
 use std::future::Future;
@@ -55,13 +56,13 @@ pub fn memories() -> Vec<(Option<Event>, Local)> {
         endpoints: Default::default(),
     };
     for operation in [Operation::InstallCharm(charm), Operation::Hook(Hook::Install)] {
-        let cause = "a cause".to_owned();
+        let reason = StartReason::Refreshed { charm_url: "local:web-0".into() };
         let number = local.run + 1;
         let run = Run {
             number,
             operation: operation.clone(),
             attempt: 1,
-            cause,
+            reason,
             position: None,
             leader_generation: None,
             episode: None,
@@ -99,7 +100,7 @@ pub fn recover(folder: &Path) {
 pub fn found(folder: &Path) -> Option<usize> {
     match now(journal::load(&UnitFolder::new(folder.to_path_buf()))).expect("it is read") {
         Loaded::Nothing => None,
-        Loaded::Memory { local, .. } => {
+        Loaded::State { local, .. } => {
             let at = memories().iter().position(|(_, memory)| *memory == *local);
             Some(at.expect("a state of the scenario"))
         }

@@ -15,6 +15,7 @@ use serde_json::Value;
 use state::unit::hook::{HookContext, ReportContent};
 use std::collections::BTreeMap;
 use std::path::Path;
+use test_support::hook_context;
 
 /// The result of a file of cases.
 #[derive(Default)]
@@ -78,6 +79,15 @@ struct Vector {
     json: String,
 }
 
+/// Whether the tool `name` is supported, as its help says.
+pub fn is_supported(name: &str) -> bool {
+    let help = commands::call(&mut hook_context::context(), name, &[b"--help".to_vec()], &Inputs::default());
+    match help {
+        CallOutcome::Reply(reply) => !String::from_utf8_lossy(&reply.stdout).contains("not supported yet"),
+        CallOutcome::Need(_) => true,
+    }
+}
+
 /// Runs every case of `text`, with the empty folder `directory` as working directory. Fails if the file cannot be
 /// parsed.
 pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
@@ -86,9 +96,8 @@ pub fn run(text: &str, directory: &Path) -> Result<Report, String> {
     let mut skipped: BTreeMap<&str, usize> = BTreeMap::new();
     for case in &file.cases {
         let tools = case.pre.iter().filter_map(|words| words.first()).chain([&case.tool]);
-        let missing = tools
-            .map(String::as_str)
-            .find(|name| commands::NAMES.contains(name) && !commands::is_supported(name));
+        let missing =
+            tools.map(String::as_str).find(|name| commands::NAMES.contains(name) && !is_supported(name));
         if let Some(name) = missing {
             *skipped.entry(name).or_default() += 1;
             continue;

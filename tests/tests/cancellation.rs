@@ -4,7 +4,7 @@
 //! branch that drops a value it has received, shows as an agent that never continues, or as an effect that occurs
 //! twice or never.
 
-use agent::ports::{Charms, Clock, DiskError, HookHost, HookResult, UnitMemory};
+use agent::ports::{Charms, Clock, DiskError, HookHost, HookResult, UnitStorage};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
@@ -151,7 +151,7 @@ impl Disk {
     }
 }
 
-impl UnitMemory for Disk {
+impl UnitStorage for Disk {
     async fn append(&self, events: &[Event], _: &Arc<Local>) -> Result<(), DiskError> {
         yield_now().await;
         self.events.borrow_mut().extend_from_slice(events);

@@ -16,6 +16,7 @@ use state::terms::status::{
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
 use state::unit::operation::{Hook, RelationEvent};
+use state::unit::start_reason::StartReason;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -130,7 +131,7 @@ fn examples() -> Vec<Cause> {
         of_unit(Duty::RestoreDocument { document: "MODEL/replica/UNIT".to_owned() }, Actor::Operator),
         by_agent(Duty::Attach { machine: machine() }),
         by_agent(Duty::Respond { machine: machine(), lost: true, subordinate: false }),
-        by_agent(Duty::Start { activity: running(), reason: "settings changed".to_owned(), silent: false }),
+        by_agent(Duty::Start { activity: running(), reason: StartReason::SettingsChanged, silent: false }),
         of_unit(
             Duty::Finish { activity: running(), run: 7, machine: machine(), lock_waiters: vec![log.clone()] },
             Actor::Charm,
@@ -312,4 +313,42 @@ fn each_status_has_the_word_of_the_golden_file() {
         line("relation", RelationState::STRINGS),
     ];
     compare("statuses.txt", &text.concat());
+}
+
+/// Returns the example after `reason`; none after the last. A new reason must be named here to compile.
+fn next_reason(reason: &StartReason) -> Option<StartReason> {
+    Some(match reason {
+        StartReason::NoCharm => StartReason::CharmFolderLost,
+        StartReason::CharmFolderLost => StartReason::CharmDeployed,
+        StartReason::CharmDeployed => StartReason::Refreshed { charm_url: "local:web-1".to_owned() },
+        StartReason::Refreshed { .. } => StartReason::ForcedRefresh,
+        StartReason::ForcedRefresh => StartReason::CharmReplaced,
+        StartReason::CharmReplaced => StartReason::UpgradePending,
+        StartReason::UpgradePending => StartReason::UpgradeDone,
+        StartReason::UpgradeDone => StartReason::FirstConfiguration,
+        StartReason::FirstConfiguration => StartReason::SettingsChanged,
+        StartReason::SettingsChanged => StartReason::AddressesChanged,
+        StartReason::AddressesChanged => StartReason::Configured,
+        StartReason::Configured => StartReason::LeadershipGained,
+        StartReason::LeadershipGained => StartReason::Rebooted,
+        StartReason::Rebooted => StartReason::IntervalPassed,
+        StartReason::IntervalPassed => StartReason::RelationAppeared { relation: 3 },
+        StartReason::RelationAppeared { .. } => {
+            StartReason::RelationChanged { endpoint: "db".to_owned(), relation: 3 }
+        }
+        StartReason::RelationChanged { .. } => StartReason::RelationRemoved,
+        StartReason::RelationRemoved => StartReason::Requested,
+        StartReason::Requested => StartReason::Removed,
+        StartReason::Removed => StartReason::Interrupted,
+        StartReason::Interrupted => StartReason::Resolved,
+        StartReason::Resolved => StartReason::Retry { failures: 2 },
+        StartReason::Retry { .. } => return None,
+    })
+}
+
+#[test]
+fn each_reason_to_start_renders_as_in_the_golden_file() {
+    let reasons = std::iter::successors(Some(StartReason::NoCharm), next_reason);
+    let text = |reason| format!("{reason:?}: {}\n", api::text::start_reason::words(&reason));
+    compare("start_reasons.txt", &reasons.map(text).collect::<String>());
 }

@@ -3,11 +3,14 @@
 //! `context.yaml` was written before the shim started; the shim writes the outcome. A file that is absent or
 //! unreadable counts as absent.
 
-use crate::shim;
+use crate::fault;
+use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::unit::hook::HookContext;
 use state::unit::outcome::Exit;
+use state::unit::start_reason::StartReason;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ pub(super) const CONTEXT_FILE: &str = "context.yaml";
 #[derive(Serialize, Deserialize)]
 pub(super) struct RunFile {
     pub(super) operation: String,
-    pub(super) cause: String,
+    pub(super) reason: StartReason,
     pub(super) position: Option<state::terms::position::Position>,
     pub(super) context_digest: String,
     /// The boot in which the run started. After another boot no unsynced file is reliable: the outcome may
@@ -36,12 +39,18 @@ pub(super) fn read_run_file(run_folder: &Path) -> Option<RunFile> {
 
 /// The outcome that the shim has stored. None if it has not stored one.
 pub(super) fn read_outcome(run_folder: &Path) -> Option<Exit> {
-    let text = fs::read_to_string(run_folder.join(shim::OUTCOME)).ok()?;
-    let (kind, rest) = text.trim_end().split_once(' ')?;
+    let bytes = fs::read(run_folder.join(shim::OUTCOME)).ok()?;
+    // the path of a program need not be UTF-8
+    let text = String::from_utf8_lossy(&bytes);
+    let (kind, rest) = text.split_once(' ')?;
     match kind {
         "exit" => rest.parse().ok().map(Exit::Code),
         "signal" => rest.parse().ok().map(Exit::Signal),
-        "refused" => Some(Exit::Refused(rest.to_owned())),
+        "refused" => {
+            let (errno, what) = rest.split_once(' ')?;
+            let error = io::Error::from_raw_os_error(errno.parse().ok()?);
+            Some(Exit::Failed(format!("{what}: {}", fault::with_setting(&error))))
+        }
         _ => None,
     }
 }

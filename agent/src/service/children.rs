@@ -8,17 +8,14 @@ use crate::folder::UnitFolder;
 use crate::observation::{AGENT_LOG, last_line, log_bytes};
 use anyhow::Result;
 use api::text;
+use host::log_file;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use state::terms::health::ProcessEnd;
-use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The size beyond which an agent's log is rotated. One older log is kept.
-const LOG_BYTES_MAX: u64 = 10 << 20;
 /// An agent that receives SIGTERM has 2.5 s to end. Then it is killed, and 2.5 s later it is given up: 250
 /// polls, 20 ms apart.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -26,11 +23,7 @@ const STOP_POLLS_MAX: u32 = 250;
 
 /// Starts the unit agent of a folder. The returned future completes when it has ended.
 pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
-    let log = folder.file(AGENT_LOG);
-    if fs::metadata(&log).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
-        fs::rename(&log, folder.file("agent.log.1"))?;
-    }
-    let log = fs::OpenOptions::new().append(true).create(true).mode(0o600).open(log)?;
+    let log = log_file::open(&folder.file(AGENT_LOG))?;
     let mut command = Command::new(crate::installed_programs::path());
     command
         .arg("unit")

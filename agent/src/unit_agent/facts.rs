@@ -1,6 +1,6 @@
 //! Facts that only the running process of a unit agent needs: the view, the session, the lease and the run in progress.
 //!
-//! They are lost when the process ends. Everything that must survive is in the unit's memory.
+//! They are lost when the process ends. Everything that must survive is in the stored state.
 
 use super::lease::{ClockReading, Lease};
 use crate::outage::Outage;
@@ -25,14 +25,14 @@ pub(super) struct ProcessFacts {
     pub(super) view: Option<Arc<Snapshot>>,
     /// The epoch of the open session.
     pub(super) epoch: Option<u64>,
-    /// The position of the store when this session was opened. The memory may depend on anything up to it: in
+    /// The position of the store when this session was opened. The stored state may depend on anything up to it: in
     /// an older, cached view everything newer would look deleted.
     pub(super) attached_at: Option<Position>,
     /// When the last message of the watch was received.
     pub(super) last_contact_ms: Option<u64>,
     pub(super) outage: Outage,
     pub(super) lease: Option<Lease>,
-    /// Whether a claim was answered, so that it is known whether this unit leader_generation.
+    /// Whether a claim was answered, so that it is known whether this unit leads.
     pub(super) is_leader_known: bool,
     /// Whether the started run was found to have neither a process nor an outcome.
     pub(super) orphan_missing: bool,
@@ -57,7 +57,7 @@ impl ProcessFacts {
         self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.term.generation)
     }
 
-    /// Whether the view is at least as new as what the memory may depend on.
+    /// Whether the view is at least as new as what the stored state may depend on.
     pub(super) fn is_current(&self) -> bool {
         match (&self.view, self.attached_at) {
             (Some(view), Some(at)) => {
@@ -67,7 +67,7 @@ impl ProcessFacts {
         }
     }
 
-    /// Whether no unit is the leader, so that a claim before the next renewal is useful. None while this unit holds a
+    /// Whether no unit leads, so that a claim before the next renewal is useful. None while this unit holds a
     /// lease that is not in the view yet.
     pub(super) fn leadership_is_free(&self) -> Option<()> {
         let free = self.view.as_ref().is_some_and(|view| view.leader.is_none());

@@ -3,9 +3,9 @@
 //!
 //! Also implements [`HookHost`], the requests of a running hook's tools to the agent.
 
+use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
-use crate::ports::{Charms, Clock, HookHost, UnitMemory};
-use crate::unit_agent::{LINK_BACKOFF, UnitAgent};
+use crate::ports::{Clock, HookHost, UnitStorage};
 use api::UnitAgentRequests;
 use host::backoff::Backoff;
 use state::terms::settings::Bag;
@@ -16,57 +16,63 @@ use std::sync::Arc;
 
 /// How long a tool waits for a bag: as long as relation hooks are started with a view that is not renewed. A
 /// controller that restarts answers again within a few seconds.
-const TOOL_FETCH_TIMEOUT_MS: u64 = state::unit::resolve::LINK_AGE_MAX_MS;
+const TOOL_FETCH_TIMEOUT_MS: u64 = state::unit::decision::LINK_AGE_MAX_MS;
 
-impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H, C> {
-    /// Sends one request. If the bag is not received, or does not match the view, it is requested again after a
-    /// delay or a change, as `next` decides.
-    pub(crate) async fn fetch(&self, request: BagRequest, backoff: &mut Backoff) {
-        let is_kept = match self.api.handle(request.clone()).await {
-            Ok(bag) => {
-                self.note_success(Channel::Fetch);
-                let mut facts = self.facts.borrow_mut();
-                bag.zip(facts.view.as_mut())
-                    .is_some_and(|(bag, view)| Arc::make_mut(view).keep_fetched(request, bag))
-            }
-            Err(error) => {
-                self.note_failure(Channel::Fetch, &error);
-                false
-            }
-        };
-        if is_kept {
-            backoff.reset();
-            return;
+/// Sends one request. If the bag is not received, or does not match the view, it is requested again after a
+/// delay or a change, as `next` decides.
+pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+    shared: &Shared<S, A, C>,
+    request: BagRequest,
+    backoff: &mut Backoff,
+) {
+    let is_kept = match shared.api.handle(request.clone()).await {
+        Ok(bag) => {
+            shared.note_success(Channel::Fetch);
+            let mut facts = shared.facts.borrow_mut();
+            bag.zip(facts.view.as_mut())
+                .is_some_and(|(bag, view)| Arc::make_mut(view).keep_fetched(request, bag))
         }
-        self.wait_for_change(Some(self.clock.since_boot_ms() + backoff.delay_ms())).await;
-        backoff.increase();
+        Err(error) => {
+            shared.note_failure(Channel::Fetch, &error);
+            false
+        }
+    };
+    if is_kept {
+        backoff.reset();
+        return;
     }
+    shared.wait_for_change(Some(shared.clock.since_boot_ms() + backoff.delay_ms())).await;
+    backoff.increase();
+}
 
-    /// Fetches a bag, and retries while the controller is unreachable.
-    async fn fetch_until_answered(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
-        let mut backoff = LINK_BACKOFF;
-        loop {
-            match self.api.handle(request.clone()).await {
-                Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
-                Err(error) if error.is_transient() => self.pause(&mut backoff).await,
-                Err(error) => return Err(error.message),
-            }
+/// Fetches a bag, and retries while the controller is unreachable.
+async fn fetch_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+    shared: &Shared<S, A, C>,
+    request: &BagRequest,
+) -> Result<Option<Bag>, String> {
+    let mut backoff = LINK_BACKOFF;
+    loop {
+        match shared.api.handle(request.clone()).await {
+            Ok(bag) => return Ok(bag.and_then(|bag| bag.values)),
+            Err(error) if error.is_transient() => shared.pause(&mut backoff).await,
+            Err(error) => return Err(error.message),
         }
     }
 }
 
-impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> HookHost for UnitAgent<M, A, H, C> {
+impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for Shared<S, A, C> {
     fn report(&self, report: &RunReport) {
-        self.queue_report(report);
+        self.facts.borrow_mut().pending_reports.push(report);
+        self.send_changed.notify_one();
     }
 
     fn is_leader(&self) -> bool {
-        self.is_leader()
+        Shared::is_leader(self)
     }
 
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_FETCH_TIMEOUT_MS));
-        let answer = pin!(self.fetch_until_answered(request));
+        let answer = pin!(fetch_until_answered(self, request));
         let answer = tokio::select! {
             biased;
             answer = answer => answer,

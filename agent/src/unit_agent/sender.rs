@@ -3,19 +3,19 @@
 //! Reports of a hook that runs for a while are also sent early, before the hook's record. A record is
 //! acknowledged before the next one is sent.
 
+use super::end::{SendError, UnitAgentEnd};
+use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
-use crate::ports::{Charms, Clock, UnitMemory};
-use crate::unit_agent::{DiskError, LINK_BACKOFF, UnitAgent, UnitAgentEnd};
+use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
 use api::{Attach, Commit, Report, UnitAgentRequests};
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::position::{Committed, Position};
+use state::unit::decision::Send;
 use state::unit::local::Event;
 use state::unit::record::CommitOutcome;
-use state::unit::resolve::{self, Send};
-use state::unit::retry;
+use state::unit::{resolve, retry};
 use std::pin::pin;
-use std::sync::Arc;
 use tracing::Instrument;
 
 /// Reports of a hook, and that it runs, are sent before its record only if it runs longer than this. A short
@@ -29,14 +29,17 @@ const REFUSED_RETRY_MS: u64 = 60_000;
 /// controller closes the watch of a dead agent after `WATCH_SILENCE_MS`, and this is a third longer.
 const OTHER_SESSION_MS: u64 = 20_000;
 
-impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H, C> {
+/// The sender loop of one unit agent.
+pub(super) struct Sender<'a, S, A, C>(pub(super) &'a Shared<S, A, C>);
+
+impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     /// Attaches, then sends records and reports in order, until the agent must end.
-    pub(crate) async fn send_loop(&self) -> UnitAgentEnd {
+    pub(super) async fn run(&self) -> UnitAgentEnd {
         let mut backoff = LINK_BACKOFF;
         loop {
             let send = {
-                let now = self.now();
-                resolve::next(&self.local.borrow(), self.facts.borrow().view.as_deref(), &now).send
+                let now = self.0.now();
+                resolve::next(&self.0.local(), self.0.view().as_deref(), &now).send
             };
             let sent = match send {
                 Send::Attach => self.attach().await,
@@ -45,12 +48,12 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
                 Send::Nothing => match self.report() {
                     EarlyReport::Now(report) => self.send_report(report).await,
                     EarlyReport::Later(at_ms) => {
-                        let timer = pin!(self.clock.sleep_until(at_ms));
-                        tokio::select! { biased; () = self.send_changed.notified() => {}, () = timer => {} }
+                        let timer = pin!(self.0.clock.sleep_until(at_ms));
+                        tokio::select! { biased; () = self.0.send_changed.notified() => {}, () = timer => {} }
                         continue;
                     }
                     EarlyReport::Nothing => {
-                        self.send_changed.notified().await;
+                        self.0.send_changed.notified().await;
                         continue;
                     }
                 },
@@ -58,16 +61,16 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             match sent {
                 Ok(()) => {
                     backoff.reset();
-                    self.note_success(Channel::Send);
+                    self.0.note_success(Channel::Send);
                 }
                 Err(SendError::End(end)) => return end,
                 Err(SendError::Link(error)) => {
-                    self.note_failure(Channel::Send, &error);
-                    self.pause(&mut backoff).await;
+                    self.0.note_failure(Channel::Send, &error);
+                    self.0.pause(&mut backoff).await;
                 }
                 Err(SendError::Refused(error)) => {
-                    self.note_failure(Channel::Send, &error);
-                    self.clock.sleep_until(self.clock.since_boot_ms() + REFUSED_RETRY_MS).await;
+                    self.0.note_failure(Channel::Send, &error);
+                    self.0.clock.sleep_until(self.0.clock.since_boot_ms() + REFUSED_RETRY_MS).await;
                 }
             }
         }
@@ -77,53 +80,56 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     /// replica agree.
     async fn attach(&self) -> Result<(), SendError> {
         let (nonce, epoch, store_generation) = {
-            let local = self.local.borrow();
+            let local = self.0.local();
             (local.nonce, local.epoch, local.store_generation)
         };
         let nonce = match nonce {
             Some(nonce) => nonce,
             None => {
-                let nonce = self.clock.random_uuid();
-                self.save(vec![Event::Attaching { nonce }]).await?;
+                let nonce = self.0.clock.random_uuid();
+                self.0.save(vec![Event::Attaching { nonce }]).await?;
                 nonce
             }
         };
-        let attached = match self.api.handle(Attach { nonce, epoch, store_generation }).await {
+        let attached = match self.0.api.handle(Attach { nonce, epoch, store_generation }).await {
             Ok(attached) => attached,
             Err(error) if error.code == ErrorCode::Blocked => return Err(self.other_session(error)),
             Err(error) => return Err(error.into()),
         };
         let session = attached.answer;
         let mut forked = None;
-        self.save_with(|local| match reconcile(local, &session, self.clock.wall_ms()) {
-            Reconciliation::Consistent(events) => events,
-            Reconciliation::Forked { sequence } => {
-                forked = Some(sequence);
-                Vec::new()
-            }
-        })
-        .await?;
+        self.0
+            .save_with(|local| match reconcile(local, &session, self.0.clock.wall_ms()) {
+                Reconciliation::Consistent(events) => events,
+                Reconciliation::Forked { sequence } => {
+                    forked = Some(sequence);
+                    Vec::new()
+                }
+            })
+            .await?;
         if let Some(sequence) = forked {
             let what = format!("record {sequence} of this folder is not the one the controller has");
             return Err(SendError::End(UnitAgentEnd::Forked(what)));
         }
-        let mut facts = self.facts.borrow_mut();
+        let mut facts = self.0.facts.borrow_mut();
         facts.epoch = Some(session.epoch);
         facts.attached_at =
             Some(Position { store_generation: session.store_generation, revision: attached.revision });
         // a view of another store generation is not valid for this one
         facts.view.take_if(|view| view.position.store_generation != session.store_generation);
         drop(facts);
-        self.act_changed.notify_one();
-        self.view_changed.notify_waiters();
+        let (epoch, revision) = (session.epoch, attached.revision);
+        tracing::info!(epoch, revision, store_generation = %session.store_generation, "attached to the controller");
+        self.0.act_changed.notify_one();
+        self.0.view_changed.notify_waiters();
         Ok(())
     }
 
     /// Another session of this unit is open: the session of the previous agent for as long as the controller
     /// needs to detect that it is closed, and after that, the session of another live agent.
     fn other_session(&self, error: ApiError) -> SendError {
-        let now = self.clock.since_boot_ms();
-        let since = *self.facts.borrow_mut().other_session_ms.get_or_insert(now);
+        let now = self.0.clock.since_boot_ms();
+        let since = *self.0.facts.borrow_mut().other_session_ms.get_or_insert(now);
         if now - since < OTHER_SESSION_MS {
             SendError::Link(error)
         } else {
@@ -133,12 +139,12 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
 
     /// Sends one record of the outbox, and applies its acknowledgement.
     async fn commit(&self, sequence: u64) -> Result<(), SendError> {
-        let record = self.local.borrow().outbox.iter().find(|record| record.sequence == sequence).cloned();
-        let (Some(record), Some(epoch)) = (record, self.epoch()) else { return Ok(()) };
+        let record = self.0.local().outbox.iter().find(|record| record.sequence == sequence).cloned();
+        let (Some(record), Some(epoch)) = (record, self.0.epoch()) else { return Ok(()) };
         let conditional = record.is_conditional();
         let operation = record.operation.clone();
         let span = tracing::debug_span!("commit", sequence, operation = %operation, run = record.run);
-        let committed = match self.api.handle(Commit { epoch, record }).instrument(span.clone()).await {
+        let committed = match self.0.api.handle(Commit { epoch, record }).instrument(span.clone()).await {
             Err(error) if error.code == ErrorCode::Invalid => {
                 let message = format!("the controller refuses record {sequence}: {}", error.message);
                 return Err(SendError::Refused(ApiError { message, ..error }));
@@ -151,52 +157,38 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             dropped.iter().for_each(|dropped| tracing::warn!("record {sequence}: {dropped}"));
         });
         let retry = refusal.as_ref().and_then(|_| {
-            let (local, now) = (self.local.borrow(), self.now());
-            retry::retry_after(&local, self.facts.borrow().view.as_deref(), &now, &operation)
+            let (local, view, now) = (self.0.local(), self.0.view(), self.0.now());
+            retry::retry_after(&local, view.as_deref(), &now, &operation)
         });
         let answered = Event::Acknowledged { sequence, revision, refusal, retry };
         if conditional {
-            self.save(vec![answered]).await?;
+            self.0.save(vec![answered]).await?;
             return Ok(());
         }
-        self.acknowledge(answered).await;
+        self.0.acknowledge(answered).await;
         Ok(())
-    }
-
-    /// Applies an acknowledgement, which the next append stores. After a crash before that, the record is sent
-    /// again and receives the same answer.
-    async fn acknowledge(&self, answered: Event) {
-        let _order = self.disk.lock().await;
-        Arc::make_mut(&mut self.local.borrow_mut()).apply(&answered);
-        self.acknowledged.borrow_mut().push(answered);
-        self.act_changed.notify_one();
     }
 
     /// Sends the reports of a run that has no record.
     async fn send_unrecorded(&self, run: u64) -> Result<(), SendError> {
-        let unrecorded =
-            self.local.borrow().unrecorded_reports.iter().find(|report| report.run == run).cloned();
-        let (Some(unrecorded), Some(epoch)) = (unrecorded, self.epoch()) else { return Ok(()) };
+        let unrecorded = self.0.local().unrecorded_reports.iter().find(|report| report.run == run).cloned();
+        let (Some(unrecorded), Some(epoch)) = (unrecorded, self.0.epoch()) else { return Ok(()) };
         let report = Report { epoch, run, reports: unrecorded.reports, executing: None, executing_for_ms: 0 };
-        match self.api.handle(report).await {
+        match self.0.api.handle(report).await {
             // a refused report is refused again, and the records wait behind it
             Err(error) if error.code == ErrorCode::Invalid => {
                 tracing::warn!("the reports of run {run} are lost: {}", error.message);
             }
             answer => answer?,
         }
-        self.facts.borrow_mut().executing_shown = None;
-        self.acknowledge(Event::ReportAcknowledged { run }).await;
+        self.0.facts.borrow_mut().executing_shown = None;
+        self.0.acknowledge(Event::ReportAcknowledged { run }).await;
         Ok(())
-    }
-
-    fn epoch(&self) -> Option<u64> {
-        self.facts.borrow().epoch
     }
 
     /// The report of the running hook that is due now or later.
     fn report(&self) -> EarlyReport {
-        let facts = self.facts.borrow();
+        let facts = self.0.facts.borrow();
         let Some(epoch) = facts.epoch else { return EarlyReport::Nothing };
         let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());
         let is_shown = activity == facts.executing_shown && !(activity.is_some() && facts.resend_executing);
@@ -204,12 +196,12 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
             return EarlyReport::Nothing;
         }
         let due = facts.executing.as_ref().map_or(0, |executing| executing.since_ms + EARLY_REPORT_AFTER_MS);
-        if due > self.clock.since_boot_ms() {
+        if due > self.0.clock.since_boot_ms() {
             return EarlyReport::Later(due);
         }
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
         let timer_started_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
-        let executing_for_ms = self.clock.since_boot_ms().saturating_sub(timer_started_ms);
+        let executing_for_ms = self.0.clock.since_boot_ms().saturating_sub(timer_started_ms);
         let reports = facts.pending_reports.next_batch();
         EarlyReport::Now(Report { epoch, run, reports, executing: activity, executing_for_ms })
     }
@@ -218,9 +210,9 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
     async fn send_report(&self, report: Report) -> Result<(), SendError> {
         let (run, activity) = (report.run, report.executing.clone());
         let last = report.reports.last().map(|report| report.call);
-        let again = std::mem::take(&mut self.facts.borrow_mut().resend_executing);
-        let answer = self.api.handle(report).await;
-        let mut facts = self.facts.borrow_mut();
+        let again = std::mem::take(&mut self.0.facts.borrow_mut().resend_executing);
+        let answer = self.0.api.handle(report).await;
+        let mut facts = self.0.facts.borrow_mut();
         facts.resend_executing |= again && answer.is_err();
         answer?;
         facts.executing_shown = activity;
@@ -231,22 +223,6 @@ impl<M: UnitMemory, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<M, A, H
         }
         Ok(())
     }
-
-    /// Notes that a request succeeded; logs the end of an outage.
-    pub(crate) fn note_success(&self, channel: Channel) {
-        let now = self.clock.since_boot_ms();
-        if let Some(line) = self.facts.borrow_mut().outage.ended(channel, now) {
-            tracing::info!("{line}");
-        }
-    }
-
-    /// Notes that a request failed; logs each new cause of an outage.
-    pub(crate) fn note_failure(&self, channel: Channel, error: &ApiError) {
-        let now = self.clock.since_boot_ms();
-        if let Some(line) = self.facts.borrow_mut().outage.failed(channel, error, now) {
-            tracing::warn!("{line}");
-        }
-    }
 }
 
 /// A report that is sent before the record of its run.
@@ -254,41 +230,4 @@ enum EarlyReport {
     Now(Report),
     Later(u64),
     Nothing,
-}
-
-/// How a loop reacts to an error.
-pub(crate) enum SendError {
-    /// The request is retried later.
-    Link(ApiError),
-    /// The same request would be refused again.
-    Refused(ApiError),
-    /// The agent ends.
-    End(UnitAgentEnd),
-}
-
-impl From<ApiError> for SendError {
-    fn from(error: ApiError) -> SendError {
-        match error.code {
-            ErrorCode::Fenced => SendError::End(UnitAgentEnd::Copy(error.message)),
-            ErrorCode::Forked => SendError::End(UnitAgentEnd::Forked(error.message)),
-            ErrorCode::Removed => SendError::End(UnitAgentEnd::Finished),
-            ErrorCode::Gap => SendError::End(UnitAgentEnd::Reattach(error.message)),
-            ErrorCode::Unreachable
-            | ErrorCode::Unavailable
-            | ErrorCode::Invalid
-            | ErrorCode::NotFound
-            | ErrorCode::AlreadyExists
-            | ErrorCode::NotAlive
-            | ErrorCode::Blocked
-            | ErrorCode::Unauthorised
-            | ErrorCode::Compacted
-            | ErrorCode::Broken => SendError::Link(error),
-        }
-    }
-}
-
-impl From<DiskError> for SendError {
-    fn from(failed: DiskError) -> SendError {
-        SendError::End(UnitAgentEnd::Disk(failed))
-    }
 }

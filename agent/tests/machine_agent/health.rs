@@ -73,7 +73,7 @@ fn a_limit_of_descriptors_is_reported_as_such() {
     }
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let config = config(AgentKind::Machine, Uuid(1), "0");
+    let config = agent_config(AgentKind::Machine, Uuid(1), "0");
     let deployer = Deployer::new(machine.path().to_path_buf(), config, Supervision::Children);
     deployer.prepare(unit, &name).expect("it is created");
     let folder = deployer.folder(&name);

@@ -2,7 +2,7 @@
 
 mod health;
 
-use agent::config::{AgentConfig, AgentKind};
+use agent::config;
 use agent::deployer::Deployer;
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Clock, Deployments};
@@ -11,16 +11,16 @@ use agent::unit_supervisor::UnitSupervisor;
 use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Assigned, Enrol, Existence, GetUnitExistence, Handle, MachineView, MachineWatchEvent, RemoveDeadUnit,
-    ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch,
-    WatchMachine,
+    AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, MachineView,
+    MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
+    ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Position;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -138,6 +138,12 @@ impl Handle<RemoveDeadUnit> for FakeController {
     }
 }
 
+impl Handle<ConfirmRecall> for FakeController {
+    async fn handle(&self, _: ConfirmRecall) -> Result<(), ApiError> {
+        unreachable!("no unit was removed")
+    }
+}
+
 impl Handle<Enrol> for FakeController {
     async fn handle(&self, _: Enrol) -> Result<(), ApiError> {
         unreachable!("the machine is enrolled already")
@@ -157,7 +163,7 @@ impl Handle<ReportMachineDead> for FakeController {
     }
 }
 
-fn config(kind: AgentKind, uuid: Uuid, name: &str) -> AgentConfig {
+fn agent_config(kind: AgentKind, uuid: Uuid, name: &str) -> AgentConfig {
     AgentConfig {
         kind,
         uuid,
@@ -179,6 +185,7 @@ fn view(units: BTreeMap<Uuid, Assigned>) -> MachineView {
         address: String::new(),
         life: Life::Alive,
         units,
+        recalls: BTreeSet::new(),
     }
 }
 
@@ -207,7 +214,7 @@ fn machine_agent(
     folder: &Path,
     controller: &FakeController,
 ) -> MachineAgent<FakeController, UnitSupervisor, PausedClock> {
-    let config = config(AgentKind::Machine, Uuid(1), "0");
+    let config = agent_config(AgentKind::Machine, Uuid(1), "0");
     let deployer = Deployer::new(folder.to_path_buf(), config, Supervision::Children);
     MachineAgent::new(controller.clone(), UnitSupervisor::new(deployer), PausedClock(Instant::now()))
 }
@@ -245,7 +252,7 @@ async fn a_unit_token_is_sent_once_in_each_watch() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     let token = deployer.prepare(unit, &name).expect("it is created").token;
@@ -272,7 +279,7 @@ fn a_new_token_is_not_noted_as_set() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     let before = deployer.prepare(unit, &name).expect("it is created").token;
@@ -294,11 +301,11 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
     let (name, unknown) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     deployer.prepare(unknown, &name).expect("it is created");
-    fs::write(deployer.folder(&name).file("state.yaml"), "its memory").expect("written");
+    fs::write(deployer.folder(&name).file("state.yaml"), "its state").expect("written");
     let shown = MachineView { life: Life::Dying, ..view(BTreeMap::new()) };
     let controller = FakeController { view: Some(shown), ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
@@ -308,7 +315,7 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
     );
     assert!(controller.dead.load(Ordering::Relaxed) > 0, "it was never reported as Dead");
     let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
-    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
+    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its state");
 }
 
 /// 1. web/0 is deployed here.
@@ -320,9 +327,9 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let folder = machine.path().join("agents").join(name.tag());
     fs::create_dir_all(&folder).expect("created");
-    let identity = config(AgentKind::Unit, unknown, "web/0").to_yaml();
+    let identity = config::to_yaml(&agent_config(AgentKind::Unit, unknown, "web/0"));
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
-    fs::write(folder.join("state.yaml"), "its memory").expect("written");
+    fs::write(folder.join("state.yaml"), "its state").expect("written");
     let units = BTreeMap::from([(known, Assigned { name, life: Life::Alive })]);
     let controller = FakeController { view: Some(view(units)), ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);
@@ -331,9 +338,9 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
         tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
         "the agent continues"
     );
-    assert_eq!(AgentConfig::read(&folder).expect("it was deployed, in one round").uuid, known);
+    assert_eq!(config::read(&folder).expect("it was deployed, in one round").uuid, known);
     let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
-    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its memory");
+    assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its state");
 }
 
 /// 1. web/0 is assigned here. Its folder is created, and the machine agent dies.
@@ -345,7 +352,7 @@ async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
     let (name, unknown, known) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     deployer.prepare(unknown, &name).expect("it is created");
@@ -356,7 +363,7 @@ async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
         tokio::time::timeout(Duration::from_millis(100), agent.run()).await.is_err(),
         "the agent continues"
     );
-    assert_eq!(AgentConfig::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
+    assert_eq!(config::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
     assert!(!machine.path().join("unknown").exists());
 }
 
@@ -368,7 +375,7 @@ async fn a_recall_is_cancelled_if_the_unit_is_assigned_again() {
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     deployer.prepare(unit, &name).expect("it is created");
@@ -393,20 +400,20 @@ async fn a_quarantined_folder_is_restored_each_time_its_unit_is_assigned() {
     let (name, first, second) = (UnitName::new("web", 0), Uuid(6), Uuid(5));
     let deployer = Deployer::new(
         machine.path().to_path_buf(),
-        config(AgentKind::Machine, Uuid(1), "0"),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
         Supervision::Children,
     );
     let folder = deployer.folder(&name);
     let token = deployer.prepare(first, &name).expect("it is deployed").token;
-    fs::write(folder.file("state.yaml"), "its memory").expect("written");
+    fs::write(folder.file("state.yaml"), "its state").expect("written");
     for round in 1..=2 {
         deployer.quarantine(&folder, first).await.expect("it is quarantined");
         deployer.prepare(second, &name).expect("the name is free");
         assert!(!folder.file("state.yaml").exists(), "round {round}: no files of the first");
         deployer.quarantine(&folder, second).await.expect("it is quarantined");
         assert_eq!(deployer.prepare(first, &name).expect("the name is free").token, token, "round {round}");
-        let memory = fs::read_to_string(folder.file("state.yaml")).expect("the folder is restored");
-        assert_eq!(memory, "its memory", "round {round}");
+        let state = fs::read_to_string(folder.file("state.yaml")).expect("the folder is restored");
+        assert_eq!(state, "its state", "round {round}");
     }
 }
 
@@ -417,7 +424,7 @@ async fn a_quarantined_folder_is_restored_each_time_its_unit_is_assigned() {
 async fn a_restored_folder_uses_the_controllers_of_its_machine() {
     let machine = tempfile::tempdir().expect("a folder");
     let (name, unit) = (UnitName::new("web", 0), Uuid(6));
-    let machine_config = config(AgentKind::Machine, Uuid(1), "0");
+    let machine_config = agent_config(AgentKind::Machine, Uuid(1), "0");
     let deployer =
         |config: AgentConfig| Deployer::new(machine.path().to_path_buf(), config, Supervision::Children);
     let before = deployer(machine_config.clone());
@@ -433,7 +440,7 @@ async fn a_machine_that_was_removed_while_disconnected_uninstalls_its_units() {
     let machine = tempfile::tempdir().expect("a folder");
     let folder = machine.path().join("agents/unit-web-0");
     fs::create_dir_all(&folder).expect("created");
-    let identity = config(AgentKind::Unit, Uuid(6), "web/0").to_yaml();
+    let identity = config::to_yaml(&agent_config(AgentKind::Unit, Uuid(6), "web/0"));
     write_atomic_unsynced(&folder.join("agent.yaml"), identity.as_bytes()).expect("written");
     let controller = FakeController { removed: true, ..FakeController::default() };
     let agent = machine_agent(machine.path(), &controller);

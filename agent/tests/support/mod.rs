@@ -1,32 +1,16 @@
 //! Fixtures that several tests of the agent share.
 
-use state::terms::names::Uuid;
-use state::unit::hook::{self, HookContext};
+#[path = "../../../tests/support/src/hook_context.rs"]
+mod hook_context;
 
-/// web/0 in its install hook, without relations or configuration.
-pub fn context() -> HookContext {
-    HookContext {
-        unit: "web/0".parse().unwrap(),
-        id: String::new(),
-        cause: hook::HookTrigger::Hook("install".into()),
-        model: hook::HookModel {
-            name: "dev".into(),
-            uuid: Uuid(1),
-            kubernetes: false,
-            proxies: Default::default(),
-        },
-        leader: false,
-        relations: Default::default(),
-        config: Default::default(),
-        charm_state: Default::default(),
-        statuses: Default::default(),
-        opened_ports: Default::default(),
-        machine_ports: Default::default(),
-        networks: Default::default(),
-        private_address: None,
-        public_address: None,
-        principal: None,
-        goal_state: Default::default(),
-        writes: Default::default(),
+use hook_client::ReplyFrame;
+pub use hook_context::context;
+
+/// What a reply frame prints: the exit code, stdout and stderr.
+pub fn printed(frame: &[u8]) -> (u8, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    match ReplyFrame::decode(frame).unwrap() {
+        ReplyFrame::Done { code, stdout, stderr } => (code, text(stdout), text(stderr)),
+        ReplyFrame::NeedStdin => panic!("stdin was sent, or is not read"),
     }
 }

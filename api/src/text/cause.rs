@@ -4,7 +4,7 @@
 //! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
 //! `pintle-agent why`.
 
-use super::fault;
+use super::{fault, start_reason};
 use crate::ago;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
@@ -144,7 +144,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::Attach { .. } => "attach for the first time; the agent of its machine runs".to_owned(),
         Duty::Respond { lost: false, .. } => "respond: it has missed a heartbeat".to_owned(),
         Duty::Respond { lost: true, .. } => "respond: it has been silent for more than a minute".to_owned(),
-        Duty::Start { activity, reason, .. } => format!("start {activity} ({reason})"),
+        Duty::Start { activity, reason, .. } => format!("start {activity} ({})", start_reason::words(reason)),
         Duty::Finish { activity, lock_waiters, .. } => match lock_waiters.is_empty() {
             true => format!("finish {activity}"),
             false => format!("finish {activity}, which delays hooks of {}", units(lock_waiters)),
@@ -386,6 +386,9 @@ fn restart(machine: &str, host: Host) -> String {
 /// The entity as an argument of a command.
 fn as_argument(entity: &Entity) -> String {
     match entity {
+        // a word that `entity_choice` does not take for a unit or an application
+        Entity::Unit(name) if ["machine", "relation"].contains(&&*name.application) => format!("unit {name}"),
+        Entity::Application(name) if name == "model" => format!("application {name}"),
         Entity::Unit(name) => name.to_string(),
         Entity::Application(name) => name.clone(),
         Entity::Relation(name) => format!("relation/{}", name.number),

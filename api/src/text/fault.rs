@@ -96,15 +96,20 @@ pub(super) fn folder(unit: &UnitName, machine: Option<&str>) -> String {
 
 /// How the agent ended: `ended 8 times, the last time with exit code 101`.
 pub(super) fn end(exit: &UnitAgentExit) -> String {
-    let last = match exit.end {
+    let last = process_end(&exit.end);
+    match exit.count {
+        1 => format!("ended {last}"),
+        many => format!("ended {many} times, the last time {last}"),
+    }
+}
+
+/// How a process ended, after "it ended": `with exit code 101`.
+pub fn process_end(end: &ProcessEnd) -> String {
+    match end {
         ProcessEnd::Code(code) => format!("with exit code {code}"),
         ProcessEnd::Signal(signal) => format!("by signal {signal}"),
         ProcessEnd::NotStarted => "because it could not be started".to_owned(),
         ProcessEnd::Unobserved => "for a reason that nobody observed".to_owned(),
-    };
-    match exit.count {
-        1 => format!("ended {last}"),
-        many => format!("ended {many} times, the last time {last}"),
     }
 }
 

@@ -260,7 +260,7 @@ pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
 
 /// Runs the commands that need no controller, and passes all others to [`with_controller`].
 async fn without_controller(global: &GlobalArguments, verb: Verb) -> Result<(), CommandError> {
-    let output = Output::Process { file: global.output.clone() };
+    let output = Output::of_process(global.output.clone());
     match verb {
         Verb::External(words) => Err(unknown_verb(&words)),
         Verb::Version(args) => version::run(&args, &output),

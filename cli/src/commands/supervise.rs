@@ -5,12 +5,12 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::daemon::{Program, SupervisedProcess};
 use crate::supervisor::machines::MachineSupervisor;
 use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
 use crate::supervisor::provider::{AnyProvider, ProviderKind};
 use crate::supervisor::settings::UpSettings;
+use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use crate::supervisor::{identity, lock, stop};
 use clap::Args;
 use std::path::PathBuf;
@@ -30,6 +30,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let mut interrupt = signal(SignalKind::interrupt()).map_err(to_error)?;
     identity::check(dir)?;
     let _held = lock::acquire(dir)?;
+    host::logging::start();
     let (controller, agent) = (program("pintle-controller")?, program("pintle-agent")?);
     // Unit agents require pintle-hook in the folder of their own program.
     program("pintle-hook")?;

@@ -7,7 +7,6 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{client, no_client_file, read_client_file};
-use crate::supervisor::daemon::open_log;
 use crate::supervisor::identity::{self, CopyPurpose};
 use crate::supervisor::provider::{ProviderKind, nspawn};
 use crate::supervisor::settings::UpSettings;
@@ -16,6 +15,7 @@ use api::error::ErrorCode;
 use api::{ClientFile, GetAbout, Handle};
 use clap::Args;
 use host::file::ignore_not_found;
+use host::log_file;
 use host::process::Process;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -181,7 +181,7 @@ fn check_port_free(dir: &DataDir) -> Result<(), CommandError> {
 /// Starts the supervisor process, which detaches itself by starting a new session.
 fn detach(dir: &DataDir) -> Result<Child, CommandError> {
     let to_error = |error: std::io::Error| CommandError::new(format!("cannot start the supervisor: {error}"));
-    let log = open_log(&dir.log("supervisor")).map_err(to_error)?;
+    let log = log_file::open(&dir.log("supervisor")).map_err(to_error)?;
     Command::new(std::env::current_exe().map_err(to_error)?)
         .arg("supervise")
         .arg("--data")

@@ -8,6 +8,7 @@ use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;
 use crate::terminal_escape::safe_line;
 use crate::times::{Zone, now_ms};
+use api::entity_choice;
 use api::error::ErrorCode;
 use api::text::entity_state;
 use api::{GetWhy, UserPort};
@@ -31,8 +32,10 @@ pub struct WhyArgs {
 
 pub async fn run<A: UserPort>(args: &WhyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let (mut all, mut refused) = (Vec::new(), None);
-    for entity in entities(&args.entities) {
-        match session.api.handle(GetWhy { entity: entity.to_owned() }).await {
+    let entities =
+        entity_choice::parse(&args.entities).map_err(|error| CommandError::usage(error.to_string()))?;
+    for entity in entities {
+        match session.api.handle(GetWhy { entity }).await {
             Ok(why) => all.push(why),
             // An unknown entity must not suppress the explanations of the others.
             Err(error) if error.code != ErrorCode::Unreachable => {
@@ -58,23 +61,6 @@ fn print<A>(all: &[api::Why], args: &WhyArgs, session: &CommandSession<A>) -> Re
     }
     let (now, zone) = (now_ms(), Zone::new(args.utc));
     session.output.print(&all.iter().map(|why| text(why, now, &zone)).collect::<String>())
-}
-
-/// Groups the words into entities: a kind and the name after it are one entity (`machine 0`), and two words of which
-/// one contains an endpoint are the two ends of a relation.
-fn entities(words: &[String]) -> Vec<String> {
-    let (mut words, mut all) = (words, Vec::new());
-    while let [first, rest @ ..] = words {
-        let kind = matches!(first.as_str(), "unit" | "application" | "machine" | "relation");
-        let length = match rest {
-            [a, b, ..] if first == "relation" && (a.contains(':') || b.contains(':')) => 3,
-            [next, ..] if kind || first.contains(':') || next.contains(':') => 2,
-            _ => 1,
-        };
-        all.push(words[..length].join(" "));
-        words = &words[length..];
-    }
-    all
 }
 
 /// The text for one entity: a line for the entity, then two lines for each cause.
@@ -133,18 +119,6 @@ mod tests {
         let json = structured(&why, 0);
         assert_eq!(json["causes"][0]["actor"], serde_json::json!({ "unit-agent": "web/0" }));
         assert!(json["causes"][0]["message"].is_string() && json["causes"][0]["hint"].is_string(), "{json}");
-    }
-
-    #[test]
-    fn several_entities_are_accepted_in_every_form() {
-        let of = |line: &str| {
-            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            entities(&words).join(", ")
-        };
-        assert_eq!(of("web/0 db 3 machine/0"), "web/0, db, 3, machine/0");
-        assert_eq!(of("web:db db web/1"), "web:db db, web/1");
-        assert_eq!(of("machine 0 relation 3 web"), "machine 0, relation 3, web");
-        assert_eq!(of("relation web:db db:server web"), "relation web:db db:server, web");
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl MachineSupervisor {
             let Err(failure) = self.follow_once().await;
             // The error is logged once per outage, not once per attempt.
             if failure.message != last {
-                eprintln!("machines: {}", failure.message);
+                tracing::warn!("machines: {}", failure.message);
                 last = failure.message;
             }
             sleep(RETRY_PAUSE).await;
@@ -82,6 +82,6 @@ impl ProvisionerEnvironment for ProvisionerHost {
         Uuid(host::random::bits())
     }
     fn log(&self, line: &str) {
-        eprintln!("{line}");
+        tracing::info!("{line}");
     }
 }

@@ -4,7 +4,7 @@
 //! that the addresses of machines never change. Created by the nspawn provider, deleted by `down`.
 
 use crate::command_error::CommandError;
-use crate::supervisor::tools;
+use crate::supervisor::host_programs;
 use host::file::write_atomic;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ impl Network {
 
     /// A random /20 network of 10.0.0.0/8 for whose /16 this host has no route.
     fn choose() -> Result<Network, CommandError> {
-        let known = tools::run("ip", &["-4", "route", "show", "table", "all"])?;
+        let known = host_programs::run("ip", &["-4", "route", "show", "table", "all"])?;
         for _ in 0..ATTEMPTS_MAX {
             let random = host::random::bits().to_be_bytes();
             let (second, third) = (random[0], random[1] & 0xf0);
@@ -82,11 +82,11 @@ impl Network {
     /// Creates the bridge, the translation rules and forwarding. Parts that exist already are kept.
     pub fn create(&self) -> Result<(), CommandError> {
         if !self.exists() {
-            tools::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
+            host_programs::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
         }
         let address = self.with_prefix(self.gateway);
-        tools::run("ip", &["address", "replace", &address, "dev", &self.bridge])?;
-        tools::run("ip", &["link", "set", &self.bridge, "up"])?;
+        host_programs::run("ip", &["address", "replace", &address, "dev", &self.bridge])?;
+        host_programs::run("ip", &["link", "set", &self.bridge, "up"])?;
         let network = Ipv4Addr::from(u32::from(self.gateway) & !(u32::MAX >> PREFIX));
         let network = self.with_prefix(network);
         // The table is deleted and created again in one transaction, so that repeating it changes nothing.
@@ -96,7 +96,7 @@ impl Network {
              type nat hook postrouting priority srcnat;\n    \
              ip saddr {network} ip daddr != {network} masquerade\n  }}\n}}\n"
         );
-        tools::run_with_input("nft", &["-f", "-"], &rules)?;
+        host_programs::run_with_input("nft", &["-f", "-"], &rules)?;
         let to_error =
             |error: std::io::Error| CommandError::new(format!("cannot write {FORWARDING}: {error}"));
         // Forwarding is never disabled again, because other programs of this host may depend on it by then.
@@ -117,11 +117,11 @@ impl Network {
         }
         let network = Network::open(folder)?;
         if network.exists() {
-            tools::run("ip", &["link", "delete", &network.bridge])?;
+            host_programs::run("ip", &["link", "delete", &network.bridge])?;
         }
         let table = network.bridge.replace('-', "_");
         let delete = format!("table ip {table} {{}}\ndelete table ip {table}\n");
-        tools::run_with_input("nft", &["-f", "-"], &delete)?;
+        host_programs::run_with_input("nft", &["-f", "-"], &delete)?;
         Ok(())
     }
 }

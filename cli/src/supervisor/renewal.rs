@@ -8,13 +8,11 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::agent_file::AgentConfigFile;
 use crate::supervisor::provider::ProviderKind;
 use crate::supervisor::settings::UpSettings;
-use api::ClientFile;
+use api::{AgentConfig, ClientFile};
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
-use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -89,14 +87,12 @@ pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
 
 /// Gives an agent a new token, and no controller until its supervisor writes the address of the new one.
 fn renew_agent(folder: &Path) -> io::Result<()> {
-    let path = folder.join(AgentConfigFile::NAME);
+    let path = folder.join(AgentConfig::FILE);
     let Some(text) = ignore_not_found(std::fs::read_to_string(&path))? else { return Ok(()) };
-    let mut config: Value = serde_yaml::from_str(&text).map_err(io::Error::other)?;
-    let Value::Object(fields) = &mut config else {
-        return Err(io::Error::other(format!("{} is damaged", path.display())));
-    };
-    fields.insert("token".into(), host::random::token().into());
-    fields.insert("controllers".into(), Value::Array(vec![NO_ADDRESS.into()]));
+    let damaged = |error| io::Error::other(format!("{} is damaged: {error}", path.display()));
+    let mut config: AgentConfig = serde_yaml::from_str(&text).map_err(damaged)?;
+    config.token = host::random::token();
+    config.controllers = vec![NO_ADDRESS.to_owned()];
     write_atomic(&path, serde_yaml::to_string(&config).map_err(io::Error::other)?.as_bytes())
 }
 
@@ -141,7 +137,9 @@ mod tests {
         let client =
             "controller: 127.0.0.1:17070\nserver_name: x\nca: pem\nuser: admin\ntoken: secret\nmodel: shop\n";
         write(dir.client_file(), client);
-        let config = "kind: unit\nuuid: u\ntoken: secret\ncontrollers: ['127.0.0.1:17070']\nmachine: '0'\n";
+        let config = "kind: unit\nuuid: 00000000-0000-4000-8000-000000000001\nname: web/0\n\
+                      model: 00000000-0000-4000-8000-000000000002\ncontrollers: ['127.0.0.1:17070']\nserver_name: x\n\
+                      ca: pem\ntoken: secret\nmachine: '0'\n";
         write(unit.join("agent.yaml"), config);
         write(dir.machines().join("m/agent.yaml"), config);
         write(unit.join(TOKEN_ACCEPTED), "");

@@ -165,8 +165,9 @@ impl FakeClient {
             }
             "GetWhy" => {
                 let GetWhy { entity } = parsed(&body);
-                self.require_known(&entity)?;
-                let entity = Entity::Unit(entity.parse().expect("a unit name"));
+                let EntityChoice::Unit(unit) = entity else { panic!("{entity:?} is no unit") };
+                self.require_known(&unit.to_string())?;
+                let entity = Entity::Unit(unit);
                 let idle = StatusInfo { current: AgentStatus::Idle, ..StatusInfo::default() };
                 let now = EntityState::Unit { workload: StatusInfo::default(), agent: idle };
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses what it needs
 
 pub mod fake;
+pub mod session;
 
 use api::*;
 use serde_json::json;

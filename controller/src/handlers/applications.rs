@@ -6,7 +6,6 @@
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
 use crate::handlers::removal::force_request;
-use crate::handlers::units::{ADDED_PER_REQUEST_MAX, too_many_units};
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
@@ -23,13 +22,7 @@ use state::operations::force;
 impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
     async fn handle(&self, deploy: Deploy) -> Result<DeployResponse, ApiError> {
         let model = self.model().await?;
-        if deploy.units > ADDED_PER_REQUEST_MAX {
-            return Err(too_many_units(deploy.units));
-        }
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
-        let (to, units) = (deploy.to.clone(), deploy.units);
-        // `to` applies to the first unit only; the others get new machines.
-        let initial_units = if to.is_some() { units.min(1) } else { units };
         let transition = move |draft: &mut Draft<'_>| {
             let archive = draft.get(&GLOBAL.archive(&deploy.sha256));
             let archive = archive.ok_or_else(|| Refusal::not_found("charm archive", &deploy.sha256))?;
@@ -37,16 +30,15 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
             let spec = application::Deploy {
                 name: name.clone(),
                 sha256: deploy.sha256.clone(),
-                units: initial_units,
-                to: to.clone(),
+                units: deploy.units,
+                to: deploy.to.clone(),
                 config: deploy.config.clone(),
                 now_ms,
             };
-            let subordinate = archive.charm.subordinate;
-            Ok((name, subordinate, application::deploy(draft, model, &spec, &mut ids.generator())?))
+            Ok((name, application::deploy(draft, model, &spec, &mut ids.generator())?))
         };
         let committed = self.controller.run(transition).await?;
-        let (name, subordinate, done) = committed.answer;
+        let (name, done) = committed.answer;
         let mut deployed = DeployResponse {
             application: name,
             charm_url: done.url,
@@ -54,13 +46,9 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
             units: done.units.into_iter().map(|(_, name)| name).collect(),
             revision: committed.revision,
         };
-        if !subordinate {
-            let more = self
-                .add_units(model, done.application, done.units_remaining + (units - initial_units), None)
-                .await?;
-            deployed.revision = deployed.revision.max(more.revision);
-            deployed.units.extend(more.units);
-        }
+        let more = self.add_units(model, done.application, done.units_remaining, None).await?;
+        deployed.revision = deployed.revision.max(more.revision);
+        deployed.units.extend(more.units);
         Ok(deployed)
     }
 }

@@ -16,6 +16,10 @@ use std::path::Path;
 impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
     async fn handle(&self, find: FindArchive) -> Result<Option<ArchiveInfo>, ApiError> {
         let sha256 = find.sha256;
+        let controller = &self.controller;
+        // the janitor must not remove what the client is told to be here
+        let _shared = controller.archives.lock.read().await;
+        controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
         let key = GLOBAL.archive(&sha256);
         let Some(doc) = self.controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
         let is_intact = self.controller.environment.archive(&sha256).await.is_some();
@@ -25,6 +29,7 @@ impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
 
 impl<S: Store, O: Environment> Handle<UploadArchive> for Authorised<S, O> {
     async fn handle(&self, upload: UploadArchive) -> Result<ArchiveInfo, ApiError> {
+        let _shared = self.controller.archives.lock.read().await;
         let stored = self.controller.environment.store_archive(upload.0).await?;
         register(&self.controller, stored).await
     }
@@ -34,18 +39,20 @@ impl<S: Store, O: Environment> Session<S, O> {
     /// Handles [`UploadArchive`] for an archive that was received into a file.
     pub(crate) async fn store_received_archive(&self, file: &Path) -> Result<ArchiveInfo, ApiError> {
         authorisation::check(&self.principal, UploadArchive::CALLER)?;
+        let _shared = self.controller.archives.lock.read().await;
         let stored = self.controller.environment.store_received_archive(file).await?;
         register(&self.controller, stored).await
     }
 }
 
-/// Registers an archive that was stored.
+/// Registers an archive that was stored. The caller holds the lock since before it was stored.
 async fn register<S: Store, O: Environment>(
     controller: &Controller<S, O>,
     stored: StoredArchive,
 ) -> Result<ArchiveInfo, ApiError> {
     let uploaded = ArchiveInfo { sha256: stored.sha256, bytes: stored.bytes, charm: stored.charm };
     let info = uploaded.clone();
+    controller.archives.note_needed(&info.sha256, controller.environment.monotonic_ms());
     let transition = move |draft: &mut Draft<'_>| {
         application::register_archive(draft, &info.sha256, info.charm.clone(), info.bytes);
         Ok(())

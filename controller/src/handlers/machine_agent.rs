@@ -12,13 +12,14 @@ use crate::tokens;
 use crate::watches::MachineStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead, ReportPresence,
-    ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
+    ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead,
+    ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
 use state::documents::draft::{Draft, Reader, read, read_all};
 use state::documents::keys::{Model, TokenHolder, last_id};
+use state::documents::token;
 use state::lifecycle::{machine, unit};
-use state::operations::instance;
+use state::operations::{instance, tombstone_retention};
 use state::terms::names::Uuid;
 
 impl<S: Store, O: Environment> Authorised<S, O> {
@@ -59,11 +60,12 @@ impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
                 "invalid token: expected 64 lower-case hexadecimal digits",
             ));
         }
+        let sha256 = host::digest::sha256(token.as_bytes());
         let set = self.controller.run(move |draft| {
             if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
                 return Ok(false);
             }
-            tokens::set(draft, unit, &TokenHolder::Unit { model, unit }, &token);
+            token::set(draft, unit, &TokenHolder::Unit { model, unit }, &sha256);
             Ok(true)
         });
         if set.await?.answer { Ok(()) } else { Err(unauthorised()) }
@@ -80,6 +82,18 @@ impl<S: Store, O: Environment> Handle<RemoveDeadUnit> for Authorised<S, O> {
         }
         self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
         self.controller.presence.forget(unit);
+        Ok(())
+    }
+}
+
+impl<S: Store, O: Environment> Handle<ConfirmRecall> for Authorised<S, O> {
+    async fn handle(&self, ConfirmRecall { unit }: ConfirmRecall) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        let transition = move |draft: &mut Draft<'_>| {
+            tombstone_retention::confirm_recall(draft, model, machine, unit);
+            Ok(())
+        };
+        self.controller.run(transition).await?;
         Ok(())
     }
 }

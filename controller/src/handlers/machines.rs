@@ -3,30 +3,25 @@
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
 use crate::handlers::removal::force_request;
-use crate::handlers::units::ADDED_PER_REQUEST_MAX;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
-use api::error::{ApiError, ErrorCode};
+use api::error::ApiError;
 use api::{
     AddMachines, AddedMachines, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
     RetryProvisioning, WriteResponse,
 };
 use state::documents::draft::Draft;
-use state::lifecycle::machine;
+use state::lifecycle::{creation, machine};
 use state::operations::{force, instance};
 
 impl<S: Store, O: Environment> Handle<AddMachines> for Authorised<S, O> {
     async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
-        let model = self.model().await?;
-        if add.count > ADDED_PER_REQUEST_MAX {
-            return Err(ApiError::new(
-                ErrorCode::Invalid,
-                format!("cannot add {} machines: at most {ADDED_PER_REQUEST_MAX} per request", add.count),
-            ));
-        }
+        let count = add.count;
+        let model =
+            self.view(move |_, model| creation::require_count(count, "machines").map(|()| model)).await?;
         let mut added = AddedMachines { names: Vec::new(), revision: 0 };
-        for _ in 0..add.count {
+        for _ in 0..count {
             let id = environment::random_uuid(&self.controller.environment);
             let (now_ms, manual) = (self.controller.environment.wall_ms(), add.manual);
             let transition = move |draft: &mut Draft<'_>| match manual {

@@ -15,6 +15,7 @@ use api::{
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::keys::{Kind, MachineDoc, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
+use state::documents::token;
 use state::lifecycle::{machine, unit};
 use state::operations::instance;
 use state::terms::life::Life;
@@ -105,9 +106,10 @@ impl<S: Store, O: Environment> Handle<SetMachineToken> for Authorised<S, O> {
                 "invalid token: expected 64 lower-case hexadecimal digits",
             ));
         }
+        let sha256 = host::digest::sha256(token.as_bytes());
         let transition = move |draft: &mut Draft<'_>| {
             draft.get(&model.machine(machine)).ok_or_else(|| Refusal::not_found("machine", machine))?;
-            tokens::set(draft, machine, &TokenHolder::Machine { model, machine }, &token);
+            token::set(draft, machine, &TokenHolder::Machine { model, machine }, &sha256);
             Ok(())
         };
         self.controller.run(transition).await?;

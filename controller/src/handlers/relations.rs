@@ -35,7 +35,7 @@ impl<S: Store, O: Environment> Handle<Integrate> for Authorised<S, O> {
         let (id, now_ms) =
             (environment::random_uuid(&self.controller.environment), self.controller.environment.wall_ms());
         let transition =
-            move |draft: &mut Draft<'_>| relation::add(draft, model, (&ends.a, &ends.b), id, now_ms);
+            move |draft: &mut Draft<'_>| relation::add(draft, model, [&ends.a, &ends.b], id, now_ms);
         let committed = self.controller.run(transition).await?;
         let (number, key) = (committed.answer.number, committed.answer.key_text());
         Ok(IntegrateResponse { relation: number, key, revision: committed.revision })

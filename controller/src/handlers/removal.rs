@@ -5,9 +5,9 @@ use crate::handlers::changed;
 use crate::lookup;
 use crate::session::Authorised;
 use crate::store::Store;
-use crate::why::Explainer;
-use api::error::{ApiError, ErrorCode};
-use api::{DRY_RUN_TARGETS_MAX, DryRun, DryRunRemoval, Force, Handle, WriteResponse};
+use crate::why::{self, Facts};
+use api::error::ApiError;
+use api::{DryRun, DryRunRemoval, Force, Handle, WriteResponse};
 use state::documents::draft::{Draft, read};
 use state::documents::keys::Model;
 use state::documents::refusal::Refusal;
@@ -48,28 +48,24 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
     async fn handle(&self, removal: DryRunRemoval) -> Result<DryRun, ApiError> {
         let DryRunRemoval { removed: targets, force } = removal;
-        if targets.len() > DRY_RUN_TARGETS_MAX {
-            let count = targets.len();
-            let message =
-                format!("cannot simulate {count} removals: at most {DRY_RUN_TARGETS_MAX} per request");
-            return Err(ApiError::new(ErrorCode::Invalid, message).hint("name fewer entities"));
-        }
         let now_ms = self.controller.environment.wall_ms();
         let (force, times) = (force_request(force, now_ms), self.controller.commit_times.clone());
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let dry_run = self.view(move |reader, model| {
+            dry_run::require_count(targets.len())?;
             let entities = targets.iter().map(|target| lookup::entity(reader, model, target));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
-            let explainer = Explainer { reader, model, presence, commit_times, force_timers, now_ms };
+            let facts = Facts { reader, model, presence, commit_times, force_timers, now_ms };
             let reports = dry_run::AgentReports {
-                is_lost: &|entity| explainer.silent_agent(entity).is_some(),
+                is_lost: &|entity| why::silent_agent(&facts, entity).is_some(),
                 running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
-            let mut result = dry_run::dry_run(reader, model, (&entities, force), &reports)?;
+            let removal = dry_run::Removal { entities: &entities, force };
+            let mut result = dry_run::dry_run(reader, model, removal, &reports)?;
             let lost_agents = std::mem::take(&mut result.lost_agents);
-            let silent = lost_agents.into_iter().filter_map(|entity| explainer.silent_agent(entity));
-            let (pending_since, blockers) = (explainer.pending_since(), std::mem::take(&mut result.blockers));
+            let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(&facts, entity));
+            let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));
             let blocked = blockers.into_iter().map(|cause| pending_since.with_since(cause));
             result.blockers = silent.chain(blocked).collect();
             Ok(result)

@@ -11,7 +11,8 @@ use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
 use api::{Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit};
-use state::documents::draft::{Draft, Reader, read};
+use state::documents::application::may_read_archive;
+use state::documents::draft::{Draft, read};
 use state::documents::keys::{GLOBAL, Model, TokenHolder};
 use state::operations::hook_commit;
 use state::operations::leadership::{self, GrantedTerm};
@@ -56,12 +57,14 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     /// Applies a record, preceded by the batches of its resync if it has one.
     async fn apply(
         &self,
-        (model, unit): (Model, Uuid),
+        model: Model,
+        unit: Uuid,
         epoch: u64,
         record: Record,
     ) -> Result<Committed<CommitOutcome>, ApiError> {
-        let dropped = self.resync((model, unit), epoch, &record).await?;
+        let dropped = self.resync(model, unit, epoch, &record).await?;
         let ids = Uuids::new(&self.controller.environment);
+        self.controller.note_log_lines(model, &record.reports);
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())
         };
@@ -74,7 +77,8 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     /// nothing for other records. Returns the writes that were dropped.
     async fn resync(
         &self,
-        (model, unit): (Model, Uuid),
+        model: Model,
+        unit: Uuid,
         epoch: u64,
         record: &Record,
     ) -> Result<Vec<String>, ApiError> {
@@ -92,19 +96,6 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         }
         Ok(all_dropped)
     }
-}
-
-/// Whether a unit may read an archive (I31): one that is assigned to its application or was recently, since a refresh
-/// may overtake the unit, and the one that it runs, if that was assigned when the unit deployed it. Nothing that an
-/// agent has sent grants access.
-fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
-    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
-    let charm = application.and_then(|application| read(reader, &model.application_charm(application)));
-    if charm.is_some_and(|charm| charm.assigns(sha256)) {
-        return true;
-    }
-    let runs = read(reader, &model.replica(unit)).and_then(|replica| replica.assigned_archive);
-    runs.is_some_and(|runs| runs == sha256)
 }
 
 /// The error for an archive that does not exist and for one that the caller may not read: they are the same (S15).
@@ -131,7 +122,7 @@ impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
         let (sequence, run) = (record.sequence, record.run);
         let enters = matches!(record.operation, Operation::EnterScope { .. });
         let span = tracing::debug_span!("commit", %unit, sequence, operation = %record.operation, run);
-        let committed = self.apply((model, unit), epoch, record).instrument(span.clone()).await;
+        let committed = self.apply(model, unit, epoch, record).instrument(span.clone()).await;
         span.in_scope(|| match &committed {
             Ok(committed) => tracing::debug!(revision = committed.revision, "applied"),
             Err(error) => tracing::debug!("not applied: {error}"),
@@ -161,6 +152,7 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
         let running = executing.clone();
         let now_ms = self.controller.environment.wall_ms();
+        self.controller.note_log_lines(model, &reports);
         let transition = move |draft: &mut Draft<'_>| {
             hook_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
             if let Some(running) = &running {

@@ -7,24 +7,16 @@ use crate::lookup::find_unit;
 use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
-use api::error::{ApiError, ErrorCode};
+use api::error::ApiError;
 use api::{
     AddUnits, AddUnitsResponse, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo, WriteResponse,
 };
 use state::documents::draft::Draft;
 use state::documents::keys::Model;
 use state::documents::refusal::{Code, Refusal};
-use state::lifecycle::{application, unit};
+use state::lifecycle::{application, creation, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
-
-/// Units or machines that one request may add; each is a transaction.
-pub(super) const ADDED_PER_REQUEST_MAX: u32 = 1000;
-
-pub(super) fn too_many_units(count: u32) -> ApiError {
-    let text = format!("cannot add {count} units: at most {ADDED_PER_REQUEST_MAX} per request");
-    ApiError::new(ErrorCode::Invalid, text)
-}
 
 impl<S: Store, O: Environment> Authorised<S, O> {
     /// Adds units one after the other, each in its own transaction; the first one on machine `to`.
@@ -52,16 +44,14 @@ impl<S: Store, O: Environment> Authorised<S, O> {
 
 impl<S: Store, O: Environment> Handle<AddUnits> for Authorised<S, O> {
     async fn handle(&self, add: AddUnits) -> Result<AddUnitsResponse, ApiError> {
-        if add.units > ADDED_PER_REQUEST_MAX {
-            return Err(too_many_units(add.units));
-        }
-        let name = add.application;
+        let (name, count) = (add.application, add.units);
         let found = self.view(move |reader, model| {
+            creation::require_count(count, "units")?;
             let mut documents = reader;
             Ok((model, application::find(&mut documents, model, &name)?))
         });
         let (model, application) = found.await?;
-        self.add_units(model, application, add.units, add.to).await
+        self.add_units(model, application, count, add.to).await
     }
 }
 

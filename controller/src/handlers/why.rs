@@ -4,7 +4,7 @@ use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::store::unavailable::restore_cause;
-use crate::why::Explainer;
+use crate::why::{self, Facts};
 use api::error::ApiError;
 use api::{GetWhy, Handle, Why};
 
@@ -15,7 +15,8 @@ impl<S: Store, O: Environment> Handle<GetWhy> for Authorised<S, O> {
         let (times, timers) = (self.controller.commit_times.clone(), self.controller.force_timers.clone());
         let why = self.view_available(move |reader, model| {
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
-            Explainer { reader, model, presence, commit_times, force_timers, now_ms }.explain(&entity)
+            let facts = Facts { reader, model, presence, commit_times, force_timers, now_ms };
+            why::explain(&facts, &entity)
         });
         let (mut why, damaged) = why.await?;
         let entity = why.entity.clone();

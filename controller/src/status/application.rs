@@ -16,7 +16,8 @@ pub(super) fn application_status(
     reader: &dyn Reader,
     model: Model,
     presence: &PresenceSnapshot,
-    (id, doc): (Uuid, &ApplicationDoc),
+    id: Uuid,
+    doc: &ApplicationDoc,
     all: &[(Uuid, RelationDoc)],
 ) -> Option<ApplicationStatus> {
     let (charm, declared) = application::charm_of(&mut { reader }, model, id)?;

@@ -7,14 +7,13 @@ use api::text::fault;
 use api::{StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
-use state::documents::keys::{Model, UnitDoc};
+use state::documents::keys::{Model, ReportNumber, UnitDoc};
 use state::operations::run_reports::skipped_hooks_text;
 use state::terms::names::Uuid;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::unit::activity::Activity;
-use state::unit::decision::REBOOT_DEADLINE_MS;
-use state::unit::resolve::{Act, Now, next};
+use state::unit::resolve::{Act, Now, is_reboot_overdue, next};
 use state::unit::snapshot::Snapshot;
 use state::views::view;
 
@@ -62,7 +61,7 @@ fn workload_status(
     doc: &UnitDoc,
 ) -> StatusInfo<WorkloadStatus> {
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
-    let is_initial = status.number == (0, 0);
+    let is_initial = status.number == ReportNumber::default();
     let shown = status_info(status);
     if is_initial && reader.get(model.session(id).text()).is_some() {
         StatusInfo { message: "agent initialising".to_owned(), ..shown }
@@ -160,7 +159,7 @@ pub fn statuses(
         // attached, but no run has completed yet: the agent downloads the charm
         None => UnitStatuses::new(workload, info(AgentStatus::Allocating, "", since_ms)),
         Some(Act::Reboot) => {
-            let overdue = match is_reboot_overdue(presence, since_ms) {
+            let overdue = match is_reboot_overdue(since_ms, presence.wall_ms()) {
                 true => format!("the reboot is overdue, see: pintle why {}", doc.name),
                 false => String::new(),
             };
@@ -187,11 +186,6 @@ pub fn statuses(
 fn skipped_hooks(reader: &dyn Reader, model: Model, id: Uuid) -> String {
     let replica = read(reader, &model.replica(id));
     replica.map(|replica| skipped_hooks_text(&replica.local)).unwrap_or_default()
-}
-
-/// Whether a reboot that was requested at this time should have happened long ago ([`REBOOT_DEADLINE_MS`]).
-pub fn is_reboot_overdue(presence: &PresenceSnapshot, since_ms: Option<i64>) -> bool {
-    since_ms.is_some_and(|since_ms| presence.wall_ms() - since_ms > REBOOT_DEADLINE_MS)
 }
 
 /// The error of an agent as it is shown: as the workload status.

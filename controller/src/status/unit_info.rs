@@ -19,7 +19,7 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> Option<UnitInfo
             let relation = last_id(&key)?;
             let held = read(reader, &model.relation(relation))?;
             let own = relation::includes_unit(&held, &doc);
-            own.then(|| unit_relation(reader, model, (id, &doc), relation, &held))
+            own.then(|| unit_relation(reader, model, id, &doc, relation, &held))
         })
         .collect();
     relations.sort_by_key(|relation| relation.number);
@@ -43,7 +43,8 @@ pub fn unit_info(reader: &dyn Reader, model: Model, id: Uuid) -> Option<UnitInfo
 fn unit_relation(
     reader: &dyn Reader,
     model: Model,
-    (unit, doc): (Uuid, &UnitDoc),
+    unit: Uuid,
+    doc: &UnitDoc,
     id: Uuid,
     held: &RelationDoc,
 ) -> UnitRelation {

@@ -1,6 +1,7 @@
 //! Explains an application: its own blockers, followed by the causes of its units.
 
-use super::{Explainer, is_full};
+use super::facts::{Facts, is_full};
+use super::unit;
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
@@ -11,33 +12,32 @@ use state::lifecycle::application;
 use state::terms::cause::Entity;
 use state::terms::life::Life;
 
-impl Explainer<'_> {
-    pub(super) fn application(&self, name: &str) -> Result<Why, Refusal> {
-        let id = application::find(&mut { self.reader }, self.model, name)?;
-        let life = read(self.reader, &self.model.application_life(id)).unwrap_or(Life::Dying);
-        let mut causes = self.blockers(EntityId::Application(id));
-        let units = read_all::<()>(self.reader, &self.model.units_of(id));
-        for (key, ()) in &units {
-            let unit = last_id(key).expect("an index ends with an id");
-            if life == Life::Alive {
-                causes.extend(self.unit(unit)?.causes);
-            } else {
-                // the blockers contain everything except the force timer, which each unit has for itself
-                let doc = read(self.reader, &self.model.unit(unit));
-                causes.extend(doc.and_then(|doc| self.forced(unit, Entity::Unit(doc.name))));
-            }
-            if is_full(&mut causes) {
-                break;
-            }
+/// Explains the application of this name.
+pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
+    let id = application::find(&mut { facts.reader }, facts.model, name)?;
+    let life = read(facts.reader, &facts.model.application_life(id)).unwrap_or(Life::Dying);
+    let mut causes = facts.blockers(EntityId::Application(id));
+    let units = read_all::<()>(facts.reader, &facts.model.units_of(id));
+    for (key, ()) in &units {
+        let unit = last_id(key).expect("an index ends with an id");
+        if life == Life::Alive {
+            causes.extend(unit::explain(facts, unit)?.causes);
+        } else {
+            // the blockers contain everything except the force timer, which each unit has for itself
+            let doc = read(facts.reader, &facts.model.unit(unit));
+            causes.extend(doc.and_then(|doc| facts.forced(unit, Entity::Unit(doc.name))));
         }
-        let doc = read(self.reader, &self.model.application(id));
-        let is_subordinate = doc.is_some_and(|doc| doc.subordinate);
-        if life == Life::Alive && units.is_empty() && is_subordinate {
-            causes.extend(waiting::without_principal(self.reader, self.model, id, name));
+        if is_full(&mut causes) {
+            break;
         }
-        let now = EntityState::Application { units: units.len() };
-        let entity = Entity::Application(name.to_owned());
-        causes.extend(self.forced(id, entity.clone()));
-        Ok(Why { entity, life, now, causes, more: false })
     }
+    let doc = read(facts.reader, &facts.model.application(id));
+    let is_subordinate = doc.is_some_and(|doc| doc.subordinate);
+    if life == Life::Alive && units.is_empty() && is_subordinate {
+        causes.extend(waiting::without_principal(facts.reader, facts.model, id, name));
+    }
+    let now = EntityState::Application { units: units.len() };
+    let entity = Entity::Application(name.to_owned());
+    causes.extend(facts.forced(id, entity.clone()));
+    Ok(Why { entity, life, now, causes, more: false })
 }

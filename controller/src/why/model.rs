@@ -1,6 +1,7 @@
 //! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
 
-use super::{Explainer, is_full};
+use super::facts::{Facts, is_full};
+use super::{machine, unit};
 use crate::status::{self, MachineAgent};
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
@@ -15,59 +16,57 @@ use state::terms::names::Uuid;
 /// Entities of each kind that are examined: some 10 reads each.
 const ENTITIES_MAX: usize = 1_000;
 
-impl Explainer<'_> {
-    pub(super) fn whole_model(&self) -> Result<Why, Refusal> {
-        let not_found = || Refusal::not_found("model", self.model.0);
-        let doc = read(self.reader, &self.model.model()).ok_or_else(not_found)?;
-        let ids = |kind: Kind| -> Vec<Uuid> {
-            let page = self.reader.scan(&self.model.all(kind), "", ENTITIES_MAX);
-            page.iter().filter_map(|stored| last_id(&stored.key)).collect()
-        };
-        let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
-        let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
-        let count = |ids: &[Uuid]| Count { number: ids.len(), more: ids.len() == ENTITIES_MAX };
-        let remaining = (count(&applications), count(&machines));
-        let now = EntityState::Model { applications: remaining.0, machines: remaining.1 };
-        let all = applications.into_iter().map(EntityId::Application);
-        let all = all.chain(units.iter().copied().map(EntityId::Unit));
-        let all = all.chain(relations.iter().copied().map(EntityId::Relation));
-        let all = all.chain(machines.iter().copied().map(EntityId::Machine));
-        let mut causes = Vec::new();
-        causes.extend(waiting::destruction(self.reader, self.model, &doc.name, remaining.0, remaining.1));
-        for entity in all {
-            causes.extend(self.blockers(entity));
-            if is_full(&mut causes) {
-                break;
-            }
+/// Explains the whole model.
+pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
+    let not_found = || Refusal::not_found("model", facts.model.0);
+    let doc = read(facts.reader, &facts.model.model()).ok_or_else(not_found)?;
+    let ids = |kind: Kind| -> Vec<Uuid> {
+        let page = facts.reader.scan(&facts.model.all(kind), "", ENTITIES_MAX);
+        page.iter().filter_map(|stored| last_id(&stored.key)).collect()
+    };
+    let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));
+    let (units, relations) = (ids(Kind::Unit), ids(Kind::Relation));
+    let count = |ids: &[Uuid]| Count { number: ids.len(), more: ids.len() == ENTITIES_MAX };
+    let remaining = (count(&applications), count(&machines));
+    let now = EntityState::Model { applications: remaining.0, machines: remaining.1 };
+    let all = applications.into_iter().map(EntityId::Application);
+    let all = all.chain(units.iter().copied().map(EntityId::Unit));
+    let all = all.chain(relations.iter().copied().map(EntityId::Relation));
+    let all = all.chain(machines.iter().copied().map(EntityId::Machine));
+    let mut causes = Vec::new();
+    causes.extend(waiting::destruction(facts.reader, facts.model, &doc.name, remaining.0, remaining.1));
+    for entity in all {
+        causes.extend(facts.blockers(entity));
+        if is_full(&mut causes) {
+            break;
         }
-        let stalled = machines.into_iter().flat_map(|id| self.machine_agent(id));
-        let suspended =
-            relations.into_iter().filter_map(|id| waiting::suspended(self.reader, self.model, id));
-        let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| self.stalled_unit(id)));
-        for cause in stalled {
-            if is_full(&mut causes) {
-                break;
-            }
-            causes.push(cause);
-        }
-        let life = read(self.reader, &self.model.model_life()).unwrap_or(Life::Dying);
-        Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more: false })
     }
+    let stalled = machines.into_iter().flat_map(|id| machine::silent_or_failed_agent(facts, id));
+    let suspended = relations.into_iter().filter_map(|id| waiting::suspended(facts.reader, facts.model, id));
+    let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| stalled_unit(facts, id)));
+    for cause in stalled {
+        if is_full(&mut causes) {
+            break;
+        }
+        causes.push(cause);
+    }
+    let life = read(facts.reader, &facts.model.model_life()).unwrap_or(Life::Dying);
+    Ok(Why { entity: Entity::Model(doc.name), life, now, causes, more: false })
+}
 
-    /// Returns the causes of an Alive unit whose agent is in error or silent. A unit that is silent together with its
-    /// machine is omitted, because the machine's own cause is listed (F.4).
-    fn stalled_unit(&self, id: Uuid) -> Vec<Cause> {
-        let Some(doc) = read(self.reader, &self.model.unit(id)) else { return Vec::new() };
-        let attached = self.reader.get(self.model.session(id).text()).is_some();
-        let replica = read(self.reader, &self.model.replica(id));
-        let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
-        let silent = !attached || self.presence.unit_overdue_ms(id).is_some();
-        let alive = effective_life::unit_life_of(&mut { self.reader }, self.model, id, &doc) == Life::Alive;
-        let agent = || status::machine_agent(self.reader, self.model, self.presence, doc.machine);
-        let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;
-        if !alive || !failed && !is_only_unit_silent() {
-            return Vec::new();
-        }
-        self.unit(id).map_or(Vec::new(), |why| why.causes)
+/// Returns the causes of an Alive unit whose agent is in error or silent. A unit that is silent together with its
+/// machine is omitted, because the machine's own cause is listed (F.4).
+fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
+    let Some(doc) = read(facts.reader, &facts.model.unit(id)) else { return Vec::new() };
+    let attached = facts.reader.get(facts.model.session(id).text()).is_some();
+    let replica = read(facts.reader, &facts.model.replica(id));
+    let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
+    let silent = !attached || facts.presence.unit_overdue_ms(id).is_some();
+    let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
+    let agent = || status::machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
+    let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;
+    if !alive || !failed && !is_only_unit_silent() {
+        return Vec::new();
     }
+    unit::explain(facts, id).map_or(Vec::new(), |why| why.causes)
 }

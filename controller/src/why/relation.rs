@@ -1,7 +1,8 @@
 //! Explains a relation: a Dying relation waits for its members to leave, an Alive one for the units of its applications
 //! to enter.
 
-use super::{Explainer, is_full};
+use super::facts::{Facts, is_full};
+use super::unit;
 use api::{EntityState, Why};
 use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{read, read_all};
@@ -13,45 +14,49 @@ use state::terms::cause::{Cause, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
-impl Explainer<'_> {
-    pub(super) fn relation(&self, id: Uuid) -> Result<Why, Refusal> {
-        let not_found = || Refusal::not_found("relation", id);
-        let doc = read(self.reader, &self.model.relation(id)).ok_or_else(not_found)?;
-        let life = effective_life::relation_life_of(&mut { self.reader }, self.model, id, &doc);
-        let mut causes = self.blockers(EntityId::Relation(id));
-        let present = read_all::<ScopeDoc>(self.reader, &self.model.scopes(id));
-        if let Some(suspended) = waiting::suspended(self.reader, self.model, id) {
-            let departing = blockers::suspended_relation_blockers(&mut { self.reader }, self.model, id);
-            causes.extend(departing.into_iter().map(|cause| self.pending_since().with_since(cause)));
-            causes.push(suspended);
-        } else if life == Life::Alive {
-            let present: Vec<Uuid> = present.iter().filter_map(|(key, _)| last_id(key)).collect();
-            self.entering(&doc, &present, &mut causes)?;
-        }
-        let entity = Entity::Relation(doc.name());
-        causes.extend(self.forced(id, entity.clone()));
-        let now = EntityState::Relation { units_in_scope: present.len() };
-        Ok(Why { entity, life, now, causes, more: false })
+/// Explains a relation.
+pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
+    let not_found = || Refusal::not_found("relation", id);
+    let doc = read(facts.reader, &facts.model.relation(id)).ok_or_else(not_found)?;
+    let life = effective_life::relation_life_of(&mut { facts.reader }, facts.model, id, &doc);
+    let mut causes = facts.blockers(EntityId::Relation(id));
+    let present = read_all::<ScopeDoc>(facts.reader, &facts.model.scopes(id));
+    if let Some(suspended) = waiting::suspended(facts.reader, facts.model, id) {
+        let departing = blockers::suspended_relation_blockers(&mut { facts.reader }, facts.model, id);
+        causes.extend(departing.into_iter().map(|cause| facts.pending_since().with_since(cause)));
+        causes.push(suspended);
+    } else if life == Life::Alive {
+        let present: Vec<Uuid> = present.iter().filter_map(|(key, _)| last_id(key)).collect();
+        entering(facts, &doc, &present, &mut causes)?;
     }
+    let entity = Entity::Relation(doc.name());
+    causes.extend(facts.forced(id, entity.clone()));
+    let now = EntityState::Relation { units_in_scope: present.len() };
+    Ok(Why { entity, life, now, causes, more: false })
+}
 
-    /// Adds each unit that must still enter the scope, followed by the first cause of that unit.
-    fn entering(&self, doc: &RelationDoc, present: &[Uuid], causes: &mut Vec<Cause>) -> Result<(), Refusal> {
-        let units = doc.sides.iter().map(|side| self.model.units_of(side.application));
-        for (key, ()) in units.flat_map(|index| read_all::<()>(self.reader, &index)) {
-            let id = last_id(&key).expect("an index ends with an id");
-            let Some(unit) = read(self.reader, &self.model.unit(id)) else { continue };
-            let alive =
-                effective_life::unit_life_of(&mut { self.reader }, self.model, id, &unit) == Life::Alive;
-            if !alive || !relation::includes_unit(doc, &unit) || present.contains(&id) {
-                continue;
-            }
-            let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });
-            causes.push(enter.since(doc.created_ms));
-            causes.extend(self.unit(id)?.causes.into_iter().next());
-            if is_full(causes) {
-                break;
-            }
+/// Adds each unit that must still enter the scope, followed by the first cause of that unit.
+fn entering(
+    facts: &Facts<'_>,
+    doc: &RelationDoc,
+    present: &[Uuid],
+    causes: &mut Vec<Cause>,
+) -> Result<(), Refusal> {
+    let units = doc.sides.iter().map(|side| facts.model.units_of(side.application));
+    for (key, ()) in units.flat_map(|index| read_all::<()>(facts.reader, &index)) {
+        let id = last_id(&key).expect("an index ends with an id");
+        let Some(unit) = read(facts.reader, &facts.model.unit(id)) else { continue };
+        let alive =
+            effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &unit) == Life::Alive;
+        if !alive || !relation::includes_unit(doc, &unit) || present.contains(&id) {
+            continue;
         }
-        Ok(())
+        let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });
+        causes.push(enter.since(doc.created_ms));
+        causes.extend(unit::explain(facts, id)?.causes.into_iter().next());
+        if is_full(causes) {
+            break;
+        }
     }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Explains a unit: its agent, the hook that runs, and the next operation of its agent.
 
-use super::Explainer;
+use super::facts::Facts;
+use super::machine;
 use crate::hook_lock;
 use crate::presence::ExecutingRun;
 use crate::status::{self, UnitStatuses};
@@ -19,7 +20,7 @@ use state::terms::names::Uuid;
 use state::terms::status::AgentStatus;
 use state::unit::activity::Activity;
 use state::unit::local::Run;
-use state::unit::resolve::{Act, fetch_reason, reboot_reason};
+use state::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
 
 /// Returns the cause for a unit whose agent cannot go on, or has ended, as its machine agent observes it.
 fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> {
@@ -37,174 +38,174 @@ fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> 
     Some(cause.since(since_ms).last_error(last_line))
 }
 
-impl Explainer<'_> {
-    pub(super) fn unit(&self, id: Uuid) -> Result<Why, Refusal> {
-        let doc = read(self.reader, &self.model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
-        let UnitStatuses { workload, agent, .. } =
-            status::statuses(self.reader, self.model, self.presence, id, &doc);
-        let entity = Entity::Unit(doc.name.clone());
-        let machine = self.machine_name(&doc);
-        let attached = self.is_attached(id);
-        let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, &doc);
-        let health = self.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
-        let obstacle = obstacle(&doc, &machine, &health);
-        let silent = self.silent_unit_agent(id, &doc);
-        let is_silent = silent.is_some();
-        let mut causes: Vec<Cause> = Vec::new();
-        match (obstacle, self.presence.executing(id).filter(|_| attached && !self.presence.is_lost(id))) {
-            // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
-            (Some(obstacle), _) => causes.push(obstacle),
-            (None, running) => {
-                causes.extend(silent);
-                if !attached && life == Life::Alive {
-                    causes.push(self.unattached(&doc, &machine));
-                }
-                // the unit does nothing else before its current run has finished, whatever its life
-                match running {
-                    Some(running) => causes.push(self.finishing(&doc, &machine, running)),
-                    None => causes.extend(self.next(id, &doc, (&agent, is_silent))),
-                }
+/// Explains a unit.
+pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
+    let doc = read(facts.reader, &facts.model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
+    let UnitStatuses { workload, agent, .. } =
+        status::statuses(facts.reader, facts.model, facts.presence, id, &doc);
+    let entity = Entity::Unit(doc.name.clone());
+    let machine = machine_name(facts, &doc);
+    let attached = is_attached(facts, id);
+    let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc);
+    let health = facts.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
+    let obstacle = obstacle(&doc, &machine, &health);
+    let silent = silent_agent(facts, id, &doc);
+    let is_silent = silent.is_some();
+    let mut causes: Vec<Cause> = Vec::new();
+    match (obstacle, facts.presence.executing(id).filter(|_| attached && !facts.presence.is_lost(id))) {
+        // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
+        (Some(obstacle), _) => causes.push(obstacle),
+        (None, running) => {
+            causes.extend(silent);
+            if !attached && life == Life::Alive {
+                causes.push(unattached(facts, &doc, &machine));
+            }
+            // the unit does nothing else before its current run has finished, whatever its life
+            match running {
+                Some(running) => causes.push(finishing(facts, &doc, &machine, running)),
+                None => causes.extend(next(facts, id, &doc, &agent, is_silent)),
             }
         }
-        // the agent's next operation is more precise than the blockers of the unit itself
-        let blockers = self.blockers(EntityId::Unit(id)).into_iter();
-        let blockers: Vec<Cause> =
-            blockers.filter(|blocker| causes.is_empty() || blocker.entity != entity).collect();
-        causes.splice(0..0, blockers);
-        if life == Life::Alive {
-            causes.extend(self.suspended_relations(&doc));
+    }
+    // the agent's next operation is more precise than the blockers of the unit itself
+    let blockers = facts.blockers(EntityId::Unit(id)).into_iter();
+    let blockers: Vec<Cause> =
+        blockers.filter(|blocker| causes.is_empty() || blocker.entity != entity).collect();
+    causes.splice(0..0, blockers);
+    if life == Life::Alive {
+        causes.extend(suspended_relations(facts, &doc));
+    }
+    // if the unit waits for its machine's agent, the machine's cause is the root cause and is listed first
+    let lost = attached && life != Life::Dead && facts.presence.is_lost(id);
+    let by_machine = Actor::MachineAgent(machine);
+    if lost || causes.iter().any(|cause| cause.actor == by_machine) {
+        causes.splice(0..0, machine::silent_or_failed_agent(facts, doc.machine));
+    }
+    causes.extend(facts.forced(id, entity.clone()));
+    if !health.set_aside.is_empty() {
+        let duty =
+            Duty::InspectSetAside { files: health.set_aside, machine: Some(machine_name(facts, &doc)) };
+        causes.push(Cause::new(entity.clone(), duty, Actor::Operator));
+    }
+    Ok(Why { entity, life, now: EntityState::Unit { workload, agent }, causes, more: false })
+}
+
+fn machine_name(facts: &Facts<'_>, doc: &UnitDoc) -> String {
+    read(facts.reader, &facts.model.machine(doc.machine)).map_or(String::new(), |machine| machine.name)
+}
+
+fn is_attached(facts: &Facts<'_>, id: Uuid) -> bool {
+    facts.reader.get(facts.model.session(id).text()).is_some()
+}
+
+/// Returns the cause for a unit whose agent was present and is silent now; none for a Dead unit, whose agent is not
+/// expected to report again.
+pub(super) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
+    facts.presence.unit_overdue_ms(id)?;
+    let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, doc);
+    if !is_attached(facts, id) || life == Life::Dead {
+        return None;
+    }
+    let lost = facts.presence.is_lost(id);
+    let (machine, subordinate) = (machine_name(facts, doc), doc.principal.is_some());
+    let cause = Cause::of_unit_agent(&doc.name, Duty::Respond { machine, lost, subordinate });
+    Some(cause.since(facts.presence.last_heartbeat_ms(id)))
+}
+
+/// Returns the cause for a unit whose agent has never attached.
+fn unattached(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
+    let machine = machine.to_owned();
+    let cause = match machine::silent_or_failed_agent(facts, doc.machine) {
+        None => Cause::of_unit_agent(&doc.name, Duty::Attach { machine }),
+        Some(_) => {
+            let duty = Duty::StartUnitAgent { machine: Some(machine.clone()) };
+            Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::MachineAgent(machine))
         }
-        // if the unit waits for its machine's agent, the machine's cause is the root cause and is listed first
-        let lost = attached && life != Life::Dead && self.presence.is_lost(id);
-        let by_machine = Actor::MachineAgent(machine);
-        if lost || causes.iter().any(|cause| cause.actor == by_machine) {
-            causes.splice(0..0, self.machine_agent(doc.machine));
+    };
+    cause.since(doc.created_ms)
+}
+
+fn finishing(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: &ExecutingRun) -> Cause {
+    let duty = Duty::Finish {
+        activity: running.activity.clone(),
+        run: running.run,
+        machine: machine.to_owned(),
+        lock_waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, doc.machine),
+    };
+    Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Charm).since(running.since_ms)
+}
+
+/// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.
+fn next(
+    facts: &Facts<'_>,
+    id: Uuid,
+    doc: &UnitDoc,
+    agent: &StatusInfo<AgentStatus>,
+    silent: bool,
+) -> Vec<Cause> {
+    let single = |cause: Cause| vec![cause];
+    match status::next_act(facts.reader, facts.model, id) {
+        Some(Act::Wait(wait)) => {
+            let with_since = |cause: Cause| {
+                let since_ms = cause.since_ms.or(agent.since_ms);
+                cause.since(since_ms)
+            };
+            wait.causes.into_iter().map(with_since).collect()
         }
-        causes.extend(self.forced(id, entity.clone()));
-        if !health.set_aside.is_empty() {
-            let duty =
-                Duty::InspectSetAside { files: health.set_aside, machine: Some(self.machine_name(&doc)) };
-            causes.push(Cause::new(entity.clone(), duty, Actor::Operator));
-        }
-        Ok(Why { entity, life, now: EntityState::Unit { workload, agent }, causes, more: false })
+        Some(Act::Start(run)) => single(starting(facts, id, doc, run, silent)),
+        Some(Act::FetchBag(request)) => single(fetch_reason(&doc.name, &request).since(agent.since_ms)),
+        Some(Act::Reboot) => rebooting(facts, doc, agent.since_ms),
+        Some(
+            Act::Finish
+            | Act::Reattach(_)
+            | Act::AcquireHookLock
+            | Act::RecordOutcome(_)
+            | Act::PersistEvent(_),
+        )
+        | None => Vec::new(),
     }
+}
 
-    fn machine_name(&self, doc: &UnitDoc) -> String {
-        read(self.reader, &self.model.machine(doc.machine)).map_or(String::new(), |machine| machine.name)
+/// Returns the cause for a pending run: it waits for the hook lock, or only for the agent.
+fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) -> Cause {
+    let activity = Activity::from(&run.operation);
+    let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
+    if let Some((holder, running)) = holder.filter(|_| run.operation.runs_charm()) {
+        let (running_now, since_ms) = (running.activity.clone(), running.since_ms);
+        let duty = Duty::ReleaseHookLock { activity, running: running_now, holder: holder.clone() };
+        let cause = Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::UnitAgent(holder));
+        return cause.since(since_ms);
     }
+    let since_ms = facts.pending_since().since_ms(id, doc, &run.operation);
+    let duty = Duty::Start { activity, reason: run.reason, silent };
+    Cause::of_unit_agent(&doc.name, duty).since(since_ms)
+}
 
-    fn is_attached(&self, id: Uuid) -> bool {
-        self.reader.get(self.model.session(id).text()).is_some()
-    }
-
-    /// Returns the cause for a unit whose agent was present and is silent now; none for a Dead unit, whose agent is not
-    /// expected to report again.
-    pub(super) fn silent_unit_agent(&self, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
-        self.presence.unit_overdue_ms(id)?;
-        let life = effective_life::unit_life_of(&mut { self.reader }, self.model, id, doc);
-        if !self.is_attached(id) || life == Life::Dead {
-            return None;
-        }
-        let lost = self.presence.is_lost(id);
-        let (machine, subordinate) = (self.machine_name(doc), doc.principal.is_some());
-        let cause = Cause::of_unit_agent(&doc.name, Duty::Respond { machine, lost, subordinate });
-        Some(cause.since(self.presence.last_heartbeat_ms(id)))
-    }
-
-    /// Returns the cause for a unit whose agent has never attached.
-    fn unattached(&self, doc: &UnitDoc, machine: &str) -> Cause {
-        let machine = machine.to_owned();
-        let cause = match self.machine_agent(doc.machine) {
-            None => Cause::of_unit_agent(&doc.name, Duty::Attach { machine }),
-            Some(_) => {
-                let duty = Duty::StartUnitAgent { machine: Some(machine.clone()) };
-                Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::MachineAgent(machine))
-            }
-        };
-        cause.since(doc.created_ms)
-    }
-
-    fn finishing(&self, doc: &UnitDoc, machine: &str, running: &ExecutingRun) -> Cause {
+/// Returns the causes for a unit whose machine is to be rebooted: the hook that runs on it, which delays the reboot,
+/// then the reboot itself.
+fn rebooting(facts: &Facts<'_>, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cause> {
+    let machine = machine_name(facts, doc);
+    let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
+    let delays = holder.map(|(holder, running)| {
         let duty = Duty::Finish {
             activity: running.activity.clone(),
             run: running.run,
-            machine: machine.to_owned(),
-            lock_waiters: hook_lock::waiters(self.reader, self.model, self.presence, doc.machine),
+            machine: machine.clone(),
+            lock_waiters: vec![doc.name.clone()],
         };
-        Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Charm).since(running.since_ms)
-    }
+        Cause::new(Entity::Unit(holder.clone()), duty, Actor::Charm).since(running.since_ms)
+    });
+    let now_ms = facts.presence.wall_ms();
+    let reboot = requested_reboot_reason(&doc.name, Some(&machine), since_ms, now_ms);
+    delays.into_iter().chain([reboot]).collect()
+}
 
-    /// Returns the causes for the next operation of the unit's agent, or for what the agent waits for.
-    fn next(&self, id: Uuid, doc: &UnitDoc, (agent, silent): (&StatusInfo<AgentStatus>, bool)) -> Vec<Cause> {
-        let single = |cause: Cause| vec![cause];
-        match status::next_act(self.reader, self.model, id) {
-            Some(Act::Wait(wait)) => {
-                let with_since = |cause: Cause| {
-                    let since_ms = cause.since_ms.or(agent.since_ms);
-                    cause.since(since_ms)
-                };
-                wait.causes.into_iter().map(with_since).collect()
-            }
-            Some(Act::Start(run)) => single(self.starting(id, doc, run, silent)),
-            Some(Act::FetchBag(request)) => single(fetch_reason(&doc.name, &request).since(agent.since_ms)),
-            Some(Act::Reboot) => self.rebooting(doc, agent.since_ms),
-            Some(
-                Act::Finish
-                | Act::Reattach(_)
-                | Act::AcquireHookLock
-                | Act::RecordOutcome(_)
-                | Act::PersistEvent(_),
-            )
-            | None => Vec::new(),
-        }
-    }
-
-    /// Returns the cause for a pending run: it waits for the hook lock, or only for the agent.
-    fn starting(&self, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) -> Cause {
-        let activity = Activity::from(&run.operation);
-        let holder = hook_lock::holder(self.reader, self.model, self.presence, doc.machine);
-        if let Some((holder, running)) = holder.filter(|_| run.operation.runs_charm()) {
-            let (running_now, since_ms) = (running.activity.clone(), running.since_ms);
-            let duty = Duty::ReleaseHookLock { activity, running: running_now, holder: holder.clone() };
-            let cause = Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::UnitAgent(holder));
-            return cause.since(since_ms);
-        }
-        let since_ms = self.pending_since().since_ms(id, doc, &run.operation);
-        let duty = Duty::Start { activity, reason: run.cause, silent };
-        Cause::of_unit_agent(&doc.name, duty).since(since_ms)
-    }
-
-    /// Returns the causes for a unit whose machine is to be rebooted: the hook that runs on it, which delays the reboot,
-    /// then the reboot itself; after [`REBOOT_DEADLINE_MS`], a person has to act.
-    fn rebooting(&self, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cause> {
-        let machine = self.machine_name(doc);
-        let holder = hook_lock::holder(self.reader, self.model, self.presence, doc.machine);
-        let delays = holder.map(|(holder, running)| {
-            let duty = Duty::Finish {
-                activity: running.activity.clone(),
-                run: running.run,
-                machine: machine.clone(),
-                lock_waiters: vec![doc.name.clone()],
-            };
-            Cause::new(Entity::Unit(holder.clone()), duty, Actor::Charm).since(running.since_ms)
-        });
-        let reboot = match status::is_reboot_overdue(self.presence, since_ms) {
-            false => reboot_reason(&doc.name, Some(&machine)),
-            true => {
-                let duty = Duty::RebootByHand { machine: Some(machine) };
-                Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::Operator)
-            }
-        };
-        delays.into_iter().chain([reboot.since(since_ms)]).collect()
-    }
-
-    fn suspended_relations(&self, doc: &UnitDoc) -> Vec<Cause> {
-        let related = read_all::<()>(self.reader, &self.model.relations_of(doc.application));
-        let related = related.iter().filter_map(|(key, ())| last_id(key));
-        let own = related.filter(|id| {
-            let relation = read(self.reader, &self.model.relation(*id));
-            relation.is_some_and(|relation| relation::includes_unit(&relation, doc))
-        });
-        own.filter_map(|id| waiting::suspended(self.reader, self.model, id)).collect()
-    }
+fn suspended_relations(facts: &Facts<'_>, doc: &UnitDoc) -> Vec<Cause> {
+    let related = read_all::<()>(facts.reader, &facts.model.relations_of(doc.application));
+    let related = related.iter().filter_map(|(key, ())| last_id(key));
+    let own = related.filter(|id| {
+        let relation = read(facts.reader, &facts.model.relation(*id));
+        relation.is_some_and(|relation| relation::includes_unit(&relation, doc))
+    });
+    own.filter_map(|id| waiting::suspended(facts.reader, facts.model, id)).collect()
 }

@@ -9,7 +9,7 @@ use test_support::memory_store::MemoryStore;
 pub type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
 pub async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
-    fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists").causes
+    fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect("it exists").causes
 }
 
 /// Returns the first cause of `entity`, which is named like `unit web/0`.

@@ -166,7 +166,7 @@ async fn a_dead_machine_waits_for_its_provisioner_without_a_command() {
     fixture.sweep_all_logs().await;
     let why = fixture
         .admin
-        .handle(GetWhy { entity: "machine/0".to_owned() })
+        .handle(GetWhy { entity: entity("machine/0") })
         .await
         .expect("its provisioner has not come yet");
     let dead = cause_of(&why.causes, "machine 0");

@@ -30,7 +30,7 @@ async fn units_that_wait_for_a_suspended_relation_name_it() {
         assert_eq!((&waits.actor, waits.since_ms), (&Actor::Operator, suspended_ms));
         assert_eq!(waits.remedy(), Remedy::ResumeRelation { relation: number });
     }
-    let first = fixture.admin.handle(GetWhy { entity: "web".to_owned() }).await.expect("it exists").causes;
+    let first = fixture.admin.handle(GetWhy { entity: entity("web") }).await.expect("it exists").causes;
     assert_eq!(
         first.iter().filter(|cause| matches!(cause.duty, Duty::ResumeRequest { .. })).count(),
         1,

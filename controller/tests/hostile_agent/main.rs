@@ -117,7 +117,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     let admin = TokenHolder::User { name: "admin".to_owned(), role: UserRole::Admin };
     let admin = controller.session_for(admin).in_model("dev");
     admin.handle(GetStatus).await.map_err(failed("status"))?;
-    admin.handle(GetWhy { entity: "web/0".to_owned() }).await.map_err(failed("why"))?;
+    admin.handle(GetWhy { entity: support::entity("web/0") }).await.map_err(failed("why"))?;
     admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.map_err(failed("show-unit"))?;
     admin.handle(LogQuery::default()).await.map_err(failed("debug-log"))?;
     // a request for the hostile unit passes the numbers that it has named, which are bounded

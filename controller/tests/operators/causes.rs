@@ -23,7 +23,8 @@ async fn each_cause_of_a_dying_unit_is_listed_once() {
         .await
         .expect("the request is accepted");
     for entity in ["web/0", "web", "relation 0"] {
-        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
+        let why =
+            fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect("it exists");
         let of_web = why.causes.iter().filter(|cause| cause.entity.to_string() == "unit web/0").count();
         assert_eq!(of_web, 1, "{entity}: {:#?}", why.causes);
     }
@@ -44,8 +45,9 @@ async fn a_machine_and_a_relation_are_found_by_kind_and_number() {
         ("web", "application web"),
         ("web/0", "unit web/0"),
     ] {
-        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect(entity);
+        let why =
+            fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect(entity);
         assert_eq!(why.entity.to_string(), found);
     }
-    assert!(fixture.admin.handle(GetWhy { entity: "machine/7".to_owned() }).await.is_err());
+    assert!(fixture.admin.handle(GetWhy { entity: entity("machine/7") }).await.is_err());
 }

@@ -1,8 +1,18 @@
-//! Charm archives: a unit fetches only its own, and a lost one is reported.
+//! Charm archives: a unit fetches only its own, a lost one is reported, and an unused one is removed.
 
 use crate::support::*;
 use api::error::ErrorCode;
-use api::{FetchArchive, Handle};
+use api::{Deploy, FetchArchive, FindArchive, Force, Handle, Refresh, RemoveApplication, UploadArchive};
+use controller::Environment;
+use controller::janitor::{ARCHIVE_GRACE_MS, Janitor};
+use state::charm::Charm;
+use state::documents::draft::Draft;
+use state::documents::keys::{GLOBAL, Kind};
+use state::lifecycle::archive;
+use state::unit::operation::{CharmRef, Operation};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use test_support::memory_store::MemoryStore;
 
 #[tokio::test]
 async fn a_unit_fetches_archives_of_its_own_charm_only() {
@@ -42,4 +52,134 @@ async fn a_lost_archive_is_reported_with_a_hint() {
             .code,
         ErrorCode::NotFound
     );
+}
+
+type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
+
+fn tiny_charm(summary: &str) -> Vec<u8> {
+    archive_bytes(&Charm { name: "tiny".to_owned(), summary: summary.to_owned(), ..Charm::default() })
+}
+
+async fn upload(fixture: &MemoryFixture, summary: &str) -> String {
+    fixture.admin.handle(UploadArchive(tiny_charm(summary))).await.expect("it is stored").sha256
+}
+
+async fn deploy(fixture: &MemoryFixture, sha256: &str) {
+    let sha256 = sha256.to_owned();
+    let deploy = Deploy { application: None, sha256, units: 1, to: None, config: BTreeMap::new() };
+    fixture.admin.handle(deploy).await.expect("the deployment succeeds");
+}
+
+/// Sweeps until the janitor has nothing to do, as often as ended uses and then archives need.
+async fn sweep(fixture: &MemoryFixture, janitor: &mut Janitor) {
+    for _ in 0..3 {
+        while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+    }
+}
+
+/// Whether the archive is registered, and whether its file is stored.
+async fn is_there(fixture: &MemoryFixture, sha256: &str) -> (bool, bool) {
+    let key = GLOBAL.archive(sha256).text().to_owned();
+    let is_registered = fixture.controller.read(move |reader| reader.get(&key).is_some()).await;
+    (is_registered, fixture.controller.environment.archives().await.contains(&sha256.to_owned()))
+}
+
+#[tokio::test]
+async fn an_archive_without_use_is_removed_after_the_grace_period() {
+    let fixture = Fixture::in_memory().await;
+    let sha256 = upload(&fixture, "never deployed").await;
+    let mut janitor = Janitor::default();
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(ARCHIVE_GRACE_MS - 1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &sha256).await, (true, true));
+    // a client that is told that the archive is here is about to deploy it
+    let found = fixture.admin.handle(FindArchive { sha256: sha256.clone() }).await.expect("an answer");
+    assert!(found.is_some());
+    fixture.advance(ARCHIVE_GRACE_MS - 1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &sha256).await, (true, true));
+    fixture.advance(1);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &sha256).await, (false, false));
+}
+
+#[tokio::test]
+async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
+    let fixture = Fixture::in_memory().await;
+    let mut janitor = Janitor::default();
+    let first = upload(&fixture, "0").await;
+    deploy(&fixture, &first).await;
+    let mut agent = fixture.attach_agent("tiny/0").await;
+    let charm = CharmRef {
+        url: "local:tiny-0".to_owned(),
+        revision: 0,
+        sha256: first.clone(),
+        endpoints: Default::default(),
+    };
+    let record = agent.record(Operation::InstallCharm(charm));
+    agent.commit(record).await;
+    // the application remembers eight archives beside its own
+    for number in 1..=10 {
+        let sha256 = upload(&fixture, &number.to_string()).await;
+        let refresh =
+            Refresh { application: "tiny".to_owned(), sha256, forced: false, config: BTreeMap::new() };
+        fixture.admin.handle(refresh).await.expect("the request is accepted");
+    }
+    for _ in 0..2 {
+        sweep(&fixture, &mut janitor).await;
+        fixture.advance(ARCHIVE_GRACE_MS);
+    }
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &first).await, (true, true), "the unit runs it");
+    let second = host::digest::sha256(&tiny_charm("1"));
+    assert_eq!(is_there(&fixture, &second).await, (false, false), "nothing uses it");
+    let third = host::digest::sha256(&tiny_charm("2"));
+    assert_eq!(is_there(&fixture, &third).await, (true, true), "the oldest that the application remembers");
+
+    let remove =
+        RemoveApplication { application: "tiny".to_owned(), force: Force::AtOnce };
+    fixture.admin.handle(remove).await.expect("the request is accepted");
+    for _ in 0..4 {
+        sweep(&fixture, &mut janitor).await;
+        fixture.advance(ARCHIVE_GRACE_MS);
+    }
+    assert_eq!(fixture.controller.environment.archives().await, Vec::<String>::new());
+    let uses = fixture.controller.read(|reader| reader.scan(&GLOBAL.all(Kind::ArchiveUse), "", 100).len());
+    assert_eq!(uses.await, 0);
+}
+
+#[tokio::test]
+async fn an_upload_of_an_archive_that_is_about_to_be_removed_keeps_it() {
+    let fixture = Fixture::in_memory().await;
+    let mut janitor = Janitor::default();
+    let sha256 = upload(&fixture, "again").await;
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(2 * ARCHIVE_GRACE_MS);
+    let gate = Arc::new(tokio::sync::Notify::new());
+    *fixture.controller.environment.upload_gate.lock().expect("no holder panics") = Some(gate.clone());
+    let mut second = std::pin::pin!(upload(&fixture, "again"));
+    // the file is stored, and its document is not written yet
+    tokio::select! { biased; _ = &mut second => panic!("the gate is closed"), () = async {} => {} }
+    sweep(&fixture, &mut janitor).await;
+    gate.notify_one();
+    assert_eq!(second.await, sha256);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &sha256).await, (true, true));
+}
+
+#[tokio::test]
+async fn a_crash_between_document_and_file_leaves_a_file_that_is_deleted_later() {
+    let mut fixture = Fixture::in_memory().await;
+    let sha256 = upload(&fixture, "crash").await;
+    let digest = sha256.clone();
+    let remove = move |draft: &mut Draft<'_>| Ok(archive::remove_unused(draft, &digest));
+    assert!(fixture.controller.run(remove).await.expect("committed").answer);
+    fixture.restart();
+    let mut janitor = Janitor::default();
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &sha256).await, (false, true));
+    fixture.advance(ARCHIVE_GRACE_MS);
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &sha256).await, (false, false));
 }

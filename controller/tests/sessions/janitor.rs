@@ -1,11 +1,15 @@
-//! What the janitor deletes: leftovers in batches, and the presence of removed entities.
+//! What the janitor deletes: leftovers in batches, the presence of removed entities, and tombstones.
 
 use crate::support::*;
-use api::{Force, Handle, RemoveUnit};
-use controller::janitor::Janitor;
-use state::documents::draft::{Draft, Reader};
-use state::documents::keys::BagDoc;
+use api::{
+    ConfirmRecall, Existence, Force, GetUnitExistence, Handle, MachineWatchEvent, RemoveUnit, Stream, Watch,
+    WatchMachine,
+};
+use controller::janitor::{Janitor, JanitorLimits};
+use state::documents::draft::{Draft, Reader, read};
+use state::documents::keys::{BagDoc, Kind, TokenHolder};
 use state::terms::names::Uuid;
+use test_support::memory_store::MemoryStore;
 
 #[tokio::test]
 async fn the_presence_of_removed_units_and_machines_is_deleted() {
@@ -63,4 +67,73 @@ async fn leftovers_are_deleted_in_bounded_batches() {
     assert_eq!(left(model.bags(relation)).await, 50);
     while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
     assert_eq!((left(model.bags(relation)).await, left(model.cleanups()).await), (0, 0));
+}
+
+#[tokio::test]
+async fn a_tombstone_is_evidence_until_the_machine_has_confirmed_the_recall() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    let (unit, other) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
+    let model = fixture.model;
+    let machines = [fixture.machine_of_unit(unit).await, fixture.machine_of_unit(other).await];
+    let [own, another] =
+        machines.map(|machine| fixture.controller.session_for(TokenHolder::Machine { model, machine }));
+    let remove = RemoveUnit { unit: "web/0".to_owned(), force: Force::No };
+    fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");
+    let mut janitor = Janitor::with_limits(JanitorLimits { tombstones_max: 0, ..JanitorLimits::default() });
+    let mut sweep = async || {
+        for _ in 0..3 {
+            while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+        }
+    };
+    let existence = || own.handle(GetUnitExistence { unit });
+    let mut watch = own.watch(WatchMachine).await.expect("the stream opens");
+    let Ok(MachineWatchEvent::View(view)) = watch.next().await else { panic!("the first event is the view") };
+    assert_eq!((view.units.len(), view.recalls.into_iter().collect()), (0, vec![unit]));
+
+    another.handle(ConfirmRecall { unit }).await.expect("it has no effect");
+    sweep().await;
+    assert_eq!(existence().await, Ok(Existence::Tombstone), "the folder may still exist");
+
+    own.handle(ConfirmRecall { unit }).await.expect("accepted");
+    let shown = loop {
+        match watch.next().await.expect("the stream continues") {
+            MachineWatchEvent::View(view) => break view,
+            MachineWatchEvent::Heartbeat(_) => fixture.advance(1),
+        }
+    };
+    assert!(shown.recalls.is_empty());
+    sweep().await;
+    assert_eq!(existence().await, Ok(Existence::Unknown));
+    own.handle(ConfirmRecall { unit }).await.expect("twice is once");
+}
+
+/// The keys of all tombstones of the model, oldest first.
+async fn tombstones(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> Vec<String> {
+    let prefix = fixture.model.all(Kind::Tombstone);
+    let mut found = fixture.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", 100)).await;
+    found.sort_by_key(|stored| stored.revision);
+    found.into_iter().map(|stored| stored.key).collect()
+}
+
+#[tokio::test]
+async fn the_newest_tombstones_are_kept() {
+    let fixture = Fixture::in_memory().await;
+    let model = fixture.model;
+    for number in 0..5 {
+        fixture.deploy("web", 0).await;
+        let application = move |reader: &dyn Reader| read(reader, &model.application_name("web"));
+        let application = fixture.controller.read(application).await.expect("it was just deployed");
+        let destroy = move |draft: &mut Draft<'_>| {
+            state::lifecycle::application::destroy(draft, model, application).map(drop)
+        };
+        fixture.controller.run(destroy).await.expect("it has no units");
+        assert_eq!(tombstones(&fixture).await.len(), number + 1);
+    }
+    let before = tombstones(&fixture).await;
+    let mut janitor = Janitor::with_limits(JanitorLimits { tombstones_max: 2, ..JanitorLimits::default() });
+    for _ in 0..3 {
+        while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+    }
+    assert_eq!(tombstones(&fixture).await, before[3..], "oldest first");
 }

@@ -2,12 +2,14 @@
 
 use crate::support::*;
 use api::{Handle, LogQuery, Report};
-use controller::janitor::MODEL_LOG_LINES_MAX;
+use controller::janitor::Janitor;
 use state::documents::draft::{Draft, Reader};
 use state::documents::keys::LogDoc;
+use state::operations::log_retention::{LOG_BYTES_MAX, line_bytes};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{Level, ReportContent};
 use state::unit::record::RunReport;
+use test_support::memory_store::MemoryStore;
 
 #[tokio::test]
 async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
@@ -48,29 +50,68 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }
 
-#[tokio::test]
-async fn a_models_log_keeps_its_newest_lines() {
-    let fixture = Fixture::in_memory().await;
-    let model = fixture.model;
-    let unit = UnitName::new("web", 0);
-    let line = LogDoc { at_ms: 1, level: Level::Info, module: "m".into(), unit, text: "t".into() };
-    // Lines of run 1 are the oldest; keys of later runs sort after them.
-    let runs = (MODEL_LOG_LINES_MAX / 50 + 1) as u64;
-    for run in 1..=runs {
+/// Stores log lines of some 4 KiB for a unit: 20 in each of `runs` runs.
+async fn write_lines(
+    fixture: &Fixture<MemoryStore, FakeEnvironment>,
+    id: Uuid,
+    runs: std::ops::RangeInclusive<u64>,
+) {
+    let (model, unit, text) = (fixture.model, UnitName::new("web", 0), "t".repeat(4_000));
+    let line = LogDoc { at_ms: 1, level: Level::Info, module: "m".into(), unit, text };
+    for run in runs {
         let line = line.clone();
         let write = move |draft: &mut Draft<'_>| {
-            (0..50).for_each(|call| draft.put(&model.log(Uuid(1), run, call), &line));
+            (0..20).for_each(|call| draft.put(&model.log(id, run, call), &line));
             Ok(())
         };
         fixture.controller.run(write).await.expect("written");
     }
+}
+
+/// The bytes of a unit's lines, and the key of its oldest one.
+async fn stored_lines(fixture: &Fixture<MemoryStore, FakeEnvironment>, unit: Uuid) -> (u64, String) {
+    let prefix = fixture.model.logs_of(unit);
+    let lines =
+        fixture.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX)).await;
+    (lines.iter().map(line_bytes).sum(), lines[0].key.clone())
+}
+
+#[tokio::test]
+async fn a_flood_of_one_unit_evicts_only_its_own_oldest_lines() {
+    let fixture = Fixture::in_memory().await;
+    let model = fixture.model;
+    let (quiet, flood) = (Uuid(1), Uuid(2));
+    // 20 lines of 4 KiB are 80 KiB: the flood alone exceeds the bound by some 20 %.
+    write_lines(&fixture, quiet, 1..=2).await;
+    write_lines(&fixture, flood, 1..=125).await;
+    let (before, _) = stored_lines(&fixture, quiet).await;
     fixture.sweep_all_logs().await;
-    let (count, first) = fixture
-        .controller
-        .read(move |reader: &dyn Reader| {
-            let lines = reader.scan(&model.logs(), "", usize::MAX);
-            (lines.len(), lines[0].key.clone())
-        })
-        .await;
-    assert_eq!((count, first), (MODEL_LOG_LINES_MAX, model.log(Uuid(1), 2, 0).text().to_owned()));
+    assert_eq!(stored_lines(&fixture, quiet).await, (before, model.log(quiet, 1, 0).text().to_owned()));
+    let (bytes, oldest) = stored_lines(&fixture, flood).await;
+    let room = LOG_BYTES_MAX - before;
+    assert!(bytes <= room && bytes > room - 8_192, "{bytes} of {room}");
+    assert!(oldest > model.log(flood, 20, 0).text().to_owned(), "the oldest lines were deleted: {oldest}");
+}
+
+#[tokio::test]
+async fn a_fast_flood_is_measured_without_pauses() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let agent = fixture.attach_agent("web/0").await;
+    let unit = fixture.unit("web/0").await;
+    write_lines(&fixture, unit, 1..=125).await;
+    let mut janitor = Janitor::default();
+    assert_eq!(janitor.sweep(&fixture.controller).await, Ok(false), "nothing tells that the log is large");
+    for run in 200..206_u64 {
+        let what = ReportContent::Log { level: Level::Info, text: "t".repeat(4_000) };
+        let reports = (1..=60).map(|call| RunReport { call, at_ms: 1, what: what.clone() }).collect();
+        let report = Report { epoch: 1, run, reports, executing: None, executing_for_ms: 0 };
+        agent.api.handle(report).await.expect("the request is accepted");
+    }
+    let mut sweeps = 0;
+    while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {
+        sweeps += 1;
+    }
+    assert!(sweeps > 0, "the next page is read at once");
+    assert!(stored_lines(&fixture, unit).await.0 <= LOG_BYTES_MAX);
 }

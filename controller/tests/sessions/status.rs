@@ -66,7 +66,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     assert_eq!(unit.status.message, "hook failed: \"install\"");
     let (workload, agent, _) = status().await;
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
-    let why = fixture.admin.handle(GetWhy { entity: "web/0".to_owned() }).await.expect("it exists");
+    let why = fixture.admin.handle(GetWhy { entity: entity("web/0") }).await.expect("it exists");
     assert!(
         why.causes.iter().any(|cause| matches!(cause.remedy(), Remedy::ResolvedRequest { .. })),
         "{why:?}"
@@ -111,7 +111,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     assert!(
         fixture
             .admin
-            .handle(GetWhy { entity: "web/0".to_owned() })
+            .handle(GetWhy { entity: entity("web/0") })
             .await
             .expect("it exists")
             .causes

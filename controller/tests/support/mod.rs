@@ -16,6 +16,7 @@ use host::digest::sha256;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::keys::{GLOBAL, Model, TokenHolder, UserRole};
+use state::documents::token;
 use state::lifecycle::application::register_archive;
 use state::operations::session::GrantedSession;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
@@ -38,6 +39,8 @@ pub struct FakeEnvironment {
     stepped_ms: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
+    /// Holds the next upload when its archive is stored.
+    pub upload_gate: Arc<Mutex<Option<Arc<tokio::sync::Notify>>>>,
 }
 
 impl FakeEnvironment {
@@ -48,6 +51,7 @@ impl FakeEnvironment {
             stepped_ms: Arc::default(),
             random: Arc::default(),
             archives: Arc::default(),
+            upload_gate: Arc::default(),
         }
     }
 
@@ -80,10 +84,20 @@ impl Environment for FakeEnvironment {
         let charm = serde_json::from_slice(&bytes).expect("in these tests an archive is the charm as JSON");
         let (sha256, length) = (sha256(&bytes), bytes.len() as u64);
         self.archives.lock().expect("no holder panics").insert(sha256.clone(), bytes);
+        let gate = self.upload_gate.lock().expect("no holder panics").take();
+        if let Some(gate) = gate {
+            gate.notified().await;
+        }
         Ok(StoredArchive { sha256, bytes: length, charm })
     }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
         self.archives.lock().expect("no holder panics").get(sha256).cloned()
+    }
+    async fn archives(&self) -> Vec<String> {
+        self.archives.lock().expect("no holder panics").keys().cloned().collect()
+    }
+    async fn delete_archive(&self, sha256: &str) {
+        self.archives.lock().expect("no holder panics").remove(sha256);
     }
     fn store_broken(&self, why: &str) {
         panic!("{why}");
@@ -184,9 +198,9 @@ impl<S: Store, O: Environment> Fixture<S, O> {
     /// Stores a new token for a principal and returns it.
     pub async fn token(&self, entity: Uuid, principal: TokenHolder) -> String {
         let token = tokens::random_token(&self.controller.environment);
-        let stored = token.clone();
+        let sha256 = sha256(token.as_bytes());
         let set = self.controller.run(move |draft| {
-            tokens::set(draft, entity, &principal, &stored);
+            token::set(draft, entity, &principal, &sha256);
             Ok(())
         });
         set.await.expect("tokens are always set");
@@ -299,4 +313,10 @@ pub fn archive_bytes(charm: &Charm) -> Vec<u8> {
 
 pub fn archive_key(sha256: &str) -> String {
     GLOBAL.archive(sha256).text().to_owned()
+}
+
+/// Parses the name of one entity, as the command `why` does.
+pub fn entity(text: &str) -> api::EntityChoice {
+    let words: Vec<&str> = text.split(' ').collect();
+    api::entity_choice::parse(&words).expect("the name of an entity").remove(0)
 }

@@ -24,7 +24,7 @@ async fn why_and_dry_run_bound_their_answers_for_a_large_model() {
         };
         fixture.controller.run(add).await.expect("written");
     }
-    let why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
+    let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
     assert_eq!(api::text::entity_state::words(&why.now), "1000 or more applications, 0 machines");
     let units = |count| (0..count).map(|n| RemovalTarget::Unit(format!("web/{n}"))).collect::<Vec<_>>();
     let refused = fixture
@@ -52,7 +52,8 @@ async fn an_answer_with_too_many_causes_states_that_there_are_more() {
         .await
         .expect("it is Dying");
     let listed = async |fixture: &MemoryFixture, entity: &str| {
-        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
+        let why =
+            fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect("it exists");
         (why.causes.len(), why.more)
     };
     assert_eq!(listed(&fixture, "web").await, (20, false));

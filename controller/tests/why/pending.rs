@@ -143,7 +143,7 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let id = fixture.admin.handle(backup("web/0")).await.expect("it is queued").id;
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is queued").id;
     let machine = async || {
-        let why = fixture.admin.handle(GetWhy { entity: "machine/0".to_owned() }).await.expect("it exists");
+        let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
         api::text::entity_state::words(&why.now)
     };
     assert_eq!(machine().await, "2 units");

@@ -22,14 +22,15 @@ async fn a_forced_unit_shows_when_force_starts_and_is_removed_without_its_agent(
         .await
         .expect("the removal is accepted");
     let forced = async |entity: &str| {
-        let why = fixture.admin.handle(GetWhy { entity: entity.to_owned() }).await.expect("it exists");
+        let why =
+            fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect("it exists");
         why.causes.into_iter().find_map(|cause| match cause.duty {
             Duty::ForceRemoval { by: ForcedBy::Operator, phase } => Some(phase),
             _ => None,
         })
     };
     assert_eq!(forced("web/0").await, Some(ForcePhase::Waiting { left_ms: 60_000 }));
-    let model_why = fixture.admin.handle(GetWhy { entity: "model".to_owned() }).await.expect("it exists");
+    let model_why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
     let entities = (model_why.entity.to_string(), model_why.causes[0].entity.to_string());
     assert_eq!(entities, ("model dev".to_owned(), "unit web/0".to_owned()));
     let mut janitor = Janitor::default();

@@ -1,14 +1,15 @@
-//! The protocol between a hook tool and the unit agent over the agent's socket.
+//! What `pintle-hook` and the unit agent agree on: the protocol between a hook tool and the agent over the agent's
+//! socket, and the files that the shim of a hook leaves for the agent.
 //!
-//! The library encodes and decodes frames. It does no I/O and allocates no memory, so that `pintle-hook` can use it
-//! without a standard library. Decoding never panics, whatever the bytes, because any process of the hook's user can send
-//! them. Used by `pintle-hook` and by the tool socket of the unit agent.
+//! The library encodes and decodes. It does no I/O and allocates no memory, so that `pintle-hook` can use it without a
+//! standard library. Decoding never panics, whatever the bytes, because any process of the hook's user can send them.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod frame;
 pub mod reconnect;
+pub mod shim;
 
 pub use frame::{
     Args, CallHeader, CallId, FrameError, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame,

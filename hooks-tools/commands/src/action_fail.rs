@@ -9,6 +9,7 @@ pub const TOOL: Tool = Tool {
     summary: "Set action fail status with message.",
     details: "The action ends as failed, even if its program exits with 0.",
     flags: &[],
+    stores_arguments: false,
     run,
 };
 

@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     summary: "Get action parameters.",
     details: "Without a key prints all parameters. Dots in a key select from nested maps.",
     flags: &[FORMAT, OUTPUT],
+    stores_arguments: false,
     run,
 };
 
@@ -27,9 +28,12 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::value(found.map_or(Value::Nil, Value::from)))
 }
 
-/// Returns the running action. The tools of an action fail in every other hook.
+/// Returns the running action.
+///
+/// # Errors
+/// A failure in everything but an action.
 pub fn running(context: &HookContext) -> Result<&RunningAction, ToolError> {
-    match &context.cause {
+    match &context.trigger {
         HookTrigger::Action(action) => Ok(action),
         HookTrigger::Hook(_)
         | HookTrigger::Relation { .. }

@@ -10,6 +10,7 @@ pub const TOOL: Tool = Tool {
     summary: "Record a progress message for the current action.",
     details: "The arguments are joined by spaces.",
     flags: &[],
+    stores_arguments: false,
     run,
 };
 

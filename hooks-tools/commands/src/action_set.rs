@@ -13,6 +13,7 @@ pub const TOOL: Tool = Tool {
     summary: "Set action results.",
     details: "Dots in a key create nested maps. Values are stored as text, unchanged.",
     flags: &[],
+    stores_arguments: true,
     run,
 };
 

@@ -9,6 +9,7 @@ pub const TOOL: Tool = Tool {
     summary: "Specify which version of the application is deployed.",
     details: "The empty string clears it.",
     flags: &[],
+    stores_arguments: false,
     run,
 };
 

@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     summary: "Print application configuration.",
     details: "Without a key prints all options that have a value. With --all also prints the others, as null.",
     flags: &[FORMAT, OUTPUT, ALL],
+    stores_arguments: false,
     run,
 };
 

@@ -15,12 +15,13 @@ pub const TOOL: Tool = Tool {
         kind: FlagKind::Switch,
         help: "reboot immediately, killing the invoking process",
     }],
+    stores_arguments: false,
     run: reboot,
 };
 
 fn reboot(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     call.positionals(0)?;
-    if matches!(call.context.cause, HookTrigger::Action { .. }) {
+    if matches!(call.context.trigger, HookTrigger::Action { .. }) {
         return failed("juju-reboot is not supported when running an action.");
     }
     let now = call.parsed.is_on("now") || call.context.writes.reboot == Some(Reboot::Now);

@@ -6,6 +6,11 @@
 //!
 //! Reading order: this file (from a name to a tool, exit codes), `tool` (the parts of a tool), `flags`, then one file for
 //! each tool, and `format`, `yaml` and `json` for the output.
+//!
+//! A new tool needs a file of its own with a `Tool` and its unit tests, and here its `mod`, a row of `TOOLS` and a name
+//! in [`NAMES`], where an unsupported tool already is. Everything else about it (flags, help, whether it stores its
+//! arguments) is a field of its `Tool`. `docs/reference/hook-tools.md` lists it, and its cases are added to
+//! `tests/conformance/own.yaml`.
 
 #![warn(missing_docs)]
 
@@ -83,10 +88,6 @@ const TOOLS: &[&Tool] = &[
     &unit_get::TOOL,
 ];
 
-/// Tools that store their arguments, and therefore refuse arguments that are not UTF-8 (design 17). The other tools only
-/// print theirs.
-const STORING: &[&str] = &["action-set", "relation-set", "state-delete", "state-set"];
-
 /// The sorted names of all tools in a unit's tools folder. A charm crashes if a tool is missing on the PATH, so the folder
 /// also contains the tools that are not supported; they fail with a message.
 pub const NAMES: &[&str] = &[
@@ -142,11 +143,6 @@ pub const NAMES: &[&str] = &[
     "unit-get",
 ];
 
-/// Whether the tool `name` is supported. Every other name only reports that it is not.
-pub fn is_supported(name: &str) -> bool {
-    TOOLS.iter().any(|tool| tool.name == name)
-}
-
 /// Runs the tool `name`. `args` is argv without argv\[0\].
 ///
 /// The tool writes to `context.writes`. The caller sends `reports` of the reply at once. After [`CallOutcome::Need`]
@@ -158,7 +154,7 @@ pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &In
             false => ToolReply::error(1, &format!("bad request: unknown command: {name}")),
         });
     };
-    if STORING.contains(&name)
+    if tool.stores_arguments
         && let Some(bad) = args.iter().find(|arg| std::str::from_utf8(arg).is_err())
     {
         let shown = quote::quote(&String::from_utf8_lossy(bad));
@@ -230,7 +226,7 @@ mod tests {
 
     #[test]
     fn an_unsupported_tool_fails_with_one_line() {
-        for name in NAMES.iter().filter(|name| !is_supported(name)) {
+        for name in NAMES.iter().filter(|name| TOOLS.iter().all(|tool| tool.name != **name)) {
             let reply = call(&mut context(), name, &["x"]);
             assert_eq!((reply.code, reply.stdout), (1, Vec::new()));
             assert_eq!(reply.stderr, format!("ERROR {name} is not supported yet\n").into_bytes());

@@ -21,6 +21,7 @@ pub const TOOL: Tool = Tool {
             help: "display the list of target application endpoints for each port range",
         },
     ],
+    stores_arguments: false,
     run,
 };
 

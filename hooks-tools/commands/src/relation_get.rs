@@ -18,6 +18,7 @@ pub const TOOL: Tool = Tool {
     details: "Prints one setting, or all of them if no key or \"-\" is given.\n\
         The default is the remote unit of the hook, or the remote application if there is no such unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
+    stores_arguments: false,
     run,
 };
 
@@ -53,7 +54,7 @@ fn requested_owner(call: &Invocation) -> Result<Owner, ToolError> {
             (Err(_), false) => usage(format!("invalid unit name {}", quote(name))),
         };
     }
-    match call.context.cause.counterpart() {
+    match call.context.trigger.counterpart() {
         Some(about) => Ok(match &about.unit {
             Some(unit) if !application => Owner::Unit(unit.clone()),
             _ => Owner::Application(about.application.clone()),

@@ -13,6 +13,7 @@ pub const TOOL: Tool = Tool {
     details: "Written when the hook succeeds. An empty value is stored as such.\n\
         Pairs in the arguments override those of --file, which contains one YAML or JSON mapping; \"-\" is stdin.",
     flags: &[FILE],
+    stores_arguments: true,
     run: set,
 };
 
@@ -22,6 +23,7 @@ pub const DELETE: Tool = Tool {
     summary: "Delete server-side-state key value pairs.",
     details: "Written when the hook succeeds. A key that does not exist is not an error.",
     flags: &[],
+    stores_arguments: true,
     run: delete,
 };
 

@@ -22,6 +22,7 @@ pub const TOOL: Tool = Tool {
             help: "print status for all units of this application if this unit is the leader",
         },
     ],
+    stores_arguments: false,
     run,
 };
 

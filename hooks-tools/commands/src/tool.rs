@@ -24,6 +24,9 @@ pub struct Tool {
     pub details: &'static str,
     /// The flags that it accepts.
     pub flags: &'static [Flag],
+    /// Whether it stores its arguments, and therefore refuses arguments that are not UTF-8 (design 17). Other tools only
+    /// print theirs.
+    pub stores_arguments: bool,
     /// Its implementation.
     pub run: fn(&mut Invocation) -> Result<ToolOutput, ToolError>,
 }
@@ -142,18 +145,21 @@ impl From<TooLarge> for ToolError {
     }
 }
 
-/// A usage error with this text.
+/// Always a usage error with this text.
 pub fn usage<T>(text: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Usage(text.into()))
 }
 
-/// A failure with this text.
+/// Always a failure with this text.
 pub fn failed<T>(text: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Failed(text.into()))
 }
 
 impl Invocation<'_> {
-    /// Returns the positional arguments. More than `max` of them are a usage error.
+    /// Returns the positional arguments.
+    ///
+    /// # Errors
+    /// A usage error if there are more than `max`.
     pub fn positionals(&self, max: usize) -> Result<&[String], ToolError> {
         match self.parsed.positionals.get(max..) {
             Some(extra) if !extra.is_empty() => usage(format!("unrecognized args: {}", quote_all(extra))),
@@ -162,6 +168,9 @@ impl Invocation<'_> {
     }
 
     /// Returns the relation that `-r` names. The default is the relation of the hook.
+    ///
+    /// # Errors
+    /// A usage error if neither names one, and a failure if the unit is not in it.
     pub fn relation(&self) -> Result<(RelationNumber, &HookRelation), ToolError> {
         let Some(number) = self.parsed.relation else {
             return usage("no relation id specified");
@@ -173,6 +182,9 @@ impl Invocation<'_> {
     }
 
     /// Requires that the bag of `owner` in the relation `number` is in the context.
+    ///
+    /// # Errors
+    /// The need of this bag if the view omits it.
     pub fn require_bag(&self, number: RelationNumber, owner: &Owner) -> Result<(), ToolError> {
         self.context
             .bag_request(number, owner)
@@ -180,6 +192,10 @@ impl Invocation<'_> {
     }
 
     /// Reads the settings of `--file`. Without this flag there are none.
+    ///
+    /// # Errors
+    /// The need of the file or of stdin if the caller has not read it yet. A failure if the file cannot be opened, or is
+    /// not one mapping of settings.
     pub fn file(&self) -> Result<BTreeMap<String, String>, ToolError> {
         let bytes = match self.parsed.text("file") {
             None => return Ok(BTreeMap::new()),

@@ -11,6 +11,7 @@ pub const TOOL: Tool = Tool {
     summary: "Print public-address or private-address.",
     details: "",
     flags: &[FORMAT, OUTPUT],
+    stores_arguments: false,
     run,
 };
 

@@ -18,7 +18,7 @@ pub fn reply(context: &HookContext, name: &str, args: &[Vec<u8>]) -> ToolReply {
 fn help_text(context: &HookContext, name: &str) -> String {
     let mut text = help::usage(name, name == "storage-get", "", "This tool is not supported yet.");
     if name == "storage-get" {
-        let hook_storage = match &context.cause {
+        let hook_storage = match &context.trigger {
             HookTrigger::Storage { id, .. } => id,
             HookTrigger::Hook(_)
             | HookTrigger::Relation { .. }

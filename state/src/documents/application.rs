@@ -5,9 +5,9 @@
 //! (design 5).
 
 use crate::charm::Charm;
-use crate::documents::draft::Key;
+use crate::documents::draft::{Key, Reader, read};
 use crate::documents::effective_life::Documents;
-use crate::documents::key::{GLOBAL, Kind, Model};
+use crate::documents::key::{GLOBAL, Kind, Model, Parts};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,31 @@ pub struct ArchiveDoc {
     pub bytes: u64,
 }
 
+/// The use of a charm archive by an application or a unit; its key contains all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveUse {
+    /// The digest of the archive.
+    pub sha256: String,
+    /// The model of the application or the unit.
+    pub model: Model,
+    /// The application to which the archive is assigned, or the unit that runs it.
+    pub owner: Uuid,
+}
+
+impl ArchiveUse {
+    /// Parses the key of a use; none if it is not such a key.
+    pub fn of_key(key: &str) -> Option<ArchiveUse> {
+        let parts = Parts::of(key).filter(|parts| parts.kind == Kind::ArchiveUse)?;
+        let (rest, owner) = parts.rest.rsplit_once('/')?;
+        let (sha256, model) = rest.rsplit_once('/')?;
+        Some(ArchiveUse {
+            sha256: sha256.to_owned(),
+            model: Model(model.parse().ok()?),
+            owner: owner.parse().ok()?,
+        })
+    }
+}
+
 /// The leader of an application. A new holder starts a new generation. The document contains no times (design
 /// 13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +122,15 @@ impl Model {
     /// An uploaded charm archive, by its digest. Under [`GLOBAL`].
     pub fn archive(&self, sha256: &str) -> Key<ArchiveDoc> {
         self.named(Kind::Archive, sha256)
+    }
+    /// The use of a charm archive. Under [`GLOBAL`].
+    pub fn archive_use(&self, archive_use: &ArchiveUse) -> Key<()> {
+        let ArchiveUse { sha256, model, owner } = archive_use;
+        self.other(Kind::ArchiveUse, format_args!("{sha256}/{}/{owner}", model.0))
+    }
+    /// The prefix of [`Self::archive_use`] for one archive.
+    pub fn archive_uses(&self, sha256: &str) -> String {
+        self.all(Kind::ArchiveUse) + sha256 + "/"
     }
     /// The application.
     pub fn application(&self, id: Uuid) -> Key<ApplicationDoc> {
@@ -143,4 +177,17 @@ impl Model {
     pub fn relations_of(&self, application: Uuid) -> String {
         self.below(Kind::RelationOf, &[application])
     }
+}
+
+/// Whether a unit may read an archive (I31): one that is assigned to its application or was recently, since a refresh
+/// may overtake the unit, and the one that it runs, if that was assigned when the unit deployed it. Nothing that an
+/// agent has sent grants access.
+pub fn may_read_archive(reader: &dyn Reader, model: Model, unit: Uuid, sha256: &str) -> bool {
+    let application = read(reader, &model.unit(unit)).map(|unit| unit.application);
+    let charm = application.and_then(|application| read(reader, &model.application_charm(application)));
+    if charm.is_some_and(|charm| charm.assigns(sha256)) {
+        return true;
+    }
+    let runs = read(reader, &model.replica(unit)).and_then(|replica| replica.assigned_archive);
+    runs.is_some_and(|runs| runs == sha256)
 }

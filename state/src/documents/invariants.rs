@@ -9,8 +9,8 @@ use crate::documents::draft::{Key, Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::json_text::Document;
 use crate::documents::keys::{
-    ActionDoc, ApplicationDoc, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts, RelationDoc,
-    ScopeDoc, UnitDoc, last_id, last_number,
+    ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts,
+    RelationDoc, ScopeDoc, UnitDoc, last_id, last_number,
 };
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -40,11 +40,22 @@ struct Check<'a> {
     found: Vec<String>,
 }
 
+/// A document.
+struct Found<T> {
+    key: String,
+    /// The last id of the key.
+    id: Uuid,
+    doc: T,
+}
+
 impl Check<'_> {
-    /// All documents of one kind, with the last id of their keys.
-    fn all<T: Document>(&self, kind: Kind) -> Vec<(String, Uuid, T)> {
+    /// All documents of one kind.
+    fn all<T: Document>(&self, kind: Kind) -> Vec<Found<T>> {
         let documents = read_all(self.reader, &self.model.all(kind));
-        documents.into_iter().filter_map(|(key, doc)| last_id(&key).map(|id| (key, id, doc))).collect()
+        documents
+            .into_iter()
+            .filter_map(|(key, doc)| last_id(&key).map(|id| Found { key, id, doc }))
+            .collect()
     }
 
     /// The keys of all documents of one kind, with the last id of each.
@@ -83,7 +94,7 @@ impl Check<'_> {
     }
 
     fn machines(&mut self) {
-        for (_, id, doc) in self.all::<MachineDoc>(Kind::Machine) {
+        for Found { id, doc, .. } in self.all::<MachineDoc>(Kind::Machine) {
             self.require_document(&self.model.machine_name(&doc.name), &id);
             let life = self.get(&self.model.machine_life(id));
             self.require(life.is_some(), || format!("I22: machine {} has no life", doc.name));
@@ -95,7 +106,7 @@ impl Check<'_> {
     }
 
     fn applications(&mut self) {
-        for (_, id, doc) in self.all::<ApplicationDoc>(Kind::Application) {
+        for Found { id, doc, .. } in self.all::<ApplicationDoc>(Kind::Application) {
             self.require_document(&self.model.application_name(&doc.name), &id);
             let life = self.get(&self.model.application_life(id));
             let seen = matches!(life, Some(Life::Alive | Life::Dying));
@@ -105,13 +116,15 @@ impl Check<'_> {
                 format!("I19: application {} is Dying but nothing refers to it", doc.name)
             });
             let charm = self.get(&self.model.application_charm(id));
-            let archive = charm.and_then(|charm| self.get(&GLOBAL.archive(&charm.sha256)));
-            self.require(archive.is_some(), || format!("I22: application {} has no charm", doc.name));
+            self.require(charm.is_some(), || format!("I22: application {} has no charm", doc.name));
+            for sha256 in charm.iter().flat_map(|charm| charm.previous.iter().chain([&charm.sha256])) {
+                self.archive(id, &doc.name, sha256);
+            }
         }
     }
 
     fn units(&mut self) {
-        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
+        for Found { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
             let model = self.model;
             let name = doc.name.clone();
             self.require_document(&model.unit_name(&name), &id);
@@ -131,11 +144,23 @@ impl Check<'_> {
             self.require(statuses.is_some(), || format!("unit {name} has no status"));
             let life = self.get(&model.unit_life(id));
             self.require(life.is_some(), || format!("I22: unit {name} has no life"));
+            let runs = self.get(&model.replica(id)).and_then(|replica| replica.assigned_archive);
+            if let Some(sha256) = runs {
+                self.archive(id, &name.to_string(), &sha256);
+            }
             let held = self.has_any(&model.scopes_of(id)) || self.has_any(&model.subordinates(id));
             self.require(life != Some(Life::Dead) || !held, || {
                 format!("I20: unit {name} is Dead but is in a scope or has subordinates")
             });
         }
+    }
+
+    /// The archive that an application or a unit uses exists, and its use is recorded.
+    fn archive(&mut self, owner: Uuid, name: &str, sha256: &str) {
+        let archive = self.get(&GLOBAL.archive(sha256)).is_some();
+        self.require(archive, || format!("I22: charm archive {sha256} of {name} does not exist"));
+        let archive_use = ArchiveUse { sha256: sha256.to_owned(), model: self.model, owner };
+        self.require_document(&GLOBAL.archive_use(&archive_use), &());
     }
 
     /// A subordinate is on the machine of its principal, is the only unit of its application there, and is
@@ -177,7 +202,7 @@ impl Check<'_> {
     }
 
     fn relations(&mut self) {
-        for (_, id, doc) in self.all::<RelationDoc>(Kind::Relation) {
+        for Found { id, doc, .. } in self.all::<RelationDoc>(Kind::Relation) {
             let model = self.model;
             let ends = doc.key_text();
             self.require_document(&model.relation_key(&ends), &id);
@@ -211,7 +236,7 @@ impl Check<'_> {
 
     fn scopes(&mut self) {
         let model = self.model;
-        for (key, unit, entry) in self.all::<ScopeDoc>(Kind::Scope) {
+        for Found { key, id: unit, doc: entry } in self.all::<ScopeDoc>(Kind::Scope) {
             let [relation, container, _] = ids(&key)[..] else {
                 self.found.push(format!("{key} is not the key of a scope"));
                 continue;
@@ -294,6 +319,10 @@ impl Check<'_> {
             let recreated = recreated.iter().any(|kind| self.exists(*kind, id));
             self.require(!recreated, || format!("I17: {key}: the removed entity exists"));
         }
+        for (key, unit) in self.keys(Kind::Recall) {
+            let tombstone = self.get(&model.tombstone(unit)).is_some();
+            self.require(tombstone, || format!("{key}: the recall is not confirmed and has no tombstone"));
+        }
     }
 
     /// The documents of a unit or an application are deleted with it.
@@ -317,7 +346,7 @@ impl Check<'_> {
                 self.require(exists, || format!("I22: {key} belongs to no existing entity"));
             }
         }
-        for (_, application, grant) in self.all::<GrantDoc>(Kind::Leader) {
+        for Found { id: application, doc: grant, .. } in self.all::<GrantDoc>(Kind::Leader) {
             let holder = self.get(&model.unit(grant.holder));
             let own = holder.is_some_and(|unit| unit.application == application);
             let dead = self.get(&model.unit_life(grant.holder)) == Some(Life::Dead);
@@ -325,7 +354,7 @@ impl Check<'_> {
                 format!("{} is the leader but is Dead or of another application", grant.holder_name)
             });
         }
-        for (key, id, open) in self.all::<OpenPortsDoc>(Kind::PortsOn) {
+        for Found { key, id, doc: open } in self.all::<OpenPortsDoc>(Kind::PortsOn) {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
             self.require(same, || format!("I22: {key} differs from the open ports of the unit"));
         }
@@ -335,7 +364,7 @@ impl Check<'_> {
                 action.is_some_and(|doc: ActionDoc| ids(&key) == [doc.unit] && doc.completed_ms.is_none());
             self.require(waits, || format!("I22: {key} refers to no unfinished action"));
         }
-        for (_, id, doc) in self.all::<UnitDoc>(Kind::Unit) {
+        for Found { id, doc, .. } in self.all::<UnitDoc>(Kind::Unit) {
             let replica = self.get(&model.replica(id));
             let same =
                 replica.is_none_or(|replica| replica.local.unit == id && replica.local.outbox.is_empty());

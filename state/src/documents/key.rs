@@ -41,10 +41,16 @@ string_enum! {
         TokenOf = "token-of",
         /// A charm archive.
         Archive = "archive",
+        /// Index: an application or a unit that uses a charm archive.
+        ArchiveUse = "archive-use",
         /// The next number of a sequence.
         Sequence = "sequence",
         /// The tombstone of a removed entity.
         Tombstone = "tombstone",
+        /// Index: a removed unit whose machine has not confirmed that no folder of it is left.
+        Recall = "recall",
+        /// Index: a removed machine whose agent may not have received the removal.
+        AbsentAgent = "absent-agent",
         /// A machine.
         Machine = "machine",
         /// The life of a machine.

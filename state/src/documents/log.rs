@@ -1,6 +1,6 @@
 //! Documents of the debug log: one per line.
 //!
-//! Agents report log lines; the janitor deletes the oldest.
+//! Agents report log lines; the janitor deletes the oldest (`operations::log_retention`).
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
@@ -28,6 +28,10 @@ impl Model {
     /// stored once.
     pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
         self.other(Kind::Log, format_args!("{unit}/{hook:010}/{call:06}"))
+    }
+    /// The prefix of the log lines of a unit, which sort by their age.
+    pub fn logs_of(&self, unit: Uuid) -> String {
+        self.below(Kind::Log, &[unit])
     }
     /// The prefix of all log lines of the model.
     pub fn logs(&self) -> String {

@@ -23,7 +23,7 @@ pub mod relation;
 pub mod removal;
 pub(crate) mod sequence;
 pub mod status;
-pub(crate) mod token;
+pub mod token;
 pub mod typed;
 pub mod unit;
 pub mod waiting;

@@ -91,12 +91,37 @@ pub struct TombstoneDoc {
     pub kind: TombstoneKind,
     /// The name that the entity had.
     pub name: String,
+    /// The machine of a removed unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Uuid>,
+    /// Whether an agent may come back that has not received the removal of its machine or of its model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits_agent: bool,
+}
+
+impl TombstoneDoc {
+    /// The tombstone of an entity that no agent has to tear down.
+    pub(crate) fn new(kind: TombstoneKind, name: String) -> TombstoneDoc {
+        TombstoneDoc { kind, name, machine: None, awaits_agent: false }
+    }
 }
 
 impl Model {
     /// The tombstone of a removed entity.
     pub fn tombstone(&self, id: Uuid) -> Key<TombstoneDoc> {
         self.key(Kind::Tombstone, &[id])
+    }
+    /// A removed unit whose machine has not confirmed that no folder of it is left.
+    pub fn recall(&self, machine: Uuid, unit: Uuid) -> Key<()> {
+        self.key(Kind::Recall, &[machine, unit])
+    }
+    /// The prefix of [`Self::recall`] for one machine.
+    pub fn recalls(&self, machine: Uuid) -> String {
+        self.below(Kind::Recall, &[machine])
+    }
+    /// A removed machine whose agent may not have received the removal.
+    pub fn absent_agent(&self, machine: Uuid) -> Key<()> {
+        self.key(Kind::AbsentAgent, &[machine])
     }
     /// Leftovers of a removed relation or model, which the janitor deletes: the prefixes to clear.
     pub fn cleanup(&self, id: Uuid) -> Key<Vec<String>> {

@@ -21,9 +21,18 @@ pub struct StatusDoc<S = WorkloadStatus> {
     pub data: BTreeMap<String, Value>,
     /// When the status was set.
     pub since_ms: i64,
-    /// Orders the reports of one unit (run and position within the run), so that a report that arrives late
-    /// never replaces a newer one (design 4).
-    pub number: (u64, u32),
+    /// Which report set it. A report that arrives late never replaces that of a higher number (design 4).
+    pub number: ReportNumber,
+}
+
+/// Orders the reports of one unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ReportNumber {
+    /// The number of the run.
+    pub run: u64,
+    /// The position within the run.
+    pub call: u32,
 }
 
 impl Model {

@@ -6,8 +6,21 @@
 //! rejected.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::GLOBAL;
+use crate::documents::keys::{GLOBAL, TokenHolder};
 use crate::terms::names::Uuid;
+
+/// Gives `entity` the token with the hash `sha256`, and revokes its previous one. Idempotent.
+pub fn set(draft: &mut Draft, entity: Uuid, holder: &TokenHolder, sha256: &str) {
+    let before = draft.get(&GLOBAL.token_of(entity));
+    if before.as_deref() == Some(sha256) && draft.get(&GLOBAL.token(sha256)).as_ref() == Some(holder) {
+        return;
+    }
+    if let Some(before) = before {
+        draft.remove(&GLOBAL.token(&before));
+    }
+    draft.put(&GLOBAL.token_of(entity), &sha256.to_owned());
+    draft.put(&GLOBAL.token(sha256), holder);
+}
 
 /// Keeps the token of a removed entity without its index. The token no longer grants access, but the controller
 /// can tell its holder why.

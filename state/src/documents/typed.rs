@@ -54,6 +54,9 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::Log => parses::<LogDoc>(stored),
         Kind::Action => parses::<ActionDoc>(stored),
         Kind::UnitOn
+        | Kind::ArchiveUse
+        | Kind::Recall
+        | Kind::AbsentAgent
         | Kind::UnitOf
         | Kind::Subordinate
         | Kind::RelationOf

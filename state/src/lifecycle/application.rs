@@ -16,9 +16,9 @@ use crate::documents::keys::{
 };
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
-use crate::lifecycle::creation::Creation;
+use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::unit::Destroyed;
-use crate::lifecycle::{relation, unit};
+use crate::lifecycle::{archive, relation, unit};
 use crate::operations::leadership;
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
@@ -31,8 +31,8 @@ use std::sync::Arc;
 /// stay below 100. The janitor examines the rest in batches of the same size.
 const RELATIONS_PER_BATCH: usize = 4;
 
-/// Writes of a deployment without its units and peer relations: eight documents and four sequences.
-const DEPLOY_WRITES: usize = 12;
+/// Writes of a deployment without its units and peer relations: nine documents and four sequences.
+const DEPLOY_WRITES: usize = 13;
 /// Writes of one unit together with a new machine.
 const UNIT_WRITES: usize = 10;
 /// Writes of one peer relation.
@@ -47,7 +47,7 @@ pub struct Deploy {
     pub sha256: String,
     /// The number of units; ignored for a subordinate charm.
     pub units: u32,
-    /// The name of the machine for all units; none creates one machine per unit.
+    /// The name of the machine of the first unit; the others, and the first if this is none, get a new machine each.
     pub to: Option<String>,
     /// Configuration options in their textual form.
     pub config: BTreeMap<String, String>,
@@ -72,7 +72,10 @@ pub struct Deployed {
 
 /// Registers an uploaded archive by its digest. What a digest declares never changes.
 pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
-    draft.put_once(&GLOBAL.archive(sha256), &ArchiveDoc { charm: Arc::new(charm), bytes });
+    // Recorded as read: the janitor may be removing it.
+    if draft.get(&GLOBAL.archive(sha256)).is_none() {
+        draft.put(&GLOBAL.archive(sha256), &ArchiveDoc { charm: Arc::new(charm), bytes });
+    }
 }
 
 /// The application named `name`.
@@ -109,8 +112,9 @@ pub fn deploy(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<Deployed, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
+    require_count(request.units, "units")?;
     require_name_free(draft, model, &request.name)?;
-    let charm = archive(draft, &request.sha256)?;
+    let charm = registered_charm(draft, &request.sha256)?;
     let peers = require_peers_within_limit(&charm)?;
     if charm.subordinate && request.to.is_some() {
         let message = format!("cannot place {}: it is a subordinate", request.name);
@@ -131,6 +135,7 @@ pub fn deploy(
     draft.put(&model.application_config(application), &settings);
     let charm_doc = charm_doc(draft, model, &request.name, &request.sha256, &charm);
     draft.put(&model.application_charm(application), &charm_doc);
+    archive::record_use(draft, model, application, &request.sha256);
     let creation = Creation { now_ms: request.now_ms, ids: &mut *ids };
     relation::add_peers(draft, model, application, &request.name, &charm, creation);
 
@@ -138,8 +143,9 @@ pub fn deploy(
     let room = (WRITES_MAX - DEPLOY_WRITES - PEER_WRITES * peers) / UNIT_WRITES;
     let now = requested.min(u32::try_from(room).expect("a small number"));
     let mut units = Vec::new();
-    for _ in 0..now {
-        units.push(unit::add(draft, model, application, request.to.as_deref(), request.now_ms, ids)?);
+    for number in 0..now {
+        let to = request.to.as_deref().filter(|_| number == 0);
+        units.push(unit::add(draft, model, application, to, request.now_ms, ids)?);
     }
     Ok(Deployed {
         application,
@@ -174,7 +180,7 @@ fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), 
     Err(Refusal::new(Code::AlreadyExists, message).blockers(model, blockers))
 }
 
-fn archive(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
+fn registered_charm(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
     let archive = draft.get(&GLOBAL.archive(sha256));
     let charm = archive.ok_or_else(|| Refusal::not_found("charm archive", sha256))?.charm;
     if !charm.containers.is_empty() {
@@ -265,7 +271,7 @@ pub fn refresh(
     let doc = require_alive(draft, model, id, "refresh")?;
     let (current, before) =
         charm_of(draft, model, id).ok_or_else(|| Refusal::not_found("charm of application", &doc.name))?;
-    let charm = archive(draft, &request.sha256)?;
+    let charm = registered_charm(draft, &request.sha256)?;
     if charm.name != before.name {
         let message =
             format!("cannot refresh {}: it runs charm {}, not {}", doc.name, before.name, charm.name);
@@ -295,6 +301,7 @@ pub fn refresh(
     next.forced = request.forced;
     if next != current {
         draft.put(&model.application_charm(id), &next);
+        archive::record_use(draft, model, id, &request.sha256);
     }
     let creation = Creation { now_ms: request.now_ms, ids };
     relation::add_peers(draft, model, id, &doc.name, &charm, creation);
@@ -412,5 +419,5 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.leader(id));
     draft.remove(&model.sequence(&leadership::generation_sequence(id)));
     draft.remove(&model.reap(id));
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Application, name: doc.name });
+    draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Application, doc.name));
 }

@@ -1,8 +1,12 @@
-//! The time and the UUIDs of the entities that a transition creates.
+//! The time and the UUIDs of the entities that a transition creates, and how many one request may create.
 //!
-//! The core has no clock and no randomness, so the caller supplies both.
+//! The core has no clock and no randomness, so the caller supplies time and UUIDs.
 
+use crate::documents::refusal::{Code, Refusal};
 use crate::terms::names::Uuid;
+
+/// Units or machines that one request may add; beyond those of a deployment's first transaction, each is a transaction.
+pub const ADDED_PER_REQUEST_MAX: u32 = 1_000;
 
 /// The time and the UUIDs of new entities.
 pub struct Creation<'a> {
@@ -17,4 +21,16 @@ impl Creation<'_> {
     pub(crate) fn reborrow(&mut self) -> Creation<'_> {
         Creation { now_ms: self.now_ms, ids: &mut *self.ids }
     }
+}
+
+/// Permits a request that adds `count` units or machines; `what` names them in the plural.
+///
+/// # Errors
+/// If it adds more than [`ADDED_PER_REQUEST_MAX`].
+pub fn require_count(count: u32, what: &str) -> Result<(), Refusal> {
+    if count <= ADDED_PER_REQUEST_MAX {
+        return Ok(());
+    }
+    let message = format!("cannot add {count} {what}: at most {ADDED_PER_REQUEST_MAX} per request");
+    Err(Refusal::new(Code::Invalid, message).hint(format!("add the {what} in several requests")))
 }

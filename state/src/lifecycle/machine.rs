@@ -195,22 +195,25 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
     // the agent may still run on the kept instance without having received the removal
-    match machine.keep_instance && !machine.agent_gone {
+    let is_absent = draft.get(&model.absent_agent(id)).is_some();
+    let awaits_agent = is_absent || machine.keep_instance && !machine.agent_gone;
+    match awaits_agent {
         true => token::retire(draft, id),
         false => token::revoke(draft, id),
     }
-    remove_documents(draft, model, id, machine.name);
+    remove_documents(draft, model, id, machine.name, awaits_agent);
     Ok(())
 }
 
 /// Removes a Dead machine whose agent did not learn of the removal. If the agent returns, its token permits one
 /// thing: to receive that the machine was removed. An enrolment token that was never used is revoked.
 pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
-    match draft.get(&model.machine_instance(id)) {
-        Some(_) => token::retire(draft, id),
-        None => token::revoke(draft, id),
+    let awaits_agent = draft.get(&model.machine_instance(id)).is_some();
+    match awaits_agent {
+        true => token::retire(draft, id),
+        false => token::revoke(draft, id),
     }
-    remove_documents(draft, model, id, name);
+    remove_documents(draft, model, id, name, awaits_agent);
 }
 
 /// Stops waiting for the agent of a Dead machine whose instance is kept; the provisioner then releases the
@@ -219,17 +222,26 @@ pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, na
 pub(crate) fn mark_agent_gone(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc, absent: bool) {
     if absent {
         token::retire(draft, id);
+        draft.put(&model.absent_agent(id), &());
     }
     draft.put(&model.machine(id), &MachineDoc { agent_gone: true, ..machine });
 }
 
-fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {
+fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String, awaits_agent: bool) {
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_provisioning_error(id));
     draft.remove(&model.machine_name(&name));
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Machine, name });
+    let tombstone = TombstoneDoc { awaits_agent, ..TombstoneDoc::new(TombstoneKind::Machine, name) };
+    draft.put(&model.tombstone(id), &tombstone);
+    if awaits_agent {
+        draft.put(&model.absent_agent(id), &());
+    }
+    // the tombstone of the machine covers its units
+    if draft.first(&model.recalls(id), &[]).is_some() {
+        draft.put(&model.cleanup(id), &vec![model.recalls(id)]);
+    }
 }
 
 /// Sets a machine Dying whose model is being destroyed. Its units are Dying already.

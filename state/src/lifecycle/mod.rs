@@ -6,6 +6,7 @@
 //! each other; no other modules of this crate do.
 
 pub mod application;
+pub mod archive;
 pub mod cleanup;
 pub mod creation;
 pub mod machine;

@@ -185,8 +185,13 @@ pub fn model_view(documents: &mut impl Documents, model: Model) -> Option<ModelV
             .expect("only durations are stored"),
         hook_retries_max: if automatic { retries } else { Some(0) },
         proxies: Proxies::of(&config),
-        parallel: config.get("parallel").and_then(Value::as_bool).unwrap_or(false),
+        parallel: is_parallel(&config),
     })
+}
+
+/// Whether the hooks of a machine's units may run at the same time: the setting `parallel`.
+pub fn is_parallel(config: &BTreeMap<String, Value>) -> bool {
+    config.get("parallel").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// Refuses if the model is not Alive, or does not exist.

@@ -70,12 +70,12 @@ fn end(draft: &mut Draft, model: Model, text: &str) -> Result<RequestedEnd, Refu
 pub fn add(
     draft: &mut Draft,
     model: Model,
-    ends: (&str, &str),
+    ends: [&str; 2],
     id: Uuid,
     now_ms: i64,
 ) -> Result<RelationDoc, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
-    let (left, right) = (end(draft, model, ends.0)?, end(draft, model, ends.1)?);
+    let (left, right) = (end(draft, model, ends[0])?, end(draft, model, ends[1])?);
     if left.id == right.id {
         let message = format!("cannot integrate {} with itself", left.application);
         return Err(Refusal::new(Code::Invalid, message));
@@ -406,7 +406,7 @@ fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     if !doc.is_peer() {
         draft.remove(&model.relation_suspended(id));
     }
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Relation, name: doc.key_text() });
+    draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Relation, doc.key_text()));
     draft.put(&model.cleanup(id), &vec![model.bags(id)]);
     for side in &doc.sides {
         draft.remove(&model.relation_of(side.application, id));

@@ -284,7 +284,9 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     if let Some(principal) = doc.principal {
         draft.remove(&model.subordinate(principal, doc.application, id));
     }
-    draft.put(&model.tombstone(id), &TombstoneDoc { kind: TombstoneKind::Unit, name: doc.name.to_string() });
+    let tombstone = TombstoneDoc::new(TombstoneKind::Unit, doc.name.to_string());
+    draft.put(&model.tombstone(id), &TombstoneDoc { machine: Some(doc.machine), ..tombstone });
+    draft.put(&model.recall(doc.machine, id), &());
     machine::destroy_if_empty(draft, model, doc.machine);
     application::remove_if_unreferenced(draft, model, doc.application);
 }

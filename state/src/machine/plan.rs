@@ -65,6 +65,8 @@ pub enum DeployStep {
     Recall(Uuid),
     /// Report to the controller that nothing of the unit is left on this machine.
     ReportRemoved(Uuid),
+    /// Report to the controller that no folder of a removed unit is left: it may delete the tombstone.
+    ConfirmRecall(Uuid),
     /// Stop the agent and keep the folder under another name.
     ///
     /// 1. web/0 is deployed.
@@ -91,6 +93,11 @@ pub fn plan(
         steps.partition(|step| matches!(step, DeployStep::Quarantine(_) | DeployStep::Recall(_)));
     first.extend(rest);
     first
+}
+
+/// The confirmations for removed units of which no folder is left on this machine.
+pub fn confirmations(recalls: &BTreeSet<Uuid>, deployed: &BTreeSet<Uuid>) -> Vec<DeployStep> {
+    recalls.difference(deployed).map(|unit| DeployStep::ConfirmRecall(*unit)).collect()
 }
 
 fn step(
@@ -136,6 +143,13 @@ mod tests {
             &deployed.then_some(unit).into_iter().collect(),
             &BTreeMap::from([(unit, evidence)]),
         )
+    }
+
+    #[test]
+    fn a_recall_is_confirmed_when_no_folder_of_the_unit_is_left() {
+        let recalls = BTreeSet::from([Uuid(7), Uuid(8)]);
+        let steps = confirmations(&recalls, &BTreeSet::from([Uuid(8), Uuid(9)]));
+        assert_eq!(steps, [DeployStep::ConfirmRecall(Uuid(7))]);
     }
 
     #[test]

@@ -11,14 +11,14 @@ mod simulation;
 use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::documents::draft::Reader;
 use crate::documents::keys::Model;
-use crate::documents::refusal::Refusal;
+use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::{application, machine, relation, unit};
 use crate::operations::force::{self, ForceRequest};
 use crate::terms::cause::{self, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::unit::activity::Activity;
-use affected::{AffectedEntities, Lives, id_of, name};
+use affected::{AffectedEntities, EntityLife, Lives, id_of, name};
 use simulation::{
     Participants, SimulatedReader, elected_units, finish_running, forced, leaderless_applications, simulate,
     simulate_force, simulate_machine_removal,
@@ -27,6 +27,8 @@ use std::collections::BTreeSet;
 
 pub use result::{DryRun, ExpectedHook};
 
+/// The maximum number of entities of one request: each is removed in the same simulation.
+pub const TARGETS_MAX: usize = 20;
 /// The maximum number of units that are simulated; of more, the first by name. The simulation of a unit takes
 /// some 10 reads and one view for each hook.
 const SIMULATED_UNITS_MAX: usize = 40;
@@ -36,6 +38,15 @@ const DOCUMENTS_READ_MAX: usize = 200_000;
 /// The maximum number of entities in each list of the result.
 const ENTITIES_LISTED_MAX: usize = 200;
 
+/// A request to remove entities.
+#[derive(Clone, Copy)]
+pub struct Removal<'a> {
+    /// The entities, at most [`TARGETS_MAX`] ([`require_count`]). They are removed one after the other.
+    pub entities: &'a [EntityId],
+    /// How they are removed by force; none if they are not.
+    pub force: Option<ForceRequest>,
+}
+
 /// Facts about agents that the store does not contain.
 pub struct AgentReports<'a> {
     /// Whether the agent of this unit or machine is lost, that is, has not reported for too long.
@@ -44,24 +55,40 @@ pub struct AgentReports<'a> {
     pub running_hook: &'a dyn Fn(Uuid) -> Option<Activity>,
 }
 
-/// The effects of removing `entities` together, by force if a force request is given. Refused with the refusal
-/// of the removal itself.
+/// Permits a dry run of this many removals.
+///
+/// # Errors
+/// If there are more than [`TARGETS_MAX`].
+pub fn require_count(count: usize) -> Result<(), Refusal> {
+    if count <= TARGETS_MAX {
+        return Ok(());
+    }
+    let message = format!("cannot simulate {count} removals: at most {TARGETS_MAX} per request");
+    Err(Refusal::new(Code::Invalid, message).hint("name fewer entities"))
+}
+
+/// Returns the effects of a removal.
+///
+/// # Errors
+/// The refusal of the removal itself.
 pub fn dry_run(
     reader: &dyn Reader,
     model: Model,
-    request: (&[EntityId], Option<ForceRequest>),
+    removal: Removal<'_>,
     reports: &AgentReports<'_>,
 ) -> Result<DryRun, Refusal> {
-    dry_run_within(reader, model, request, (reports, DOCUMENTS_READ_MAX))
+    dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)
 }
 
-/// As [`dry_run`], but reads at most `bound` documents; tests use a lower limit.
+/// As [`dry_run`], but reads at most `documents_read_max` documents; tests use a lower limit.
 pub(crate) fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
-    (entities, force): (&[EntityId], Option<ForceRequest>),
-    (reports, bound): (&AgentReports<'_>, usize),
+    removal: Removal<'_>,
+    reports: &AgentReports<'_>,
+    documents_read_max: usize,
 ) -> Result<DryRun, Refusal> {
+    let Removal { entities, force } = removal;
     let affected = AffectedEntities::collect(reader, model, entities);
     let mut simulated = SimulatedReader::over(reader);
     // The hooks that are running now finish first. Beyond both limits they are ignored, because each takes a
@@ -75,7 +102,7 @@ pub(crate) fn dry_run_within(
         .take(SIMULATED_UNITS_MAX)
         .collect();
     for (id, what) in running {
-        if simulated.documents_read.get() <= bound {
+        if simulated.documents_read.get() <= documents_read_max {
             finish_running(&mut simulated, model, id, &what);
         }
     }
@@ -98,10 +125,10 @@ pub(crate) fn dry_run_within(
     let removed = |then: &Lives| -> Vec<Entity> {
         before.keys().filter(|name| !then.contains_key(*name)).cloned().collect()
     };
-    let was_alive = |name: &Entity| before.get(name).is_some_and(|(_, life)| *life == Life::Alive);
-    let is_dying = |(name, (_, life)): &(&Entity, &(EntityId, Life))| *life != Life::Alive && was_alive(name);
+    let was_alive = |name: &Entity| before.get(name).is_some_and(|entity| entity.life == Life::Alive);
+    let is_dying = |(name, entity): &(&Entity, &EntityLife)| entity.life != Life::Alive && was_alive(name);
     let (dying, mut departing): (Vec<Entity>, Vec<EntityId>) =
-        after.iter().filter(is_dying).map(|(name, (entity, _))| (name.clone(), *entity)).unzip();
+        after.iter().filter(is_dying).map(|(name, entity)| (name.clone(), entity.id)).unzip();
     let newly_dying: BTreeSet<UnitName> = departing
         .iter()
         .filter_map(|entity| affected.units.get(&id_of(*entity)))
@@ -117,7 +144,7 @@ pub(crate) fn dry_run_within(
     let mut units = affected.affected_units(&simulated, model);
     result.truncated |= units.len() > SIMULATED_UNITS_MAX;
     units.truncate(SIMULATED_UNITS_MAX);
-    let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max: bound };
+    let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max };
     let lost_agents = affected
         .required_agents(&simulated, model, &departing)
         .into_iter()
@@ -132,18 +159,18 @@ pub(crate) fn dry_run_within(
         |entity: &EntityId| name(reader, model, *entity).is_some_and(|name| !was_alive(&name));
     // a forced removal of entities that are Dying already changes how these are removed
     let changes_earlier_removal = force.is_some() && entities.iter().any(is_dying_already);
-    if !changes_earlier_removal && before.values().any(|(_, life)| *life != Life::Alive) {
+    if !changes_earlier_removal && before.values().any(|entity| entity.life != Life::Alive) {
         // effects of earlier removals are simulated alone, to be excluded from the result
         let mut earlier_simulation =
             SimulatedReader { changes: start_changes, ..SimulatedReader::over(reader) };
         earlier.truncated = !simulate(&mut earlier_simulation, model, &participants, &mut earlier.hooks);
-        simulate_machine_removal(&mut earlier_simulation, model, (&affected.machines, &participants));
+        simulate_machine_removal(&mut earlier_simulation, model, &affected.machines, &participants);
         earlier_leaderless = leaderless_applications(&earlier_simulation, model, &affected.applications);
         earlier.removed_eventually = removed(&affected.lives(&earlier_simulation, model));
         result.truncated |= earlier.truncated;
     }
     result.truncated |= !simulate(&mut simulated, model, &participants, &mut result.hooks);
-    simulate_machine_removal(&mut simulated, model, (&affected.machines, &participants));
+    simulate_machine_removal(&mut simulated, model, &affected.machines, &participants);
     for entity in entities {
         let found = blockers(&mut (&simulated as &dyn Reader), model, *entity);
         result.truncated |= found.len() > BLOCKERS_MAX;
@@ -164,24 +191,26 @@ pub(crate) fn dry_run_within(
             // without a grace period the removed units run nothing, and the others observe their removal
             simulated.changes = changes_of_request;
             let mut removed_names = BTreeSet::new();
-            result.truncated |= !simulate_force(&mut simulated, model, (&others, bound), &mut |_, due| {
-                removed_names.extend(due.iter().filter_map(|id| affected.units.get(id)).map(|doc| &doc.name));
-                true
-            });
+            result.truncated |=
+                !simulate_force(&mut simulated, model, &others, documents_read_max, &mut |_, due| {
+                    removed_names
+                        .extend(due.iter().filter_map(|id| affected.units.get(id)).map(|doc| &doc.name));
+                    true
+                });
             result.skipped_hooks = std::mem::take(&mut result.hooks);
             result.skipped_hooks.retain(|expected| removed_names.contains(&expected.unit));
             result.truncated |= !simulate(&mut simulated, model, &participants, &mut result.hooks);
         } else {
             result.truncated |=
-                !simulate_force(&mut simulated, model, (&others, bound), &mut |simulated, _| {
+                !simulate_force(&mut simulated, model, &others, documents_read_max, &mut |simulated, _| {
                     simulate(simulated, model, &participants, &mut result.hooks)
                 });
         }
-        simulate_machine_removal(&mut simulated, model, (&affected.machines, &participants));
+        simulate_machine_removal(&mut simulated, model, &affected.machines, &participants);
     }
     let mut with_leader = affected.applications.clone();
     with_leader.retain(|id| !earlier_leaderless.contains(id));
-    if simulated.documents_read.get() <= bound {
+    if simulated.documents_read.get() <= documents_read_max {
         result.hooks.extend(elected_units(
             &simulated,
             model,

@@ -22,7 +22,7 @@ use crate::documents::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
-use crate::lifecycle::{relation, scope, unit};
+use crate::lifecycle::{archive, relation, scope, unit};
 use crate::operations::record_validation::{require_lost_action, validate, validate_reports};
 use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags};
 use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
@@ -105,6 +105,9 @@ pub fn commit(
     }
     strip_own_bags(&mut local);
     let assigned_archive = assigned_archive(draft, model, &doc, &stored, &local);
+    if let Some(sha256) = assigned_archive.as_ref().filter(|_| assigned_archive != stored.assigned_archive) {
+        archive::record_use(draft, model, unit, sha256);
+    }
     let replica = ReplicaDoc { outcome: committed, assigned_archive, local };
     draft.put(&model.replica(unit), &replica);
     Ok(replica.outcome)

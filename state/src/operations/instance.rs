@@ -7,6 +7,7 @@
 use crate::documents::draft::Draft;
 use crate::documents::keys::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
 use crate::documents::refusal::{Code, Refusal};
+use crate::documents::token;
 use crate::lifecycle::machine;
 use crate::machine::provision::retry_after_ms;
 use crate::terms::life::Life;
@@ -115,9 +116,7 @@ pub fn issue_enrolment_token(
         let message = format!("machine {} has been enrolled already", machine.name);
         return Err(Refusal::new(Code::AlreadyExists, message));
     }
-    crate::documents::token::revoke(draft, id);
-    draft.put(&GLOBAL.token_of(id), &sha256.to_owned());
-    draft.put(&GLOBAL.token(sha256), &TokenHolder::EnrollingMachine { model, machine: id, expires_ms });
+    token::set(draft, id, &TokenHolder::EnrollingMachine { model, machine: id, expires_ms }, sha256);
     Ok(())
 }
 
@@ -151,9 +150,7 @@ pub fn enrol(
         let message = format!("machine {} is being removed", doc.name);
         return Err(Refusal::new(Code::NotAlive, message));
     }
-    crate::documents::token::revoke(draft, id);
-    draft.put(&GLOBAL.token_of(id), &sha256.to_owned());
-    draft.put(&GLOBAL.token(sha256), &TokenHolder::Machine { model, machine: id });
+    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256);
     let instance =
         InstanceDoc { provider: "manual".to_owned(), nonce: id, id: Some(format!("manual:{address}")) };
     draft.put(&model.machine_instance(id), &instance);

@@ -5,7 +5,7 @@
 //! is sent twice is stored once. Called by the commit of records and of early reports.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{LogDoc, Model, StatusDoc, UnitDoc};
+use crate::documents::keys::{LogDoc, Model, ReportNumber, StatusDoc, UnitDoc};
 use crate::terms::names::Uuid;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::unit::activity::Activity;
@@ -19,6 +19,16 @@ use std::collections::BTreeMap;
 
 /// The call number of a status that the agent sets when a run has finished: higher than all calls of the run.
 const AFTER_RUN: u32 = u32::MAX;
+
+/// The number of a status that the agent sets before the charm is called in a run.
+fn before_run(run: u64) -> ReportNumber {
+    ReportNumber { run, call: 0 }
+}
+
+/// The number of a status that the agent sets when a run has finished.
+fn after_run(run: u64) -> ReportNumber {
+    ReportNumber { run, call: AFTER_RUN }
+}
 
 /// Reports of one run.
 pub(crate) struct ReportsOfRun<'a> {
@@ -62,7 +72,7 @@ pub(crate) fn apply(
                 log(format!("unit.{}.{hook}", doc.name), level, text)
             }
             ReportContent::UnitStatus { status, message } => {
-                let status = status_doc(*status, message, *at_ms, (run, *call));
+                let status = status_doc(*status, message, *at_ms, ReportNumber { run, call: *call });
                 put_newer(draft, &model.unit_status(unit), &status);
             }
             ReportContent::ApplicationStatus { status, message } => {
@@ -72,7 +82,7 @@ pub(crate) fn apply(
                     Some(grant) => {
                         // A run has fewer than 40 bits; beyond 2^24 generations the runs alone are compared.
                         let generation = grant.generation.min((1 << 24) - 1);
-                        let number = ((generation << 40) | run, *call);
+                        let number = ReportNumber { run: (generation << 40) | run, call: *call };
                         let status = status_doc(*status, message, *at_ms, number);
                         put_newer(draft, &model.application_status(doc.application), &status);
                     }
@@ -96,7 +106,7 @@ fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
 /// had reported active was shown as waiting for its machine).
 pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, published: &Local) {
     if let Some((status, message)) = &published.status {
-        let status = status_doc(*status, message, record.at_ms, (record.run, AFTER_RUN));
+        let status = status_doc(*status, message, record.at_ms, after_run(record.run));
         put_newer(draft, &model.unit_status(unit), &status);
     }
     if !published.workload_version.is_empty() {
@@ -104,7 +114,7 @@ pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record:
     }
 }
 
-fn status_doc<S>(status: S, message: &str, since_ms: i64, number: (u64, u32)) -> StatusDoc<S> {
+fn status_doc<S>(status: S, message: &str, since_ms: i64, number: ReportNumber) -> StatusDoc<S> {
     StatusDoc { status, message: message.to_owned(), data: BTreeMap::new(), since_ms, number }
 }
 
@@ -127,7 +137,7 @@ fn put_newer(draft: &mut Draft, key: &crate::documents::draft::Key<StatusDoc>, s
 
 /// Whether the charm itself set the status: the calls of a hook are numbered from 1.
 fn is_set_by_charm(status: &StatusDoc) -> bool {
-    !matches!(status.number.1, 0 | AFTER_RUN)
+    !matches!(status.number.call, 0 | AFTER_RUN)
 }
 
 /// The workload status that the agent sets before `hook` runs, even if the hook then fails; a status that the
@@ -158,7 +168,7 @@ pub(crate) fn set_executing(
     if let Activity::Hook { name, .. } = activity
         && let Some((status, message)) = status_before(name)
     {
-        put_newer(draft, &model.unit_status(unit), &status_doc(status, message, at_ms, (run, 0)));
+        put_newer(draft, &model.unit_status(unit), &status_doc(status, message, at_ms, before_run(run)));
     }
 }
 
@@ -169,7 +179,7 @@ pub(crate) fn set_rejected(draft: &mut Draft, model: Model, unit: Uuid, record: 
     let message = format!("record {sequence} is refused: {reason}");
     let key = model.agent_status(unit);
     if draft.get(&key).is_none_or(|known| known.message != message) {
-        draft.put(&key, &status_doc(AgentStatus::Error, &message, at_ms, (run, AFTER_RUN)));
+        draft.put(&key, &status_doc(AgentStatus::Error, &message, at_ms, after_run(run)));
     }
 }
 
@@ -177,17 +187,16 @@ pub(crate) fn set_rejected(draft: &mut Draft, model: Model, unit: Uuid, record: 
 /// that the agent sets around install, start, stop and remove (spec C.4). `local` is the state of the unit
 /// after the record.
 pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, local: &Local) {
-    let (status, message, data) = agent_status(record, local);
+    let after = agent_status(record, local);
     let key = model.agent_status(unit);
     let before = draft.get(&key).unwrap_or_default();
-    if (&before.status, &before.message, &before.data) != (&status, &message, &data) {
-        let number = (record.run, AFTER_RUN);
-        draft.put(&key, &StatusDoc { status, message, data, since_ms: record.at_ms, number });
+    if (&before.status, &before.message, &before.data) != (&after.status, &after.message, &after.data) {
+        draft.put(&key, &after);
     }
     if let (Outcome::Failed { .. }, Operation::Hook(hook)) = (&record.outcome, &record.operation)
         && let Some((status, message)) = status_before(&hook.name())
     {
-        let status = status_doc(status, message, record.at_ms, (record.run, 0));
+        let status = status_doc(status, message, record.at_ms, before_run(record.run));
         put_newer(draft, &model.unit_status(unit), &status);
     }
     // 1. A hook sets the status blocked and calls juju-reboot --now: the status is reported early and is in no
@@ -197,18 +206,20 @@ pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, recor
     let set_by_charm = local.status_set
         || draft.get(&model.unit_status(unit)).is_some_and(|status| is_set_by_charm(&status));
     if let Some((status, message)) = workload_status(record, local, set_by_charm) {
-        let status = status_doc(status, message, record.at_ms, (record.run, AFTER_RUN));
+        let status = status_doc(status, message, record.at_ms, after_run(record.run));
         put_newer(draft, &model.unit_status(unit), &status);
     }
 }
 
-fn agent_status(record: &Record, local: &Local) -> (AgentStatus, String, BTreeMap<String, Value>) {
+fn agent_status(record: &Record, local: &Local) -> StatusDoc<AgentStatus> {
+    let number = after_run(record.run);
     if let Some(episode) = local.episode() {
         let (message, data) = failure_status(episode, local);
-        return (AgentStatus::Error, message, data);
+        return StatusDoc { status: AgentStatus::Error, message, data, since_ms: record.at_ms, number };
     }
+    let as_reported = |status, message: &str| status_doc(status, message, record.at_ms, number);
     if local.reboot.is_some() {
-        return (AgentStatus::Rebooting, String::new(), BTreeMap::new());
+        return as_reported(AgentStatus::Rebooting, "");
     }
     let next = match (&local.follow_up, &record.operation) {
         (Some(FollowUp::Install), _) => Some(HookName::Install),
@@ -221,8 +232,8 @@ fn agent_status(record: &Record, local: &Local) -> (AgentStatus, String, BTreeMa
         (None, _) => None,
     };
     match next {
-        Some(hook) => (AgentStatus::Executing, Activity::hook(hook).to_string(), BTreeMap::new()),
-        None => (AgentStatus::Idle, skipped_hooks_text(local), BTreeMap::new()),
+        Some(hook) => as_reported(AgentStatus::Executing, &Activity::hook(hook).to_string()),
+        None => as_reported(AgentStatus::Idle, &skipped_hooks_text(local)),
     }
 }
 

@@ -83,7 +83,7 @@ pub fn attach(
         // 2. The folder of the unit is lost.
         // 3. The next agent takes over the replica. A report of its run with the same number would be ignored
         //    (cargo sim 64005408).
-        let reported_run = draft.get(&model.unit_status(unit)).map_or(0, |status| status.number.0);
+        let reported_run = draft.get(&model.unit_status(unit)).map_or(0, |status| status.number.run);
         replica.run = replica.run.max(reported_run);
     }
     let sequence = replica.as_ref().map_or(0, |replica| replica.sequence);

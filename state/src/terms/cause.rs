@@ -5,8 +5,7 @@
 //! this waits", from the unit's resolver through refusals and the API to the commands.
 //!
 //! Causes are computed on request, from documents and from the presence of agents; they are never stored
-//! (design 5). The English is in `api::text`, except the reason of [`Duty::Start`], which the unit's resolver stored with
-//! the run. Causes are created in `documents::blockers`, `documents::waiting`, `unit::wait_reasons` and the controller's
+//! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `documents::waiting`, `unit::wait_reasons` and the controller's
 //! `why`.
 //!
 //! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code that
@@ -19,6 +18,7 @@ use crate::terms::health::{Fault, UnitAgentExit};
 use crate::terms::names::{EndpointName, RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::unit::activity::Activity;
+use crate::unit::start_reason::StartReason;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -266,7 +266,7 @@ pub enum Duty {
         /// The next activity.
         activity: Activity,
         /// Why it is next.
-        reason: String,
+        reason: StartReason,
         /// Whether the agent is silent.
         silent: bool,
     },

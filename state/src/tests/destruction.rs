@@ -1,8 +1,8 @@
 //! Tests of destroy-model (spec/clients.md 3.2): Dying immediately, emptied in batches, removed when it is empty.
 
 use crate::documents::draft::Txn;
-use crate::documents::keys::{ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
-use crate::lifecycle::{cleanup, machine, model, unit};
+use crate::documents::keys::{ArchiveUse, ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
+use crate::lifecycle::{archive, cleanup, machine, model, unit};
 use crate::operations::destruction;
 use crate::operations::force::{self, ForceRequest};
 use crate::tests::*;
@@ -119,6 +119,15 @@ fn a_removed_model_frees_its_name_and_leaves_only_a_tombstone() {
     while world.run(|draft, _| Ok(cleanup::clean_batch(draft, GLOBAL, MODEL.0))).expect("it is never refused")
     {
     }
+    let uses: Vec<ArchiveUse> =
+        world.documents.map.keys().filter_map(|key| ArchiveUse::of_key(key)).collect();
+    assert!(!uses.is_empty());
+    world
+        .run(|draft, _| {
+            archive::delete_ended_uses(draft, &uses);
+            Ok(())
+        })
+        .expect("it is never refused");
     let of_it = |key: &&String| key.contains(&MODEL.0.to_string());
     let left: Vec<&String> = world.documents.map.keys().filter(of_it).collect();
     assert_eq!(left, [GLOBAL.tombstone(MODEL.0).text()]);

@@ -7,6 +7,8 @@ mod bounds;
 mod commits;
 mod destruction;
 mod force;
+#[path = "../../../tests/support/src/hook_context.rs"]
+pub mod hook_context;
 mod lifecycle;
 mod races;
 mod random;
@@ -237,7 +239,7 @@ impl World {
     pub fn integrate(&mut self, left: &str, right: &str) -> Result<Uuid, Refusal> {
         self.run(|draft, ids| {
             let id = ids();
-            relation::add(draft, MODEL, (left, right), id, 6).map(|_| id)
+            relation::add(draft, MODEL, [left, right], id, 6).map(|_| id)
         })
     }
 

@@ -84,7 +84,7 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     let destroy = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
     let add = call(move |draft, ids| unit::add(draft, MODEL, app, None, 1, ids).map(|_| ()));
     excludes(&world, &destroy, &add, Some(Code::NotAlive));
-    let relate = call(|draft, ids| relation::add(draft, MODEL, ("web", "db"), ids(), 1).map(|_| ()));
+    let relate = call(|draft, ids| relation::add(draft, MODEL, ["web", "db"], ids(), 1).map(|_| ()));
     excludes(&world, &destroy, &relate, Some(Code::NotAlive));
     excludes(&world, &relate, &destroy, None);
     // the last unit leaves the machine while another is assigned
@@ -112,7 +112,7 @@ fn names_leaders_and_relations_are_unique_under_concurrency() {
     let request = Deploy { name: "shop".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
     let deploy = call(move |draft, ids| application::deploy(draft, MODEL, &request, ids).map(|_| ()));
     excludes(&world, &deploy, &deploy, Some(Code::AlreadyExists));
-    let relate = call(|draft, ids| relation::add(draft, MODEL, ("web", "db"), ids(), 1).map(|_| ()));
+    let relate = call(|draft, ids| relation::add(draft, MODEL, ["web", "db"], ids(), 1).map(|_| ()));
     excludes(&world, &relate, &relate, Some(Code::AlreadyExists));
     // the last free capacity of an endpoint, whose relations are counted without being recorded
     let mut one = web();
@@ -120,7 +120,7 @@ fn names_leaders_and_relations_are_unique_under_concurrency() {
     world.upload("one", one);
     world.deploy("one", "one", 0);
     world.deploy("spare", "db", 0);
-    let relate = |to| call(move |draft, ids| relation::add(draft, MODEL, ("one", to), ids(), 1).map(drop));
+    let relate = |to| call(move |draft, ids| relation::add(draft, MODEL, ["one", to], ids(), 1).map(drop));
     excludes(&world, &relate("db"), &relate("spare"), Some(Code::Busy));
     let (one, two) = (world.unit("web/0"), world.unit("web/1"));
     let claim = |unit| call(move |draft, _| leadership::claim(draft, MODEL, unit, false).map(|_| ()));

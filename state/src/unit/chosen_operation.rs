@@ -8,22 +8,22 @@ use super::decision::{Act, Now};
 use super::local::{Local, Run};
 use super::operation::{Hook, Operation};
 use super::snapshot::Snapshot;
+use super::start_reason::StartReason;
 use super::wait_reasons::{no_view_reason, wait};
 
 /// An operation to start.
 pub(super) struct ChosenOperation {
     operation: Operation,
-    /// Why it is started, as a text for operators.
-    cause: String,
+    reason: StartReason,
 }
 
 impl ChosenOperation {
-    pub(super) fn new(operation: Operation, cause: impl Into<String>) -> ChosenOperation {
-        ChosenOperation { operation, cause: cause.into() }
+    pub(super) fn new(operation: Operation, reason: StartReason) -> ChosenOperation {
+        ChosenOperation { operation, reason }
     }
 
-    pub(super) fn hook(hook: Hook, cause: impl Into<String>) -> Option<ChosenOperation> {
-        Some(ChosenOperation::new(Operation::Hook(hook), cause))
+    pub(super) fn hook(hook: Hook, reason: StartReason) -> Option<ChosenOperation> {
+        Some(ChosenOperation::new(Operation::Hook(hook), reason))
     }
 
     pub(super) fn act(self, local: &Local, view: &Snapshot, now: &Now) -> Act {
@@ -31,7 +31,7 @@ impl ChosenOperation {
             number: 0,
             operation: self.operation,
             attempt: 1,
-            cause: self.cause,
+            reason: self.reason,
             position: None,
             leader_generation: None,
             episode: None,

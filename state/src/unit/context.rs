@@ -63,8 +63,8 @@ pub fn is_cancelled(view: &Snapshot, operation: &Operation) -> bool {
 /// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm, or is an action
 /// that was cancelled.
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
-    let (cause, middle) = cause(local, view, &run.operation)?;
-    let about = cause.counterpart().cloned();
+    let (trigger, middle) = trigger(local, view, &run.operation)?;
+    let about = trigger.counterpart().cloned();
     // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
     // later
     let numbers: BTreeSet<_> = local.relations.keys().copied().collect();
@@ -81,7 +81,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         unit: local.name.clone(),
         principal: view.unit.principal.clone(),
         id: format!("{}-{middle}-{}", local.name, input.secret),
-        cause,
+        trigger,
         model: HookModel {
             name: view.model.name.clone(),
             uuid: view.model.uuid,
@@ -103,7 +103,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
     })
 }
 
-fn cause(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(HookTrigger, String)> {
+fn trigger(local: &Local, view: &Snapshot, operation: &Operation) -> Option<(HookTrigger, String)> {
     match operation {
         Operation::Hook(Hook::Relation { relation, event, .. }) => {
             let Operation::Hook(hook) = operation else { unreachable!("matched above") };

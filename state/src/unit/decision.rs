@@ -129,6 +129,12 @@ pub struct Wait {
     pub causes: Vec<Cause>,
 }
 
+/// Whether a reboot that was requested at this time should have happened by now ([`REBOOT_DEADLINE_MS`]); false if that
+/// time is not known. Both times are of the wall clock, because no boot is counted across a reboot.
+pub fn is_reboot_overdue(requested_ms: Option<i64>, now_ms: i64) -> bool {
+    requested_ms.is_some_and(|requested_ms| now_ms.saturating_sub(requested_ms) > REBOOT_DEADLINE_MS)
+}
+
 /// Whether the view is recent enough for relation hooks (spec B.6.7).
 pub(super) fn is_link_fresh(now: &Now) -> bool {
     now.attached && now.link_age_ms.is_some_and(|age| age <= LINK_AGE_MAX_MS)

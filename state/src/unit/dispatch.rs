@@ -64,8 +64,8 @@ pub fn dispatch(files: CharmFiles, path: &str) -> Dispatch {
 /// against the charm of the application, and the unit may run another revision (it has not upgraded yet, or is in
 /// error). The charm's `dispatch` must not be executed for an undeclared action, because it would exit 0 (scenario
 /// 145).
-pub fn declares(deployed: &Charm, cause: &HookTrigger) -> bool {
-    match cause {
+pub fn declares(deployed: &Charm, trigger: &HookTrigger) -> bool {
+    match trigger {
         HookTrigger::Action(action) => deployed.actions.contains_key(&action.name),
         HookTrigger::Hook(_)
         | HookTrigger::Relation { .. }

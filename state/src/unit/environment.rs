@@ -61,7 +61,7 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
     add("CHARM_DIR", &facts.charm_dir);
     add("JUJU_CHARM_DIR", &facts.charm_dir);
     add("JUJU_CONTEXT_ID", &context.id);
-    add("JUJU_HOOK_NAME", context.cause.hook());
+    add("JUJU_HOOK_NAME", context.trigger.hook());
     add("JUJU_AGENT_SOCKET_ADDRESS", &facts.socket);
     add("JUJU_AGENT_SOCKET_NETWORK", "unix");
     add("JUJU_UNIT_NAME", &context.unit.to_string());
@@ -78,13 +78,13 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
     for (name, value) in context.model.proxies.charm.entries() {
         add(&format!("JUJU_CHARM_{}", name.to_uppercase()), value);
     }
-    if let Some(path) = context.cause.dispatch_path() {
+    if let Some(path) = context.trigger.dispatch_path() {
         add("JUJU_DISPATCH_PATH", &path);
     }
-    if let Some(about) = context.cause.counterpart() {
+    if let Some(about) = context.trigger.counterpart() {
         relation_variables(context, about, &mut add);
     }
-    trigger_variables(&context.cause, &mut add);
+    trigger_variables(&context.trigger, &mut add);
     add("APT_LISTCHANGES_FRONTEND", "none");
     add("DEBIAN_FRONTEND", "noninteractive");
     add("LANG", "C.UTF-8");
@@ -108,8 +108,8 @@ fn relation_variables(context: &HookContext, about: &Counterpart, add: &mut impl
 }
 
 /// Adds the variables that only this kind of run has.
-fn trigger_variables(cause: &HookTrigger, add: &mut impl FnMut(&str, &str)) {
-    match cause {
+fn trigger_variables(trigger: &HookTrigger, add: &mut impl FnMut(&str, &str)) {
+    match trigger {
         HookTrigger::Hook(_) | HookTrigger::Relation { .. } | HookTrigger::Commands(_) => {}
         HookTrigger::Storage { id, location, kind, .. } => {
             add("JUJU_STORAGE_ID", id);
@@ -145,48 +145,15 @@ fn trigger_variables(cause: &HookTrigger, add: &mut impl FnMut(&str, &str)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::life::Life;
-    use crate::terms::names::{UnitName, Uuid};
-    use crate::terms::proxy::{Proxies, Proxy};
-    use crate::unit::hook::{GoalState, HookModel, HookRelation, RunningAction, Statuses, Writes};
-    use std::collections::{BTreeMap, BTreeSet};
+    use crate::terms::names::UnitName;
+    use crate::terms::proxy::Proxy;
+    use crate::tests::hook_context;
+    use crate::unit::hook::RunningAction;
 
-    fn context(cause: HookTrigger) -> HookContext {
-        let relation = HookRelation {
-            endpoint: "db".to_owned(),
-            interface: "sql".to_owned(),
-            peer: false,
-            key: "web:db mysql:db".to_owned(),
-            remote_application: "mysql".to_owned(),
-            remote_model: Uuid(1),
-            life: Life::Alive,
-            suspended: false,
-            members: BTreeSet::new(),
-            unit_bags: BTreeMap::new(),
-            application_bags: BTreeMap::new(),
-            omitted: crate::unit::hook::OmittedBags::default(),
-        };
-        let charm = Proxy { http: "http://p".to_owned(), ..Proxy::default() };
-        let proxies = Proxies { charm, ..Proxies::default() };
-        HookContext {
-            unit: UnitName::new("web", 0),
-            id: "web/0-install-00000000000000000000000000000001".to_owned(),
-            cause,
-            model: HookModel { name: "dev".to_owned(), uuid: Uuid(1), kubernetes: false, proxies },
-            leader: false,
-            relations: BTreeMap::from([(7, relation)]),
-            config: BTreeMap::new(),
-            charm_state: BTreeMap::new(),
-            statuses: Statuses::default(),
-            opened_ports: BTreeMap::new(),
-            machine_ports: BTreeMap::new(),
-            networks: BTreeMap::new(),
-            private_address: None,
-            public_address: None,
-            principal: None,
-            goal_state: GoalState::default(),
-            writes: Writes::default(),
-        }
+    fn context(trigger: HookTrigger) -> HookContext {
+        let mut context = HookContext { trigger, ..hook_context::context() };
+        context.model.proxies.charm.http = "http://p".to_owned();
+        context
     }
 
     fn machine_facts() -> MachineFacts {
@@ -206,7 +173,7 @@ mod tests {
     const ALWAYS: &[(&str, &str)] = &[
         ("CHARM_DIR", "/d/agents/unit-web-0/charm"),
         ("JUJU_CHARM_DIR", "/d/agents/unit-web-0/charm"),
-        ("JUJU_CONTEXT_ID", "web/0-install-00000000000000000000000000000001"),
+        ("JUJU_CONTEXT_ID", "web/0-config-changed-0"),
         ("JUJU_AGENT_SOCKET_ADDRESS", "/run/s"),
         ("JUJU_AGENT_SOCKET_NETWORK", "unix"),
         ("JUJU_UNIT_NAME", "web/0"),
@@ -231,10 +198,10 @@ mod tests {
     ];
 
     /// Asserts that the environment consists of exactly the common variables and `own`, each once.
-    fn assert_environment(cause: HookTrigger, own: &[(&str, &str)]) {
+    fn assert_environment(trigger: HookTrigger, own: &[(&str, &str)]) {
         let mut expected: Vec<(String, String)> =
             ALWAYS.iter().chain(own).map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        let mut actual = environment(&context(cause), &machine_facts());
+        let mut actual = environment(&context(trigger), &machine_facts());
         expected.sort();
         actual.sort();
         assert_eq!(actual, expected);
@@ -248,12 +215,12 @@ mod tests {
 
     #[test]
     fn a_relation_hook_without_a_unit_has_an_empty_remote_unit() {
-        let about = Counterpart { relation: 7, unit: None, application: "mysql".to_owned(), departing: None };
+        let about = Counterpart { relation: 1, unit: None, application: "mysql".to_owned(), departing: None };
         let own = [
             ("JUJU_HOOK_NAME", "db-relation-broken"),
             ("JUJU_DISPATCH_PATH", "hooks/db-relation-broken"),
             ("JUJU_RELATION", "db"),
-            ("JUJU_RELATION_ID", "db:7"),
+            ("JUJU_RELATION_ID", "db:1"),
             ("JUJU_REMOTE_UNIT", ""),
             ("JUJU_REMOTE_APP", "mysql"),
         ];
@@ -263,7 +230,7 @@ mod tests {
     #[test]
     fn departed_names_the_departing_unit() {
         let about = Counterpart {
-            relation: 7,
+            relation: 1,
             unit: Some(UnitName::new("mysql", 1)),
             application: "mysql".to_owned(),
             departing: Some(UnitName::new("web", 0)),
@@ -272,7 +239,7 @@ mod tests {
             ("JUJU_HOOK_NAME", "db-relation-departed"),
             ("JUJU_DISPATCH_PATH", "hooks/db-relation-departed"),
             ("JUJU_RELATION", "db"),
-            ("JUJU_RELATION_ID", "db:7"),
+            ("JUJU_RELATION_ID", "db:1"),
             ("JUJU_REMOTE_UNIT", "mysql/1"),
             ("JUJU_REMOTE_APP", "mysql"),
             ("JUJU_DEPARTING_UNIT", "web/0"),

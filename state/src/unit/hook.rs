@@ -30,7 +30,7 @@ pub struct HookContext {
     /// The secret id that every tool call must present: `web/0-install-<32 hex digits>`.
     pub id: String,
     /// Why the charm runs.
-    pub cause: HookTrigger,
+    pub trigger: HookTrigger,
     /// The model.
     pub model: HookModel,
     /// Whether the unit is the leader for at least another 30 s. The agent revokes it by

@@ -9,6 +9,7 @@ mod apply;
 
 use super::hook_name::HookName;
 use super::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
+use super::start_reason::StartReason;
 use super::writes::{RunReport, Writes};
 use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -55,8 +56,8 @@ pub struct Run {
     pub operation: Operation,
     /// 1 for the first attempt; increases whenever the run is interrupted and starts again.
     pub attempt: u32,
-    /// Why the agent chose it, as a text for operators.
-    pub cause: String,
+    /// Why the agent chose it.
+    pub reason: StartReason,
     /// The position of the view that the decision was based on, if there was a view.
     pub position: Option<Position>,
     /// The leadership generation that the unit held when the run started; `None`: it was not the leader.

@@ -6,7 +6,7 @@
 //! Reading order: `operation` (what an agent can do), `activity` (what it reports while it does so), `snapshot` (the
 //! view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
 //! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `pending_relation_hook` and `retry` (which
-//! operation that is), `wait_reasons` (what holds it back), `hook` and `writes` (what a hook reads and writes),
+//! operation that is), `start_reason` (why), `wait_reasons` (what holds it back), `hook` and `writes` (what a hook reads and writes),
 //! `context`, `dispatch` and `environment` (how the hook's process receives that), `outcome` and `pending_reports`
 //! (what a finished run becomes).
 
@@ -31,6 +31,7 @@ pub mod record;
 pub mod resolve;
 pub mod retry;
 pub mod snapshot;
+pub mod start_reason;
 mod wait_reasons;
 pub mod workflow;
 mod write_buffer;

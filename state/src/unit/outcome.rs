@@ -34,7 +34,7 @@ pub enum Exit {
     /// The action was cancelled after its start was saved and before its program started.
     Cancelled,
     /// The hook could not be executed, or a request of it could not be carried out.
-    Refused(String),
+    Failed(String),
 }
 
 /// A run that has ended, with its results.
@@ -70,7 +70,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
     let action = matches!(operation, Operation::Action { .. });
     let last_line = match &ended.exit {
         Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&ended.reports),
-        Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Refused(_) => None,
+        Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Failed(_) => None,
     };
     let failed = |reason: String| {
         let retry = if action { None } else { retry::retry_after(local, view, now, operation) };
@@ -84,7 +84,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         Exit::Cancelled => Outcome::Skipped,
         Exit::Code(code) => failed(format!("exit status {code}")),
         Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
-        Exit::Refused(reason) => failed(reason),
+        Exit::Failed(reason) => failed(reason),
     };
     let last_call = ended.reports.last().map_or(0, |report| report.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
@@ -198,14 +198,15 @@ mod tests {
     use crate::unit::decision::Send;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
+    use crate::unit::start_reason::StartReason;
 
     #[test]
     fn a_record_states_the_number_of_lines_that_were_never_delivered() {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
         local.run = 6;
         let operation = Operation::Hook(Hook::UpdateStatus);
-        let (cause, position, leader_generation, episode) = (String::new(), None, None, None);
-        let run = Run { number: 7, operation, attempt: 1, cause, position, leader_generation, episode };
+        let (reason, position, leader_generation, episode) = (StartReason::IntervalPassed, None, None, None);
+        let run = Run { number: 7, operation, attempt: 1, reason, position, leader_generation, episode };
         local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),
@@ -273,7 +274,7 @@ mod tests {
             number,
             operation: Operation::Hook(Hook::Install),
             attempt,
-            cause: String::new(),
+            reason: StartReason::CharmDeployed,
             position: None,
             leader_generation: None,
             episode: None,
@@ -320,7 +321,7 @@ mod tests {
             number: 1,
             operation,
             attempt: 1,
-            cause: String::new(),
+            reason: StartReason::CharmDeployed,
             position: None,
             leader_generation: None,
             episode: None,
@@ -356,7 +357,7 @@ mod tests {
         assert_eq!(exited(&[&long]).0, format!("exit status 1: {}", "é".repeat(200)));
         assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, "killed by signal 9: bye");
         assert_eq!(
-            reason(install(), Exit::Refused("no".to_owned()), &["bye"]).0,
+            reason(install(), Exit::Failed("no".to_owned()), &["bye"]).0,
             "no",
             "the charm did not run"
         );

@@ -12,6 +12,7 @@ use super::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, R
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, hex};
 use super::snapshot::{RelationView, Snapshot};
+use super::start_reason::StartReason;
 use super::wait_reasons::{subordinate_reason, wait, wait_for_link, wait_reason};
 use crate::terms::cause::{Actor, Cause, Duty};
 use crate::terms::names::RelationNumber;
@@ -35,7 +36,7 @@ pub(super) fn start_after_reboot(local: &Local, now: &Now) -> Option<ChosenOpera
     if !(known && running && local.boot.as_ref() != Some(&now.boot)) {
         return None;
     }
-    ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, "the machine was rebooted")
+    ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, StartReason::Rebooted)
 }
 
 /// Unpacks the charm again if its folder was lost. Files that the charm stored there are lost too, so upgrade-charm
@@ -46,37 +47,40 @@ pub(super) fn lost_charm(local: &Local, view: &Snapshot, now: &Now, alive: bool)
     let due =
         alive && local.installed && now.is_charm_missing && local.follow_up != Some(FollowUp::UpgradeCharm);
     due.then(|| {
-        ChosenOperation::new(Operation::InstallCharm(wanted_charm(view)), "the charm's folder was lost")
+        ChosenOperation::new(Operation::InstallCharm(wanted_charm(view)), StartReason::CharmFolderLost)
     })
 }
 
 /// Unpacks the unit's first charm.
 pub(super) fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option<ChosenOperation> {
     let due = alive && local.charm.is_none();
-    due.then(|| {
-        ChosenOperation::new(Operation::InstallCharm(wanted_charm(view)), "the unit has no charm yet")
-    })
+    due.then(|| ChosenOperation::new(Operation::InstallCharm(wanted_charm(view)), StartReason::NoCharm))
 }
 
 /// Runs the hook that the last operation has queued, except install on a unit that is being removed (spec A.7).
 pub(super) fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
     match local.follow_up? {
-        FollowUp::Install if alive => ChosenOperation::hook(Hook::Install, "the charm is deployed"),
+        FollowUp::Install if alive => ChosenOperation::hook(Hook::Install, StartReason::CharmDeployed),
         FollowUp::Install => None,
         // leadership was lost before the hook could run: `leadership` removes it from the queue
         FollowUp::LeaderElected if now.leader_generation.is_none() => None,
         FollowUp::LeaderElected => ChosenOperation::hook(
             Hook::LeaderElected { generation: now.leader_generation },
-            "this unit became the leader",
+            StartReason::LeadershipGained,
         ),
         FollowUp::Start => {
-            ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, "config-changed is done")
+            ChosenOperation::hook(Hook::Start { boot: now.boot.clone() }, StartReason::Configured)
         }
-        FollowUp::UpgradeCharm => ChosenOperation::hook(Hook::UpgradeCharm, "the charm was replaced"),
+        FollowUp::UpgradeCharm => ChosenOperation::hook(Hook::UpgradeCharm, StartReason::CharmReplaced),
         FollowUp::ConfigChanged => {
-            ChosenOperation::hook(Hook::ConfigChanged(config_digest(view)), "upgrade-charm is done")
+            ChosenOperation::hook(Hook::ConfigChanged(config_digest(view)), StartReason::UpgradeDone)
         }
     }
+}
+
+/// Whether a unit begins relations: it is not being removed, has run install, and no hook is queued.
+fn may_enter_relations(local: &Local, alive: bool) -> bool {
+    alive && local.installed && local.follow_up.is_none()
 }
 
 /// Enters the scope of the first relation that the unit is not in yet. The unit enters all scopes before it runs any
@@ -88,7 +92,7 @@ pub(super) fn enter_scope(
     alive: bool,
     waits: &mut Vec<Cause>,
 ) -> Option<Act> {
-    if !alive || !local.installed || local.follow_up.is_some() {
+    if !may_enter_relations(local, alive) {
         return None;
     }
     let charm = local.charm.as_ref().expect("an installed unit has a charm");
@@ -154,7 +158,7 @@ pub(super) fn created(
     alive: bool,
     waits: &mut Vec<Cause>,
 ) -> Option<Act> {
-    if !alive || !local.installed || local.follow_up.is_some() {
+    if !may_enter_relations(local, alive) {
         return None;
     }
     let (relation, remote) = in_order(view).find(|(relation, remote)| {
@@ -167,7 +171,7 @@ pub(super) fn created(
     }
     let endpoint = remote.head.endpoint.clone();
     let hook = Hook::Relation { relation, endpoint, event: RelationEvent::Created };
-    let chosen = ChosenOperation::hook(hook, format!("relation {relation} appeared"))?;
+    let chosen = ChosenOperation::hook(hook, StartReason::RelationAppeared { relation })?;
     Some(chosen.act(local, view, now))
 }
 
@@ -204,12 +208,11 @@ pub(super) fn pending_action(
         let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
         return Some(Act::RecordOutcome(record));
     }
-    let cause = "requested by an operator".to_owned();
     let run = Run {
         number: 0,
         operation,
         attempt: 1,
-        cause,
+        reason: StartReason::Requested,
         position: None,
         leader_generation: None,
         episode: episode.cloned(),
@@ -241,9 +244,9 @@ pub(super) fn shut_down(
             return Some(leave.unwrap_or_else(|| wait(None, std::mem::take(waits))));
         }
         let last = if local.started && !local.stopped {
-            ChosenOperation::hook(Hook::Stop, "the unit is going away")
+            ChosenOperation::hook(Hook::Stop, StartReason::Removed)
         } else if !local.removed {
-            ChosenOperation::hook(Hook::Remove, "the unit is going away")
+            ChosenOperation::hook(Hook::Remove, StartReason::Removed)
         } else {
             None
         };
@@ -265,11 +268,11 @@ pub(super) fn upgrade(local: &Local, view: &Snapshot, alive: bool) -> Option<Cho
     }
     let wanted = wanted_charm(view);
     if local.charm.as_ref().is_some_and(|charm| charm.sha256 != wanted.sha256 || charm.url != wanted.url) {
-        let cause = format!("the application was refreshed to {}", wanted.url);
-        return Some(ChosenOperation::new(Operation::InstallCharm(wanted), cause));
+        let reason = StartReason::Refreshed { charm_url: wanted.url.clone() };
+        return Some(ChosenOperation::new(Operation::InstallCharm(wanted), reason));
     }
     if local.upgrade_pending {
-        return ChosenOperation::hook(Hook::UpgradeCharm, "it is pending since a forced refresh");
+        return ChosenOperation::hook(Hook::UpgradeCharm, StartReason::UpgradePending);
     }
     None
 }
@@ -280,13 +283,13 @@ pub(super) fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Opt
         return None;
     }
     let seen = config_digest(view);
-    let cause = match &local.config {
-        None => "first configuration",
+    let reason = match &local.config {
+        None => StartReason::FirstConfiguration,
         Some(old) if *old == seen => return None,
-        Some(old) if old.settings != seen.settings => "settings changed",
-        Some(_) => "addresses changed",
+        Some(old) if old.settings != seen.settings => StartReason::SettingsChanged,
+        Some(_) => StartReason::AddressesChanged,
     };
-    ChosenOperation::hook(Hook::ConfigChanged(seen), cause)
+    ChosenOperation::hook(Hook::ConfigChanged(seen), reason)
 }
 
 /// Runs the next relation hook, across all relations in order. A changed that must follow a joined precedes the hooks
@@ -323,9 +326,9 @@ pub(super) fn relation_hook(
             }
             PendingHook::Hook(event) => {
                 let endpoint = relation.local_endpoint.endpoint.clone();
-                let cause = format!("relation {endpoint}:{number} changed");
+                let reason = StartReason::RelationChanged { endpoint: endpoint.clone(), relation: *number };
                 let hook = Hook::Relation { relation: *number, endpoint, event };
-                ChosenOperation::new(Operation::Hook(hook), cause).act(local, view, now)
+                ChosenOperation::new(Operation::Hook(hook), reason).act(local, view, now)
             }
         });
     }
@@ -355,7 +358,7 @@ pub(super) fn update_status(
     if due > now.since_boot_ms {
         return None;
     }
-    ChosenOperation::hook(Hook::UpdateStatus, "the interval has passed")
+    ChosenOperation::hook(Hook::UpdateStatus, StartReason::IntervalPassed)
 }
 
 /// Returns the charm of the unit's application, which the unit should run.

@@ -6,7 +6,9 @@
 //!
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
 
-pub use super::decision::{Act, LINK_AGE_MAX_MS, Next, Now, RECONCILE_WAIT_MS, Send, Wait};
+pub use super::decision::{
+    Act, LINK_AGE_MAX_MS, Next, Now, RECONCILE_WAIT_MS, Send, Wait, is_reboot_overdue,
+};
 use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
 pub use super::pending_operations::config_digest;
@@ -16,7 +18,7 @@ use super::pending_operations::{
 };
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
-pub use super::wait_reasons::{fetch_reason, reboot_reason};
+pub use super::wait_reasons::{fetch_reason, reboot_reason, requested_reboot_reason};
 use super::wait_reasons::{no_view_reason, unknown_leader_reason, wait, wait_reason};
 use crate::terms::cause::{Actor, Duty};
 use crate::terms::life::Life;

@@ -16,6 +16,7 @@ use super::pending_operations::{config_digest, is_alive, pending_action, wanted_
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
+use super::start_reason::StartReason;
 use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
 use crate::terms::cause::{Actor, Duty, Retry};
 use crate::terms::names::RelationNumber;
@@ -24,8 +25,6 @@ use crate::terms::names::RelationNumber;
 pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
 /// The longest delay in milliseconds: 5 s doubled six times is 320 s, so that the seventh and later delays are 300 s.
 pub const HOOK_RETRY_MAX_MS: u64 = 300_000;
-/// The reason of a run that ends a relation which was removed while its joined was interrupted or in error.
-pub const RELATION_GONE: &str = "the relation was removed";
 
 /// Decides what follows a run whose agent died. The run starts again immediately and is not a failure of the charm
 /// (design 2); an action does not run again.
@@ -62,24 +61,31 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
     }
     let operation = refresh(&run.operation, local, view, now);
-    let again = Run { attempt: run.attempt + 1, cause: "interrupted".into(), ..run.clone() };
+    let again = Run { attempt: run.attempt + 1, reason: StartReason::Interrupted, ..run.clone() };
     start(local, view, now, Run { operation, ..again })
 }
 
 /// Decides what a unit in error does next: a retry, an action, a forced upgrade, or waiting.
 pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, episode: &Episode) -> Act {
-    let run = |operation: Operation, cause: String, episode: Option<Episode>| {
-        let run =
-            Run { number: 0, operation, attempt: 1, cause, position: None, leader_generation: None, episode };
+    let run = |operation: Operation, reason: StartReason, episode: Option<Episode>| {
+        let run = Run {
+            number: 0,
+            operation,
+            attempt: 1,
+            reason,
+            position: None,
+            leader_generation: None,
+            episode,
+        };
         start(local, view, now, run)
     };
     let refreshed = || refresh(&episode.operation, local, view, now);
-    let again = |cause, open: Option<Episode>| {
+    let again = |reason, open: Option<Episode>| {
         let instead = record_without_running(local, view, now, &episode.operation).map(|act| match act {
             Act::RecordOutcome(record) if open.is_none() => Act::RecordOutcome(without_episode(record)),
             other => other,
         });
-        instead.unwrap_or_else(|| run(refreshed(), cause, open))
+        instead.unwrap_or_else(|| run(refreshed(), reason, open))
     };
     // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a
     // cached view, and the charm has observed newer versions since (cargo sim 71023351).
@@ -90,7 +96,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let unpacks = matches!(episode.operation, Operation::InstallCharm(_));
     match mark.map(|mark| unpacks || mark.retry) {
         // an operator has ended this episode: another failure starts a new one
-        Some(true) if !is_stale => return again("resolved".into(), None),
+        Some(true) if !is_stale => return again(StartReason::Resolved, None),
         Some(false) => {
             let skipped = local.record(refreshed(), Outcome::Skipped, now.wall_ms);
             return Act::RecordOutcome(without_episode(skipped));
@@ -104,7 +110,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
             _ => local.charm.as_ref().map(|charm| charm.sha256.as_str()),
         };
         if view.charm.charm.forced && attempted.is_some_and(|sha256| sha256 != wanted.sha256) {
-            return run(Operation::InstallCharm(wanted), "forced refresh".into(), Some(episode.clone()));
+            return run(Operation::InstallCharm(wanted), StartReason::ForcedRefresh, Some(episode.clone()));
         }
         if let Some(action) = pending_action(local, view, now, Some(episode)) {
             return action;
@@ -116,8 +122,8 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         if is_stale {
             return wait(None, vec![stale_link_reason(local, now)]);
         }
-        let cause = format!("retry {} of {}", episode.failures, episode.operation);
-        return again(cause, Some(episode.clone()));
+        let reason = StartReason::Retry { failures: episode.failures };
+        return again(reason, Some(episode.clone()));
     }
     let retry = match (due, &episode.retry) {
         (Some(due), _) => Retry::At(wall_ms(due, now)),
@@ -191,8 +197,8 @@ fn record_without_running(
                 // no unit can join a removed relation: the hook that ends the relation runs instead (H.115)
                 (RelationEvent::Joined { .. }, Some(PendingHook::Hook(event))) => {
                     let (relation, endpoint) = (*relation, endpoint.clone());
-                    let chosen =
-                        ChosenOperation::hook(Hook::Relation { relation, endpoint, event }, RELATION_GONE);
+                    let hook = Hook::Relation { relation, endpoint, event };
+                    let chosen = ChosenOperation::hook(hook, StartReason::RelationRemoved);
                     chosen.map(|chosen| chosen.act(local, view, now))
                 }
                 // counts as done (spec A.8)
@@ -303,8 +309,9 @@ mod tests {
     fn an_orphaned_hook_is_reattached_once_the_leader_is_known() {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
         let operation = Operation::Hook(Hook::UpdateStatus);
-        let (cause, position, leader_generation, episode) = (String::new(), None, Some(1), None);
-        let run = Run { number: 1, operation, attempt: 1, cause, position, leader_generation, episode };
+        let (reason, position, leader_generation, episode) =
+            (StartReason::IntervalPassed, None, Some(1), None);
+        let run = Run { number: 1, operation, attempt: 1, reason, position, leader_generation, episode };
         local.apply(&Event::Started(run.clone()));
         let now = Now {
             boot: "boot".into(),

@@ -2,7 +2,7 @@
 //!
 //! Each function returns one cause. Which of them apply is decided by `resolve`, `pending_operations` and `retry`.
 
-use super::decision::{Act, Now, Wait, last_heartbeat_ms};
+use super::decision::{Act, Now, Wait, is_reboot_overdue, last_heartbeat_ms};
 use super::local::Local;
 use super::snapshot::{BagRequest, RelationView, Snapshot};
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
@@ -29,6 +29,24 @@ pub fn fetch_reason(unit: &UnitName, request: &BagRequest) -> Cause {
 pub fn reboot_reason(unit: &UnitName, machine: Option<&str>) -> Cause {
     let agent = machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()));
     Cause::new(Entity::Unit(unit.clone()), Duty::Reboot, agent)
+}
+
+/// Returns the reason of [`reboot_reason`] for a reboot that was requested at `requested_ms`, by the wall clock. Once it
+/// is overdue, a person has to reboot the machine.
+pub fn requested_reboot_reason(
+    unit: &UnitName,
+    machine: Option<&str>,
+    requested_ms: Option<i64>,
+    now_ms: i64,
+) -> Cause {
+    let reason = match is_reboot_overdue(requested_ms, now_ms) {
+        false => reboot_reason(unit, machine),
+        true => {
+            let duty = Duty::RebootByHand { machine: machine.map(str::to_owned) };
+            Cause::new(Entity::Unit(unit.clone()), duty, Actor::Operator)
+        }
+    };
+    reason.since(requested_ms)
 }
 
 /// Returns the reason why a unit without a view of its own store generation has not started an operation.

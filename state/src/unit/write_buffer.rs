@@ -174,50 +174,16 @@ impl HookContext {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::life::Life;
-    use crate::terms::names::{UnitName, Uuid};
-    use crate::unit::hook::{GoalState, HookModel, HookRelation, HookTrigger, OmittedBags, Statuses};
-    use std::collections::BTreeSet;
+    use crate::terms::names::UnitName;
+    use crate::tests::hook_context;
 
+    /// In a hundred relations, each with a setting of this unit.
     fn context() -> HookContext {
-        let relation = |number: u32| HookRelation {
-            endpoint: "db".to_owned(),
-            interface: "sql".to_owned(),
-            peer: false,
-            key: format!("web:db db{number}:db"),
-            remote_application: format!("db{number}"),
-            remote_model: Uuid(1),
-            life: Life::Alive,
-            suspended: false,
-            members: BTreeSet::new(),
-            unit_bags: BTreeMap::from([(UnitName::new("web", 0), change(&[("old", "1")]))]),
-            application_bags: BTreeMap::new(),
-            omitted: OmittedBags::default(),
-        };
-        HookContext {
-            unit: UnitName::new("web", 0),
-            id: "web/0-install-0".to_owned(),
-            cause: HookTrigger::Hook("install".to_owned()),
-            model: HookModel {
-                name: "dev".to_owned(),
-                uuid: Uuid(1),
-                kubernetes: false,
-                proxies: Default::default(),
-            },
-            leader: true,
-            relations: (0..100).map(|number| (number, relation(number))).collect(),
-            config: BTreeMap::new(),
-            charm_state: BTreeMap::new(),
-            statuses: Statuses::default(),
-            opened_ports: BTreeMap::new(),
-            machine_ports: BTreeMap::new(),
-            networks: BTreeMap::new(),
-            private_address: None,
-            public_address: None,
-            principal: None,
-            goal_state: GoalState::default(),
-            writes: Writes::default(),
-        }
+        let mut context = hook_context::context();
+        let mut relation = context.relations[&1].clone();
+        relation.unit_bags = BTreeMap::from([(UnitName::new("web", 0), change(&[("old", "1")]))]);
+        context.relations = (0..100).map(|number| (number, relation.clone())).collect();
+        context
     }
 
     fn change(pairs: &[(&str, &str)]) -> BagChange {

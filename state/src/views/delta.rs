@@ -11,7 +11,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::unit::snapshot::{Change, RelationHead};
 use crate::views::inline_settings::{self, BagKey};
-use crate::views::view::{SentView, UnitViewReader};
+use crate::views::view::{ScopeEntry, SentView, UnitViewReader};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The parts of a view that a revision may have changed.
@@ -28,8 +28,7 @@ pub struct AffectedParts {
     actions: BTreeSet<u64>,
     relations: BTreeSet<Uuid>,
     applications: BTreeSet<Uuid>,
-    /// Relation, container and unit, as in the key.
-    scopes: BTreeSet<(Uuid, Uuid, Uuid)>,
+    scopes: BTreeSet<ScopeEntry>,
     /// Units and machines whose life changed; they and their dependents may be departing.
     departing: BTreeSet<Uuid>,
     /// Keys of subordinate links: a sequence of them may have ended.
@@ -135,7 +134,11 @@ pub fn affected_parts<'k>(
             }
             // a relation that is new to the unit is sent whole
             (Kind::Scope, [relation, container, member]) if shown.relation(*relation).is_some() => {
-                affected.scopes.insert((*relation, *container, *member));
+                affected.scopes.insert(ScopeEntry {
+                    relation: *relation,
+                    container: *container,
+                    unit: *member,
+                });
             }
             (Kind::Bag, [relation, owner]) if shown.relation(*relation).is_some() => {
                 affected.bags.insert((*relation, *owner));
@@ -206,21 +209,21 @@ fn relation_changes(
             heads.values().for_each(|head| scopes.extend(view_reader.departing_members(head, Some(unit))));
         }
     }
-    for (id, container, member) in &scopes {
-        let Some((number, head)) = known(id) else { continue };
-        if !view_reader.is_container_visible(head.scope, *container) {
+    for entered in &scopes {
+        let Some((number, head)) = known(&entered.relation) else { continue };
+        if !view_reader.is_container_visible(head.scope, entered.container) {
             continue;
         }
-        let entry = view_reader.member(*id, *container, *member);
+        let entry = view_reader.member(*entered);
         // The name of a departed member is in its bag, which stays until the relation is removed.
-        let bag = read::<BagDoc>(view_reader.reader, &view_reader.model.bag(*id, *member));
+        let bag = read::<BagDoc>(view_reader.reader, &view_reader.model.bag(entered.relation, entered.unit));
         if let Some(unit) =
             bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| view_reader.observes(head, unit))
         {
             let incarnation = entry.map(|entry| entry.incarnation);
             // a departure is sent again: an earlier version of the controller showed departing members until
             // then
-            let left = parts.scopes.contains(&(*id, *container, *member));
+            let left = parts.scopes.contains(entered);
             if left || shown.members.get(&(*number, unit.clone())).copied() != incarnation {
                 changes.push(Change::Member { relation: *number, unit, incarnation });
             }

@@ -45,6 +45,17 @@ impl View {
     }
 }
 
+/// The key of a unit that is in the scope of a relation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ScopeEntry {
+    /// The relation.
+    pub relation: Uuid,
+    /// The principal of the container; the nil UUID in a global relation.
+    pub container: Uuid,
+    /// The member.
+    pub unit: Uuid,
+}
+
 /// What a watch has sent to an agent so far, as far as [`crate::views::delta::delta`] compares with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentView {
@@ -311,13 +322,14 @@ impl UnitViewReader<'_> {
     }
 
     /// The scope document of a member, if the unit is in scope and Alive.
-    pub fn member(&self, relation: Uuid, container: Uuid, unit: Uuid) -> Option<ScopeDoc> {
+    pub fn member(&self, entry: ScopeEntry) -> Option<ScopeDoc> {
+        let ScopeEntry { relation, container, unit } = entry;
         read(self.reader, &self.model.scope(relation, container, unit)).filter(|_| self.is_alive_member(unit))
     }
 
     /// The members in the visible container of a relation that are not Alive, or only `only` if it is one of
-    /// them: relation, container and unit, as in the key.
-    pub fn departing_members(&self, head: &RelationHead, only: Option<Uuid>) -> Vec<(Uuid, Uuid, Uuid)> {
+    /// them.
+    pub fn departing_members(&self, head: &RelationHead, only: Option<Uuid>) -> Vec<ScopeEntry> {
         let container = self.container(head.scope);
         let all = match only {
             Some(unit) => {
@@ -328,7 +340,7 @@ impl UnitViewReader<'_> {
         };
         all.into_iter()
             .filter(|unit| !self.is_alive_member(*unit))
-            .map(|unit| (head.uuid, container, unit))
+            .map(|unit| ScopeEntry { relation: head.uuid, container, unit })
             .collect()
     }
 
@@ -412,7 +424,14 @@ pub struct MachineView {
     pub life: Life,
     /// The units by uuid.
     pub units: BTreeMap<Uuid, Assigned>,
+    /// Removed units of this machine, at most [`RECALLS_SHOWN_MAX`], until the machine's agent confirms that no folder of
+    /// them is left.
+    pub recalls: BTreeSet<Uuid>,
 }
+
+/// Recalls in one view of a machine; the next ones follow when these are confirmed. A machine has at most 24 units at
+/// the same time.
+const RECALLS_SHOWN_MAX: usize = 100;
 
 /// A unit that is assigned to a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -436,8 +455,16 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         let life = effective_life::unit_life_of(&mut { reader }, model, unit, &doc);
         units.insert(unit, Assigned { name: doc.name, life });
     }
-    let position = Position { revision: reader.revision(), ..Position::default() };
-    Some(MachineView { position, model: model.0, name: doc.name, address: doc.address, life, units })
+    let recalls = reader.scan(&model.recalls(id), "", RECALLS_SHOWN_MAX);
+    Some(MachineView {
+        position: Position { revision: reader.revision(), ..Position::default() },
+        model: model.0,
+        name: doc.name,
+        address: doc.address,
+        life,
+        units,
+        recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
+    })
 }
 
 /// What the store has about the UUID of an entity (design 7).

@@ -51,7 +51,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Broken> {
             application::deploy(draft, MODEL, &deploy, &mut fresh).map(drop)
         });
     }
-    run(&mut |draft| relation::add(draft, MODEL, ("web", "db"), RELATION, 1).map(drop));
+    run(&mut |draft| relation::add(draft, MODEL, ["web", "db"], RELATION, 1).map(drop));
     let mut agents = Vec::new();
     for name in ["web", "db"].iter().flat_map(|name| (0..bounds.units).map(|n| UnitName::new(name, n))) {
         let unit = read(&documents, &MODEL.unit_name(&name)).expect("it was deployed");

@@ -264,7 +264,7 @@ impl Charms for SimCharms {
             format!(
                 "{}: hook {}: {} (run {})",
                 self.location.name,
-                context.cause.hook(),
+                context.trigger.hook(),
                 run.operation,
                 run.number
             )
@@ -287,12 +287,12 @@ impl Charms for SimCharms {
             locked: lock.is_some(),
         });
         process.exchange().lock = lock.filter(|_| inherits);
-        let (world, of, cause) = (self.world.clone(), process.clone(), context.clone());
+        let (world, of, hook) = (self.world.clone(), process.clone(), context.clone());
         let folder = self.location.folder;
         self.world.spawn_process(async move {
             let (exit, counted) = match fails {
                 true => (Exit::Code(1), None),
-                false => script::run(&world, &of, &cause).await,
+                false => script::run(&world, &of, &hook).await,
             };
             if !of.is_killed() {
                 let run = of.run;

@@ -10,7 +10,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
 use agent::folder_files::FolderFiles;
 use agent::journal::{self, Journal, Loaded};
-use agent::ports::{DiskError, UnitMemory};
+use agent::ports::{DiskError, UnitStorage};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local, Step};
 use state::unit::operation::Operation;
@@ -129,14 +129,14 @@ impl Disk {
     }
 
     /// Opens the folder for an agent that starts, and loads its state.
-    pub async fn open(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
+    pub async fn open(&self) -> Result<(SimStorage, Local, Option<Arc<Snapshot>>), DiskError> {
         self.world.pause().await;
-        let (memory, mut local, view) = if self.world.profile().byte_disk > 0 {
+        let (storage, mut local, view) = if self.world.profile().byte_disk > 0 {
             self.open_bytes().await?
         } else {
             self.require_space()?;
             let (local, view) = self.open_typed();
-            (SimMemory::Typed(self.clone()), local, view)
+            (SimStorage::Typed(self.clone()), local, view)
         };
         self.state().acknowledged = Some(Arc::new(local.clone()));
         let is_damaged = std::mem::take(&mut self.state().is_damaged);
@@ -147,7 +147,7 @@ impl Disk {
             Fact::Loaded { folder, local: found }
         });
         self.apply_memory_mutant(&mut local);
-        Ok((memory, local, view))
+        Ok((storage, local, view))
     }
 
     /// Mutants: the agent forgets a part of its state.
@@ -207,12 +207,12 @@ impl Disk {
         }
     }
 
-    async fn open_bytes(&self) -> Result<(SimMemory, Local, Option<Arc<Snapshot>>), DiskError> {
+    async fn open_bytes(&self) -> Result<(SimStorage, Local, Option<Arc<Snapshot>>), DiskError> {
         self.resolve_unsynced();
         let found = journal::load(self).await?;
         let (local, index, fresh) = match found {
             Loaded::Nothing => (self.empty_state(), 0, true),
-            Loaded::Memory { local, index, .. } => (*local, index, false),
+            Loaded::State { local, index, .. } => (*local, index, false),
             Loaded::Corrupt { notes } => {
                 if !self.state().is_damaged {
                     let what = format!("{}: files lost: {notes:?}", self.location.name);
@@ -234,7 +234,7 @@ impl Disk {
         }
         let journal = Journal::open(self.clone(), index, &local, fresh).await?;
         let view = agent::view_cache::ViewCache::load(self).await;
-        Ok((SimMemory::Bytes(self.clone(), journal), local, view.map(Arc::new)))
+        Ok((SimStorage::Bytes(self.clone(), journal), local, view.map(Arc::new)))
     }
 
     /// Decides how much of a write in progress survives a crash: all of it, a part or nothing.
@@ -382,17 +382,17 @@ impl FolderFiles for Disk {
     }
 }
 
-/// The memory of an agent, in the form that the profile selects.
-pub enum SimMemory {
+/// The storage of an agent, in the form that the profile selects.
+pub enum SimStorage {
     Typed(Disk),
     Bytes(Disk, Journal<Disk>),
 }
 
-impl UnitMemory for SimMemory {
+impl UnitStorage for SimStorage {
     async fn append(&self, events: &[Event], after: &Arc<Local>) -> Result<(), DiskError> {
         match self {
-            SimMemory::Typed(disk) => disk.append_typed(events, after).await,
-            SimMemory::Bytes(disk, journal) => {
+            SimStorage::Typed(disk) => disk.append_typed(events, after).await,
+            SimStorage::Bytes(disk, journal) => {
                 let shared: Arc<[Event]> = events.into();
                 disk.state().in_flight = Some((shared.clone(), after.clone()));
                 journal.append(events, after).await?;
@@ -405,12 +405,12 @@ impl UnitMemory for SimMemory {
 
     async fn cache_view(&self, view: &Arc<Snapshot>) {
         match self {
-            SimMemory::Typed(disk) => {
+            SimStorage::Typed(disk) => {
                 disk.world.pause().await;
                 let mut state = disk.state();
                 state.older_view = state.view.replace(view.clone());
             }
-            SimMemory::Bytes(_, journal) => journal.cache_view(view).await,
+            SimStorage::Bytes(_, journal) => journal.cache_view(view).await,
         }
     }
 }

@@ -11,7 +11,7 @@ mod repair;
 use crate::sim::charms::SimCharms;
 use crate::sim::checks::running_agent::RunningAgent;
 use crate::sim::clock::SimClock;
-use crate::sim::disk::{Disk, FolderLocation, SimMemory};
+use crate::sim::disk::{Disk, FolderLocation, SimStorage};
 use crate::sim::identities::MODEL;
 use crate::sim::machine::Machine;
 use crate::sim::network::SimNetwork;
@@ -30,7 +30,7 @@ use std::rc::Rc;
 const RESTART_MS: u64 = 200;
 const RESTART_SPREAD_MS: u64 = 1_000;
 
-type SimUnitAgent = UnitAgent<SimMemory, Link, SimCharms, SimClock>;
+type SimUnitAgent = UnitAgent<SimStorage, Link, SimCharms, SimClock>;
 
 /// A folder of a unit and its agent.
 pub struct Folder {
@@ -119,7 +119,7 @@ impl AgentFleet {
 
     /// The units in error.
     pub fn failed_units(&self) -> Vec<UnitName> {
-        let failed = self.agents().filter(|(_, agent)| agent.with_local(|local| local.episode().is_some()));
+        let failed = self.agents().filter(|(_, agent)| agent.shared.local().episode().is_some());
         failed.map(|(folder, _)| folder.location.name.clone()).collect()
     }
 
@@ -133,9 +133,9 @@ impl AgentFleet {
                 name: folder.location.name.clone(),
                 boot: folder.location.machine.boot(),
                 token: folder.location.machine.token_of(folder.location.unit),
-                local: agent.with_local(Clone::clone),
-                view: agent.with_view(|view| view.cloned()),
-                waits: agent.wait_reasons(),
+                local: agent.shared.local(),
+                view: agent.shared.view(),
+                waits: agent.shared.wait_reasons(),
             });
         running.collect()
     }
@@ -229,10 +229,10 @@ impl AgentFleet {
         self.world.trace(|| format!("{}: the agent starts", folder.location.name));
         let task = tasks.start("unit agents", async move {
             let end = match disk.open().await {
-                Ok((memory, local, view)) => {
+                Ok((storage, local, view)) => {
                     let clock = SimClock { world, machine };
                     let view = view.filter(|view| view.unit.uuid == unit);
-                    let running_agent = Rc::new(UnitAgent::new((memory, link, charms, clock), local, view));
+                    let running_agent = Rc::new(UnitAgent::new((storage, link, charms, clock), local, view));
                     *agent.borrow_mut() = Some(running_agent.clone());
                     running_agent.run().await
                 }

@@ -14,7 +14,7 @@ use crate::sim::identities::{MODEL, admin};
 use crate::sim::network::{SimNetwork, SimSession};
 use crate::sim::world::World;
 use api::error::ApiError;
-use api::{GetWhy, Handle, InModel, ResolvedRequest, Why};
+use api::{EntityChoice, GetWhy, Handle, InModel, ResolvedRequest, Why};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Kind, Model, UnitDoc};
 use state::terms::names::UnitName;
@@ -159,9 +159,10 @@ impl SimOperator {
         self.build().await;
     }
 
-    pub async fn why(&self, entity: &str) -> Option<Why> {
-        self.request(|session: SimSession| async move {
-            session.handle(GetWhy { entity: entity.to_owned() }).await
+    pub async fn why(&self, entity: EntityChoice) -> Option<Why> {
+        self.request(|session: SimSession| {
+            let entity = entity.clone();
+            async move { session.handle(GetWhy { entity }).await }
         })
         .await
     }

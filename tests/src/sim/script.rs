@@ -27,7 +27,7 @@ const PORTS: [&str; 4] = ["80", "8000-8010", "8005", "8005/udp"];
 
 /// Hooks that the simulated charms do not have.
 pub fn is_missing(context: &HookContext) -> bool {
-    matches!(context.cause.hook(), "leader-elected" | "update-status")
+    matches!(context.trigger.hook(), "leader-elected" | "update-status")
 }
 
 /// Runs the script of a hook and returns its exit and the counter that it wrote, if it wrote one.
@@ -64,7 +64,7 @@ async fn work(
     *counted = Some(count + 1);
     let (unit, reads_back) = (context.unit.to_string(), world.chance_of(250));
     for (number, _) in context.relations.iter().filter(|(_, relation)| !relation.is_broken()) {
-        let about = context.cause.counterpart().is_none_or(|about| about.relation == *number);
+        let about = context.trigger.counterpart().is_none_or(|about| about.relation == *number);
         if !about {
             continue;
         }
@@ -106,7 +106,7 @@ async fn work(
         process.call(tool, &[port]).await?;
     }
     if world.draws_variation(world.profile().hook_requests_reboot)
-        && !matches!(context.cause, HookTrigger::Action(_))
+        && !matches!(context.trigger, HookTrigger::Action(_))
     {
         let when: &[&str] = if world.chance_of(500) { &["--now"] } else { &[] };
         process.call("juju-reboot", when).await?;
@@ -126,7 +126,7 @@ async fn work(
 /// Whether the hook may publish settings. Two charms that answer every change of the other with a change never
 /// rest: in relation-changed hooks only requirers write.
 fn may_write(context: &HookContext) -> bool {
-    match &context.cause {
+    match &context.trigger {
         HookTrigger::Relation { hook, .. } => !hook.ends_with("-changed") || hook.starts_with("echo-"),
         HookTrigger::Hook(_)
         | HookTrigger::Storage { .. }
@@ -139,7 +139,7 @@ fn may_write(context: &HookContext) -> bool {
 
 /// The remote unit of the hook, and one other member.
 fn observed_members(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
-    let about = context.cause.counterpart();
+    let about = context.trigger.counterpart();
     let own = about.and_then(|about| Some((about.relation, about.unit.clone()?)));
     let of = |(number, relation): (&RelationNumber, &HookRelation)| {
         relation.members.iter().map(|member| (*number, member.clone())).collect::<Vec<_>>()

@@ -342,6 +342,14 @@ impl Environment for SimEnvironment {
         self.world.pause().await;
         self.archives.lock().expect("one thread").get(sha256).cloned()
     }
+    async fn archives(&self) -> Vec<String> {
+        self.world.pause().await;
+        self.archives.lock().expect("one thread").keys().cloned().collect()
+    }
+    async fn delete_archive(&self, sha256: &str) {
+        self.world.pause().await;
+        self.archives.lock().expect("one thread").remove(sha256);
+    }
     fn inline_settings_bytes_max(&self) -> usize {
         match self.world.profile().inline_settings_bytes {
             0 => inline_settings::INLINE_BYTES_MAX,

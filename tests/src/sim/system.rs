@@ -25,6 +25,7 @@ use crate::sim::store::{SimEnvironment, SimStore};
 use crate::sim::world::tasks::{MEASURED_EVERY, StepResult, Tasks, TimeSpent, nanoseconds};
 use crate::sim::world::{Command, TaskId, World};
 use controller::Controller;
+use controller::janitor::{Janitor, JanitorLimits};
 use state::documents::draft::read;
 use state::documents::keys::Model;
 use state::terms::life::Life;
@@ -34,6 +35,8 @@ use std::time::Instant;
 use test_support::memory_store::MemoryStore;
 
 const MINUTE_MS: u64 = 60_000;
+/// A run has some tens of removals and takes some minutes: with these limits tombstones and archives are deleted in it.
+const JANITOR_LIMITS: JanitorLimits = JanitorLimits { archive_grace_ms: 30_000, tombstones_max: 2 };
 /// The system rests when nothing has changed for this long. 85 s is longer than a leader's term (60 s), a
 /// silent watch (15 s) and the longest pause of a loop (5 s) in sequence.
 const REST_AFTER_MS: u64 = 85_000;
@@ -170,7 +173,7 @@ impl System {
         self.tasks.drop_task(self.janitor);
         let (world, controller) = (self.world.clone(), self.network.clone());
         self.janitor = self.tasks.start("janitor", async move {
-            let mut janitor = controller::janitor::Janitor::default();
+            let mut janitor = Janitor::with_limits(JANITOR_LIMITS);
             loop {
                 let admin = controller.session(admin());
                 if janitor.sweep(&admin.controller).await.is_ok_and(|more| more) {

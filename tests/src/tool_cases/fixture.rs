@@ -220,12 +220,12 @@ pub fn part<T: DeserializeOwned>(value: &Value, name: &str) -> Result<T, String>
 
 pub fn context(value: &Value) -> Result<HookContext, String> {
     let fixture: Fixture = part(value, "fixture")?;
-    let cause = cause(&fixture)?;
+    let trigger = trigger(&fixture)?;
     let machine_ports = fixture.machine_ports_of_other_units.iter();
     let machine_ports = machine_ports.map(|(unit, value)| Ok((unit.clone(), machine_ports_of(value)?)));
     Ok(HookContext {
         id: format!("{}-{}-0", fixture.unit, fixture.hook),
-        cause,
+        trigger,
         model: HookModel {
             name: fixture.model.name,
             uuid: fixture.model.uuid,
@@ -257,7 +257,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
     })
 }
 
-fn cause(fixture: &Fixture) -> Result<HookTrigger, String> {
+fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
     let hook = fixture.hook.clone();
     if let Some(action) = &fixture.action {
         let params = action.params.clone().unwrap_or_default();

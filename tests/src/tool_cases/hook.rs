@@ -60,7 +60,7 @@ impl EnvCase {
         let plain = Source::of("plain");
         let fixture = fixture::resolve(fixtures, self.context.as_ref().unwrap_or(&plain))?;
         let mut context = fixture::context(&fixture)?;
-        context.cause = self.hook.cause(&fixture, &context)?;
+        context.trigger = self.hook.trigger(&fixture, &context)?;
         let (legacy, charm) = (proxy(&self.hook.legacy_proxy), proxy(&self.hook.charm_proxy));
         context.model.proxies = Proxies { legacy, charm };
         let folder = format!("/var/lib/juju/agents/{}", context.unit.tag());
@@ -92,7 +92,7 @@ fn proxy(settings: &BTreeMap<String, String>) -> Proxy {
 }
 
 impl HookKind {
-    fn cause(&self, fixture: &Value, context: &HookContext) -> Result<HookTrigger, String> {
+    fn trigger(&self, fixture: &Value, context: &HookContext) -> Result<HookTrigger, String> {
         if let Some(relation) = self.relation_id {
             let there = context.relations.get(&relation).ok_or("no such relation")?;
             let about = Counterpart {

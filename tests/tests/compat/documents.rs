@@ -3,8 +3,8 @@
 use crate::named::{Named, loads, types};
 use crate::samples::Samples;
 use crate::values::Maker;
+use api::AgentConfig;
 use api::client_file::ClientFile;
-use cli::supervisor::agent_file::AgentConfigFile as AgentFile;
 use cli::supervisor::network::Network;
 use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::UpSettings as Settings;
@@ -31,7 +31,7 @@ types! { made_documents, loads_documents:
     Life
 }
 
-types! { made_files, loads_files: ClientFile AgentFile Instance Network Settings }
+types! { made_files, loads_files: ClientFile AgentConfig Instance Network Settings }
 
 /// The kind is a tag among the fields, which no reader asks for.
 fn principals() -> Vec<Value> {

@@ -1,12 +1,13 @@
-//! The folder of a unit: its memory as the journal writes it, each event, the cached view, and its configuration.
+//! The folder of a unit: its stored state as the journal writes it, each event, the cached view, and its configuration.
 
 use crate::named::{Named, types};
 use crate::samples::{self, Samples};
 use crate::values::Maker;
-use agent::config::AgentConfig;
+use agent::config;
 use agent::folder::UnitFolder;
 use agent::journal::{self, Loaded};
 use agent::view_cache::ViewCache;
+use api::AgentConfig;
 use state::unit::hook::ReportContent;
 use state::unit::local::Event;
 use state::unit::operation::Operation;
@@ -39,7 +40,7 @@ pub fn make() -> Samples {
     let mut made = samples::read(dir.path());
     let events = charms::yaml::to_string(&made_events(&mut maker)).expect("events are plain data");
     made.insert(EVENTS.to_owned(), events);
-    made.insert(CONFIG.to_owned(), maker.values::<AgentConfig>()[0].to_yaml());
+    made.insert(CONFIG.to_owned(), config::to_yaml(&maker.values::<AgentConfig>()[0]));
     made
 }
 
@@ -49,7 +50,7 @@ pub fn load(kept: &Samples) {
     let (dir, folder) = folder();
     samples::write(dir.path(), kept);
     let found = wait(journal::load(&folder)).expect("the files are read");
-    let Loaded::Memory { local, notes, .. } = found else { panic!("{found:?}") };
+    let Loaded::State { local, notes, .. } = found else { panic!("{found:?}") };
     assert!(notes.is_empty() && local.installed, "{notes:?} {local:?}");
     assert!(wait(ViewCache::load(&folder)).is_some(), "the view is whole");
 }

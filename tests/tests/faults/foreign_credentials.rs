@@ -2,7 +2,8 @@
 
 use crate::proxy::lead_agent;
 use crate::raw_client::{RawClient, client_file, reconfigure, unit_routes};
-use agent::config::AgentConfig;
+use agent::config;
+use api::AgentConfig;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -77,9 +78,9 @@ fn a_token_is_refused_for_another_unit() {
     deploy(&scene, "web", &[]);
     until_ran(&scene, "web/0", &STARTED);
     let client = RawClient::of(&scene);
-    let config = |unit| AgentConfig::read(&folder(&scene, unit)).expect("an agent's folder");
+    let config = |unit| config::read(&folder(&scene, unit)).expect("an agent's folder");
     let (db, web) = (config("db/0"), config("web/0"));
-    let machine = AgentConfig::read(&folder(&scene, "web/0").join("../..")).expect("an agent's folder");
+    let machine = config::read(&folder(&scene, "web/0").join("../..")).expect("an agent's folder");
     let pid = scene.agent_pid("web/0");
     let refused = |who: &str, token: Option<&str>, path: &str, body| {
         let (status, answer) = client.post_json(token, path, &body);
@@ -112,7 +113,7 @@ fn an_agent_with_another_units_token_reports_it_and_continues_with_its_own() {
     deploy(&scene, "web", &[]);
     until_ran(&scene, "web/0", &STARTED);
     let (db, web) = (folder(&scene, "db/0"), folder(&scene, "web/0"));
-    let token = AgentConfig::read(&web).expect("an agent's folder").token;
+    let token = config::read(&web).expect("an agent's folder").token;
     let own = reconfigure(&db, |config| config.token = token);
     told_once(&scene, &db.join("agent.log"), "not authorised: this token may not do that");
     scene.ok(&["config", "db", "say=meanwhile"]);

@@ -3,7 +3,7 @@
 //! when it first receives such a request.
 
 use crate::raw_client::{caller, reconfigure};
-use agent::config::AgentConfig;
+use api::AgentConfig;
 use axum::body::{Body, to_bytes};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,7 @@
 //! An HTTPS client for the controller, for requests that no program of Pintle would send.
 
-use agent::config::AgentConfig;
+use agent::config;
+use api::AgentConfig;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -65,10 +66,10 @@ pub fn client_file(data: &Path) -> Value {
 
 /// Changes an agent's `agent.yaml` and returns the previous configuration.
 pub fn reconfigure(folder: &Path, change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
-    let before = AgentConfig::read(folder).expect("an agent's folder");
+    let before = config::read(folder).expect("an agent's folder");
     let mut after = before.clone();
     change(&mut after);
-    fs::write(folder.join(agent::config::FILE), after.to_yaml()).expect("it is ours");
+    fs::write(folder.join(AgentConfig::FILE), config::to_yaml(&after)).expect("it is ours");
     before
 }
 

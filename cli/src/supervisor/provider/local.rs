@@ -10,9 +10,9 @@ use super::machine_folder::{
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::agent_file;
-use crate::supervisor::daemon::{Program, SupervisedProcess};
 use crate::supervisor::process;
 use crate::supervisor::stop;
+use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use host::process::Process;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@
 use super::instance::Instance;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::agent_file::AgentConfigFile;
+use api::AgentConfig;
 use host::file::ignore_not_found;
 use state::terms::names::Uuid;
 use std::ffi::{OsStr, OsString};
@@ -70,7 +70,7 @@ fn remove_in_order(
 fn removal_order(name: &OsStr) -> u8 {
     match name.to_str() {
         Some(Instance::FILE) => 2,
-        Some(AgentConfigFile::NAME) => 1,
+        Some(AgentConfig::FILE) => 1,
         _ => 0,
     }
 }
@@ -105,10 +105,9 @@ mod tests {
     #[test]
     fn a_machine_whose_deletion_was_interrupted_is_still_listed() {
         // The result does not depend on the order of the directory.
-        for names in [
-            [Instance::FILE, AgentConfigFile::NAME, "a", "z"],
-            ["z", "a", AgentConfigFile::NAME, Instance::FILE],
-        ] {
+        for names in
+            [[Instance::FILE, AgentConfig::FILE, "a", "z"], ["z", "a", AgentConfig::FILE, Instance::FILE]]
+        {
             for cut in 0..names.len() {
                 let mut removed = Vec::new();
                 let cut_off = |path: &Path| {
@@ -123,7 +122,7 @@ mod tests {
                 let is_gone = |name: &str| removed.contains(&Path::new("/m").join(name));
                 assert!(!is_gone(Instance::FILE), "cut off after {cut} of {names:?}: {removed:?}");
                 assert!(
-                    cut == 3 || !is_gone(AgentConfigFile::NAME),
+                    cut == 3 || !is_gone(AgentConfig::FILE),
                     "cut off after {cut} of {names:?}: {removed:?}"
                 );
             }
@@ -136,7 +135,7 @@ mod tests {
         }
         let instance = Instance { model: Uuid(1), nonce: Uuid(2), address: String::new() };
         instance.write(&folder).expect("written");
-        for file in [AgentConfigFile::NAME, "machine.log"] {
+        for file in [AgentConfig::FILE, "machine.log"] {
             std::fs::write(folder.join(file), "").expect("written");
         }
         remove_folder(&folder).expect("removed");

@@ -28,11 +28,11 @@ use super::machine_folder::{
 use super::mounts::{is_mounted, mount_path, require_mount_path, unmount_below};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::daemon::open_log;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
-use crate::supervisor::{agent_file, concurrent, tools};
+use crate::supervisor::{agent_file, concurrent, host_programs};
 use host::file::{ignore_not_found, write_atomic};
+use host::log_file;
 use host::process::Process;
 use nix::mount::{MsFlags, mount, umount};
 use state::terms::names::Uuid;
@@ -115,7 +115,7 @@ pub fn require() -> Result<(), CommandError> {
     if !nix::unistd::geteuid().is_root() {
         return Err(CommandError::new("cannot use provider nspawn: creating containers requires root"));
     }
-    tools::require(&[
+    host_programs::require(&[
         ("debootstrap", "debootstrap"),
         ("systemd-nspawn", "systemd-container"),
         ("nft", "nftables"),
@@ -142,11 +142,12 @@ pub fn make_base(base: &Path) -> Result<(), CommandError> {
     let (include, path) = (format!("--include={PACKAGES}"), temporary.display().to_string());
     let mut args = vec!["--variant=minbase", &include, SUITE, &path];
     // A Debian host uses the mirror from which it installs its own packages.
-    let targets = tools::run("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let targets =
+        host_programs::run("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
     let targets = targets.unwrap_or_default();
     let is_debian = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.contains("\nID=debian\n"));
     args.extend(targets.lines().find(|uri| is_debian && !uri.contains("security")));
-    tools::run("debootstrap", &args)?;
+    host_programs::run("debootstrap", &args)?;
     fs::rename(&temporary, base).map_err(to_error)
 }
 
@@ -255,13 +256,13 @@ impl Nspawn {
         let mounted =
             mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()));
         let Err(error) = mounted else { return Ok(()) };
-        eprintln!("{}: cannot mount an overlay ({error}); copying the base system", root.display());
+        tracing::warn!("{}: cannot mount an overlay ({error}); copying the base system", root.display());
         let temporary = folder.join("root.new");
         if temporary.exists() {
             fs::remove_dir_all(&temporary).map_err(to_error)?;
         }
         let (from, to) = (self.base.display().to_string(), temporary.display().to_string());
-        tools::run("cp", &["-a", "--reflink=auto", &from, &to])?;
+        host_programs::run("cp", &["-a", "--reflink=auto", &from, &to])?;
         fs::rename(&temporary, &root).map_err(to_error)
     }
 
@@ -272,7 +273,7 @@ impl Nspawn {
         self.write_files(root, name, address).map_err(to_error)?;
         let (root, program) = (root.display().to_string(), format!("{PROGRAMS}/pintle-agent"));
         let install = ["install", "--data", DATA, "--root", &root, "--program", &program];
-        tools::run(&self.agent.display().to_string(), &install).map(drop)
+        host_programs::run(&self.agent.display().to_string(), &install).map(drop)
     }
 
     fn write_files(&self, root: &Path, name: &str, address: &str) -> io::Result<()> {
@@ -311,7 +312,7 @@ impl Nspawn {
         let to_error = |error: io::Error| CommandError::new(format!("cannot start the container: {error}"));
         let console = folder.join("console.log");
         fs::remove_file(&console).ok();
-        let log = open_log(&console).map_err(to_error)?;
+        let log = log_file::open(&console).map_err(to_error)?;
         let short = &machine.to_string()[..8];
         let host_resolver = match Path::new("/run/systemd/resolve/resolv.conf").exists() {
             true => "copy-uplink",

@@ -19,6 +19,7 @@ mod calls;
 mod connect;
 mod executable;
 mod replies;
+mod shim;
 mod stdin;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pintle-hook");

@@ -33,8 +33,14 @@ pub(crate) fn name(reader: &dyn Reader, model: Model, entity: EntityId) -> Optio
     })
 }
 
-/// Entities with their effective lives.
-pub(crate) type Lives = BTreeMap<Entity, (EntityId, Life)>;
+/// An entity and its effective life.
+pub(crate) struct EntityLife {
+    pub(crate) id: EntityId,
+    pub(crate) life: Life,
+}
+
+/// The effective lives of entities, by their names.
+pub(crate) type Lives = BTreeMap<Entity, EntityLife>;
 
 /// The entities that a removal can affect.
 #[derive(Default)]
@@ -151,8 +157,8 @@ impl AffectedEntities {
     /// The effective life of each collected entity that exists.
     pub(crate) fn lives(&self, reader: &dyn Reader, model: Model) -> Lives {
         let mut lives = BTreeMap::new();
-        let mut is = |entity: EntityId, life: Option<Life>| {
-            lives.extend(name(reader, model, entity).zip(life.map(|life| (entity, life))));
+        let mut is = |id: EntityId, life: Option<Life>| {
+            lives.extend(name(reader, model, id).zip(life.map(|life| EntityLife { id, life })));
         };
         for id in self.units.keys() {
             is(EntityId::Unit(*id), effective_life::unit_life(&mut { reader }, model, *id));

@@ -125,7 +125,7 @@ pub(crate) fn simulate(
                 return false;
             }
             steps += 1;
-            moved |= simulate_step(simulated, model, (*id, &participants.absent), hooks);
+            moved |= simulate_step(simulated, model, *id, &participants.absent, hooks);
         }
     }
     true
@@ -143,7 +143,8 @@ pub(crate) fn forced(reader: &dyn Reader, model: Model) -> Vec<Uuid> {
 pub(crate) fn simulate_force(
     simulated: &mut SimulatedReader<'_>,
     model: Model,
-    (others, bound): (&BTreeSet<Uuid>, usize),
+    others: &BTreeSet<Uuid>,
+    documents_read_max: usize,
     between: &mut dyn FnMut(&mut SimulatedReader<'_>, &[Uuid]) -> bool,
 ) -> bool {
     let mut before = Vec::new();
@@ -157,7 +158,7 @@ pub(crate) fn simulate_force(
             // the latest possible time: every grace period is over
             simulated.run(|draft| force::force_batch(draft, model, *id, i64::MAX)).ok();
         }
-        if simulated.documents_read.get() > bound || !between(simulated, &due) {
+        if simulated.documents_read.get() > documents_read_max || !between(simulated, &due) {
             return false;
         }
         before = due;
@@ -169,7 +170,8 @@ pub(crate) fn simulate_force(
 pub(crate) fn simulate_machine_removal(
     simulated: &mut SimulatedReader<'_>,
     model: Model,
-    (machines, participants): (&BTreeSet<Uuid>, &Participants),
+    machines: &BTreeSet<Uuid>,
+    participants: &Participants,
 ) {
     for id in machines.difference(&participants.absent) {
         // refused for a machine that is Alive or has units
@@ -190,7 +192,7 @@ pub(crate) fn leaderless_applications(
 }
 
 /// The unit that is elected in each application that has one Alive unit left. Of several units any could be
-/// elected_units, so none is returned.
+/// elected, so none is returned.
 pub(crate) fn elected_units(
     simulated: &SimulatedReader<'_>,
     model: Model,
@@ -213,7 +215,8 @@ pub(crate) fn elected_units(
 fn simulate_step(
     simulated: &mut SimulatedReader<'_>,
     model: Model,
-    (id, absent): (Uuid, &BTreeSet<Uuid>),
+    id: Uuid,
+    absent: &BTreeSet<Uuid>,
     hooks: &mut Vec<ExpectedHook>,
 ) -> bool {
     let Some(doc) = read(simulated as &dyn Reader, &model.unit(id)) else {
@@ -225,11 +228,11 @@ fn simulate_step(
     if absent.contains(&id) {
         return false;
     }
-    let Some((epoch, record)) = next_record(simulated, model, id) else {
+    let Some(next) = next_record(simulated, model, id) else {
         return false;
     };
-    let done = commit(simulated, model, (id, epoch), &record);
-    if let (true, Operation::Hook(hook)) = (done, &record.operation) {
+    let done = commit(simulated, model, &next);
+    if let (true, Operation::Hook(hook)) = (done, &next.record.operation) {
         hooks.push(ExpectedHook { unit: doc.name, hook: hook.clone() });
     }
     done
@@ -243,15 +246,22 @@ pub(crate) fn finish_running(
     id: Uuid,
     running: &Activity,
 ) {
-    if let Some((epoch, record)) = next_record(simulated, model, id)
-        && Activity::from(&record.operation) == *running
+    if let Some(next) = next_record(simulated, model, id)
+        && Activity::from(&next.record.operation) == *running
     {
-        commit(simulated, model, (id, epoch), &record);
+        commit(simulated, model, &next);
     }
 }
 
-/// The record that the unit's agent would send next, with the epoch of its session.
-fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Record)> {
+/// The record that a unit's agent would send next.
+struct NextRecord {
+    unit: Uuid,
+    /// The epoch of the agent's session.
+    epoch: u64,
+    record: Record,
+}
+
+fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<NextRecord> {
     let session = read(reader, &model.session(id)).filter(|session| !session.is_fenced())?;
     let mut replica = read(reader, &model.replica(id))?;
     let shown = view::full_view_within(reader, model, id, usize::MAX)?;
@@ -259,21 +269,19 @@ fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<(u64, Reco
     // the replica has no store generation: that of the view is the unit's
     replica.local.store_generation = Some(view.position.store_generation);
     match simulate_next(&mut replica.local, &view) {
-        SimulatedStep::Performs(record) => Some((session.epoch, *record)),
+        SimulatedStep::Performs(record) => {
+            Some(NextRecord { unit: id, epoch: session.epoch, record: *record })
+        }
         SimulatedStep::Waits(_) | SimulatedStep::Finished => None,
     }
 }
 
 /// Commits a simulated record. Returns whether it was accepted.
-fn commit(
-    simulated: &mut SimulatedReader<'_>,
-    model: Model,
-    (id, epoch): (Uuid, u64),
-    record: &Record,
-) -> bool {
+fn commit(simulated: &mut SimulatedReader<'_>, model: Model, next: &NextRecord) -> bool {
+    let NextRecord { unit, epoch, record } = next;
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
-        hook_commit::commit(draft, model, id, epoch, record, &mut || Uuid(0))
+        hook_commit::commit(draft, model, *unit, *epoch, record, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }

@@ -6,6 +6,7 @@ use crate::tests::commits::fixture::{change, report, run_report, status};
 use crate::tests::*;
 use crate::unit::hook::{BagWrites, ReportContent};
 use crate::unit::local::Run;
+use crate::unit::start_reason::StartReason;
 
 #[test]
 fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
@@ -64,8 +65,9 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     web.start(&mut world);
     let run = web.local.run + 1;
     let operation = Operation::Hook(Hook::UpdateStatus);
-    let (attempt, cause, position, leader_generation, episode) = (1, String::new(), None, None, None);
-    let started = Run { number: run, operation, attempt, cause, position, leader_generation, episode };
+    let (attempt, reason, position, leader_generation, episode) =
+        (1, StartReason::IntervalPassed, None, None, None);
+    let started = Run { number: run, operation, attempt, reason, position, leader_generation, episode };
     web.local.apply(&Event::Started(started));
     let again = Agent::attach(&mut older, "web/0");
     let mut resync = web.record(Operation::Resync, Outcome::Ok);
@@ -92,13 +94,13 @@ fn a_failure_whose_retry_was_abandoned_across_a_resync_is_over() {
     let record = web.record(operation.clone(), failed);
     web.commit(&mut world, record);
     let begins = |web: &mut Agent, operation, episode| {
-        let (number, attempt, cause, position, leader_generation) =
-            (web.local.run + 1, 1, String::new(), None, None);
+        let (number, attempt, reason, position, leader_generation) =
+            (web.local.run + 1, 1, StartReason::IntervalPassed, None, None);
         web.local.apply(&Event::Started(Run {
             number,
             operation,
             attempt,
-            cause,
+            reason,
             position,
             leader_generation,
             episode,

@@ -1,9 +1,10 @@
 //! Forced applications, relations and machines: what they force below them.
 
+use crate::documents::keys::GLOBAL;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
-use crate::operations::instance;
+use crate::operations::{destruction, instance, tombstone_retention};
 use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, qr, started, sweep, wait};
 use crate::tests::*;
 
@@ -113,6 +114,23 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     assert_eq!((world.life(id), left(&world)), (Some(Life::Dead), Some(false)), "its agent has its time");
     sweep(&mut world, NOW + GRACE_MS);
     assert_eq!((left(&world), forced(&world)), (Some(true), 0));
+    world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
+    world.run(delete_tombstone(id)).expect("it is never refused");
+    let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it is the evidence for its agent");
+    assert!(tombstone.awaits_agent);
+    // the model is removed, and the tombstones in it
+    world.run(|draft, _| destruction::destroy(draft, MODEL, None, NOW)).expect("it is alive");
+    while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is empty") {}
+    let tombstone = read(world.reader(), &GLOBAL.tombstone(MODEL.0)).expect("it is removed");
+    assert!(tombstone.awaits_agent, "the agent of the machine may come back");
+}
+
+/// Deletes the tombstone if no agent needs it any more.
+fn delete_tombstone(id: Uuid) -> impl Fn(&mut Draft, &mut dyn FnMut() -> Uuid) -> Result<(), Refusal> {
+    move |draft, _| {
+        tombstone_retention::delete(draft, MODEL, &[id]);
+        Ok(())
+    }
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use crate::documents::keys::UnitDoc;
 use crate::lifecycle::application::{self, Deploy, Refresh};
+use crate::lifecycle::creation::require_count;
 use crate::lifecycle::unit::Destroyed;
-use crate::lifecycle::{model, unit};
+use crate::lifecycle::{machine, model, unit};
 use crate::operations::destruction;
 use crate::terms::cause::{Actor, Entity};
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
@@ -32,6 +33,34 @@ fn units_beyond_one_transaction_are_left_to_the_caller() {
         world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys");
     assert!(deployed.units.len() > 1);
     assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 50);
+}
+
+#[test]
+fn only_the_first_unit_of_a_deployment_goes_to_the_machine_that_it_names() {
+    let mut world = World::new();
+    world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("it is added");
+    let (name, to) = ("web".to_owned(), Some("0".to_owned()));
+    let request = Deploy { name, sha256: "web".into(), units: 2, to, ..Deploy::default() };
+    world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys");
+    assert_eq!(machine_of(&world, world.unit("web/0")), Uuid(900));
+    assert_ne!(machine_of(&world, world.unit("web/1")), Uuid(900));
+}
+
+#[test]
+fn one_request_adds_at_most_a_thousand_units_or_machines() {
+    let mut world = World::new();
+    let mut deploy = |units| {
+        let request = Deploy { name: "web".into(), sha256: "web".into(), units, ..Deploy::default() };
+        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
+    };
+    let refusal = deploy(1_001).expect_err("they are too many");
+    assert_eq!(refusal.message, "cannot add 1001 units: at most 1000 per request");
+    assert_eq!(refusal.hint.as_deref(), Some("add the units in several requests"));
+    let deployed = deploy(1_000).expect("they fit");
+    assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 1_000);
+    assert_eq!(require_count(1_000, "machines"), Ok(()));
+    let refusal = require_count(1_001, "machines").expect_err("they are too many");
+    assert_eq!(refusal.message, "cannot add 1001 machines: at most 1000 per request");
 }
 
 #[test]

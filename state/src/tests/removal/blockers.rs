@@ -2,7 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
-use crate::operations::dry_run::{self, AgentReports, DryRun};
+use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::operations::force::{self, ForceRequest};
 use crate::terms::cause::{Cause, Duty, RelationName};
 use crate::tests::removal::fixture::{
@@ -18,10 +18,14 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
     shop.commit(&mut world, record);
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
-    let told = dry_run_alone(&world, EntityId::Application(app));
-    assert!(hooks(&told).iter().all(|hook| !hook.starts_with("shop/0")), "it is in error: {:?}", told.hooks);
-    assert_eq!(told.blockers[0].entity.to_string(), "unit shop/0");
-    assert_eq!(told.blockers[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
+    let result = dry_run_alone(&world, EntityId::Application(app));
+    assert!(
+        hooks(&result).iter().all(|hook| !hook.starts_with("shop/0")),
+        "it is in error: {:?}",
+        result.hooks
+    );
+    assert_eq!(result.blockers[0].entity.to_string(), "unit shop/0");
+    assert_eq!(result.blockers[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
     let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
@@ -42,15 +46,16 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     for no_wait in [false, true] {
         let force = Some(ForceRequest { no_wait, now_ms: 1 });
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
-            let told = dry_run_together(world.reader(), MODEL, &[entity], force).expect("by force it may go");
-            assert_eq!(names(&told.removed_eventually), ["machine 0", "unit shop/0"], "{entity:?}");
+            let result =
+                dry_run_together(world.reader(), MODEL, &[entity], force).expect("by force it may go");
+            assert_eq!(names(&result.removed_eventually), ["machine 0", "unit shop/0"], "{entity:?}");
             assert!(
-                told.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
+                result.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
                 "{:?}",
-                told.blockers
+                result.blockers
             );
-            assert!(hooks(&told).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
-            assert_eq!(told.skipped_hooks, [], "shop/0 is in error");
+            assert!(hooks(&result).iter().any(|hook| hook.starts_with("db/0 server-relation-departed")));
+            assert_eq!(result.skipped_hooks, [], "shop/0 is in error");
         }
     }
     assert_eq!(world.life(db.unit), Some(Life::Alive));
@@ -61,15 +66,15 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
     world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
-    let told = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked))
+    let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked))
         .expect("it may go");
     assert_eq!(
-        (names(&told.removed_eventually), told.truncated),
+        (names(&result.removed_eventually), result.truncated),
         (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
     );
-    let of = (&[EntityId::Unit(shop.unit)][..], Some(asked));
+    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: Some(asked) };
     assert!(
-        dry_run_within(world.reader(), MODEL, of, 0).expect("it may go").truncated,
+        dry_run_within(world.reader(), MODEL, removal, 0).expect("it may go").truncated,
         "the action ends early with this reason"
     );
 }
@@ -82,27 +87,28 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
     let force = Some(ForceRequest { no_wait: true, now_ms: 1 });
-    let told =
+    let result =
         dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
-    let related = |told: &DryRun| -> Vec<String> {
-        hooks(told)
+    let related = |result: &DryRun| -> Vec<String> {
+        hooks(result)
             .into_iter()
             .filter(|hook| hook.contains("-departed ") || hook.contains("-broken "))
             .collect()
     };
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
-    assert_eq!(related(&told).join(", "), departed);
-    assert!(!hooks(&told).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", told.hooks);
+    assert_eq!(related(&result).join(", "), departed);
+    assert!(!hooks(&result).iter().any(|hook| hook.starts_with("shop/0")), "{:?}", result.hooks);
     assert!(
-        told.skipped_hooks.iter().all(|expected| expected.unit.to_string() == "shop/0"),
+        result.skipped_hooks.iter().all(|expected| expected.unit.to_string() == "shop/0"),
         "{:?}",
-        told.skipped_hooks
+        result.skipped_hooks
     );
-    assert_eq!(told.skipped_hooks.last().expect("it would run some").hook, Hook::Remove);
-    assert_eq!(names(&told.removed_eventually), ["machine 0", "unit shop/0"]);
+    assert_eq!(result.skipped_hooks.last().expect("it would run some").hook, Hook::Remove);
+    assert_eq!(names(&result.removed_eventually), ["machine 0", "unit shop/0"]);
 
-    let told = dry_run_together(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
-    let mut all = related(&told);
+    let result =
+        dry_run_together(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
+    let mut all = related(&result);
     all.sort();
     assert_eq!(
         all,
@@ -113,7 +119,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
             format!("shop/0 db-relation-departed db:{number} db/0 departing=db/0"),
         ]
     );
-    assert_eq!(told.skipped_hooks, [], "units of both sides stay");
+    assert_eq!(result.skipped_hooks, [], "units of both sides stay");
 }
 
 /// Spec F.4: a silent agent blocks what waits for it. By force the controller acts in its place, and none of its hooks is
@@ -124,33 +130,34 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     let (id, shop, db) = qr(&mut world);
     let [shop_on, db_on] = [shop.unit, db.unit]
         .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
-    let told = |entity, force, silent: &[EntityId]| {
-        let heard = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
-        dry_run::dry_run(world.reader(), MODEL, (&[entity], force), &heard).expect("it may go")
+    let simulate = |entity, force, silent: &[EntityId]| {
+        let reports = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
+        dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force }, &reports)
+            .expect("it may go")
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
     let all = [shop_on, of_shop, db_on, of_db];
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
     for entity in [of_shop, EntityId::Application(app)] {
-        let quiet = told(entity, None, &[]);
-        let told = told(entity, None, &all);
+        let quiet = simulate(entity, None, &[]);
+        let result = simulate(entity, None, &all);
         assert!(
             quiet.lost_agents.is_empty()
-                && told.hooks == quiet.hooks
-                && told.removed_eventually == quiet.removed_eventually,
-            "{told:?}"
+                && result.hooks == quiet.hooks
+                && result.removed_eventually == quiet.removed_eventually,
+            "{result:?}"
         );
         let expected = match entity {
             EntityId::Application(_) => vec![shop_on, of_shop, of_db],
             _ => vec![shop_on, of_shop],
         };
-        assert_eq!(told.lost_agents, expected, "db/0 leaves only a relation that ends");
+        assert_eq!(result.lost_agents, expected, "db/0 leaves only a relation that ends");
     }
-    let ends = told(EntityId::Relation(id), None, &all).lost_agents;
+    let ends = simulate(EntityId::Relation(id), None, &all).lost_agents;
     assert_eq!(ends.len(), 2);
     assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
     for no_wait in [false, true] {
-        let forced = told(of_shop, Some(ForceRequest { no_wait, now_ms: 1 }), &[of_shop]);
+        let forced = simulate(of_shop, Some(ForceRequest { no_wait, now_ms: 1 }), &[of_shop]);
         assert_eq!((forced.lost_agents, forced.blockers.len()), (vec![], 1));
         let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
         let duty = Duty::Terminate { relations };

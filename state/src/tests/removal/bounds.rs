@@ -1,6 +1,7 @@
 //! A dry run is bounded, and reports that it is truncated.
 
 use crate::documents::blockers::EntityId;
+use crate::operations::dry_run::{Removal, require_count};
 use crate::tests::removal::fixture::{dry_run_alone, dry_run_together, dry_run_within, qr};
 use crate::tests::*;
 use std::cell::Cell;
@@ -32,7 +33,7 @@ fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
     for entity in [EntityId::Application(web), EntityId::Relation(relation)] {
         let counted = CountingReader { documents: &many, read: Cell::new(0) };
         // a simulation that ends before its first step
-        dry_run_within(&counted, MODEL, (&[entity], None), 0).expect("it may go");
+        dry_run_within(&counted, MODEL, Removal { entities: &[entity], force: None }, 0).expect("it may go");
         // 5,000 entries to find 500 units, each examined three times with about 10 reads
         let most = 5_000 + 3 * 500 * 10;
         assert!(counted.read.get() < most, "{entity:?}: {}", counted.read.get());
@@ -49,8 +50,16 @@ fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
     let whole = dry_run_alone(&world, EntityId::Unit(shop.unit));
-    let part =
-        dry_run_within(world.reader(), MODEL, (&[EntityId::Unit(shop.unit)], None), 150).expect("it may go");
+    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: None };
+    let part = dry_run_within(world.reader(), MODEL, removal, 150).expect("it may go");
     assert_eq!((whole.truncated, part.truncated), (false, true));
     assert!(part.hooks.len() < whole.hooks.len(), "{:?}", part.hooks);
+}
+
+#[test]
+fn one_request_simulates_at_most_twenty_removals() {
+    assert_eq!(require_count(20), Ok(()));
+    let refusal = require_count(21).expect_err("they are too many");
+    assert_eq!(refusal.message, "cannot simulate 21 removals: at most 20 per request");
+    assert_eq!(refusal.hint.as_deref(), Some("name fewer entities"));
 }

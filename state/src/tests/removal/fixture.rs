@@ -1,7 +1,7 @@
 //! What the tests of dry runs share: dry runs of present agents, and two related applications.
 
 use crate::documents::blockers::EntityId;
-use crate::operations::dry_run::{self, AgentReports, DryRun};
+use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::operations::force::ForceRequest;
 use crate::terms::cause::Entity;
 use crate::terms::member_version::Version;
@@ -16,16 +16,16 @@ pub fn dry_run_together(
     entities: &[EntityId],
     force: Option<ForceRequest>,
 ) -> Result<DryRun, Refusal> {
-    dry_run::dry_run(reader, model, (entities, force), &ALL_PRESENT)
+    dry_run::dry_run(reader, model, Removal { entities, force }, &ALL_PRESENT)
 }
 
 pub fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
-    asked: (&[EntityId], Option<ForceRequest>),
-    bound: usize,
+    removal: Removal<'_>,
+    documents_read_max: usize,
 ) -> Result<DryRun, Refusal> {
-    dry_run::dry_run_within(reader, model, asked, (&ALL_PRESENT, bound))
+    dry_run::dry_run_within(reader, model, removal, &ALL_PRESENT, documents_read_max)
 }
 
 pub fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {

@@ -2,7 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::machine;
-use crate::operations::dry_run::{self, AgentReports, DryRun};
+use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::operations::force::ForceRequest;
 use crate::operations::leadership;
 use crate::terms::member_version::Version;
@@ -18,12 +18,12 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
     let before = world.documents.map.clone();
-    let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
+    let result = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(
-        (names(&told.removed_immediately), names(&told.dying)),
+        (names(&result.removed_immediately), names(&result.dying)),
         (vec![], vec!["unit shop/0".to_owned()])
     );
-    let own: Vec<String> = hooks(&told).into_iter().filter(|hook| hook.starts_with("shop/0")).collect();
+    let own: Vec<String> = hooks(&result).into_iter().filter(|hook| hook.starts_with("shop/0")).collect();
     assert_eq!(
         own,
         [
@@ -34,13 +34,13 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
         ]
     );
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
-    assert!(hooks(&told).contains(&departed), "{:?}", told.hooks);
+    assert!(hooks(&result).contains(&departed), "{:?}", result.hooks);
     assert_eq!(
-        names(&told.removed_eventually),
+        names(&result.removed_eventually),
         ["machine 0", "unit shop/0"],
         "the machine has no unit any more (E.3)"
     );
-    assert_eq!((told.blockers, told.truncated), (vec![], false));
+    assert_eq!((result.blockers, result.truncated), (vec![], false));
     assert_eq!(world.documents.map, before);
 }
 
@@ -74,13 +74,13 @@ fn a_removed_relation_runs_broken_hooks_on_both_ends() {
     let mut world = World::new();
     let (id, _, _) = qr(&mut world);
     let number = world.number(id);
-    let told = dry_run_alone(&world, EntityId::Relation(id));
+    let result = dry_run_alone(&world, EntityId::Relation(id));
     for (unit, endpoint) in [("shop/0", "db"), ("db/0", "server")] {
         let broken = format!("{unit} {endpoint}-relation-broken {endpoint}:{number}");
-        assert!(hooks(&told).contains(&broken), "{:?}", told.hooks);
+        assert!(hooks(&result).contains(&broken), "{:?}", result.hooks);
     }
-    assert_eq!(told.removed_eventually.len(), 1, "{:?}", told.removed_eventually);
-    assert_eq!(told.blockers, []);
+    assert_eq!(result.removed_eventually.len(), 1, "{:?}", result.removed_eventually);
+    assert_eq!(result.blockers, []);
 }
 
 #[test]
@@ -88,8 +88,8 @@ fn entities_without_started_agents_are_removed_immediately() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    let told = dry_run_alone(&world, EntityId::Unit(unit));
-    assert_eq!((names(&told.removed_immediately), told.hooks), (vec!["unit web/0".to_owned()], vec![]));
+    let result = dry_run_alone(&world, EntityId::Unit(unit));
+    assert_eq!((names(&result.removed_immediately), result.hooks), (vec!["unit web/0".to_owned()], vec![]));
 }
 
 /// web/0 with logging/0, in a suspended relation that both have left.
@@ -117,20 +117,23 @@ fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
 fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
     let mut world = World::new();
     let (id, _, mut logging) = suspended(&mut world);
-    let told = dry_run_alone(&world, EntityId::Relation(id));
+    let result = dry_run_alone(&world, EntityId::Relation(id));
     let relation = format!("relation {} (logging:host web:juju-info)", world.number(id));
-    assert_eq!(names(&told.removed_immediately), [relation]);
-    assert_eq!(names(&told.dying), ["unit logging/0"]);
-    assert_eq!(hooks(&told), ["logging/0 stop", "logging/0 remove"]);
-    assert_eq!((names(&told.removed_eventually), told.blockers), (vec!["unit logging/0".to_owned()], vec![]));
+    assert_eq!(names(&result.removed_immediately), [relation]);
+    assert_eq!(names(&result.dying), ["unit logging/0"]);
+    assert_eq!(hooks(&result), ["logging/0 stop", "logging/0 remove"]);
+    assert_eq!(
+        (names(&result.removed_eventually), result.blockers),
+        (vec!["unit logging/0".to_owned()], vec![])
+    );
 
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = logging.record(Operation::Hook(Hook::UpdateStatus), failed);
     logging.commit(&mut world, record);
-    let told = dry_run_alone(&world, EntityId::Relation(id));
-    let held: Vec<String> = told.blockers.iter().map(|one| one.entity.to_string()).collect();
+    let result = dry_run_alone(&world, EntityId::Relation(id));
+    let held: Vec<String> = result.blockers.iter().map(|one| one.entity.to_string()).collect();
     assert_eq!(
-        (hooks(&told).len(), held),
+        (hooks(&result).len(), held),
         (0, vec!["unit logging/0".to_owned()]),
         "the relation has gone, it has not"
     );
@@ -156,14 +159,15 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     db.done(&mut world, changed);
     world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("it may go");
 
-    let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
+    let result = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(
-        (names(&told.dying), names(&told.removed_eventually)),
+        (names(&result.dying), names(&result.removed_eventually)),
         (vec!["unit shop/0".to_owned()], vec!["machine 0".to_owned(), "unit shop/0".to_owned()])
     );
     let departed = format!("db/0 server-relation-departed server:{number} shop/0 departing=shop/0");
-    let told_of: Vec<String> = hooks(&told).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
-    assert_eq!(told_of, [departed]);
+    let related: Vec<String> =
+        hooks(&result).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
+    assert_eq!(related, [departed]);
     assert_eq!(dry_run_alone(&world, EntityId::Unit(other.unit)), DryRun::default(), "asked again");
     // by force, the result differs: it is predicted completely, and the running hook is interrupted
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
@@ -171,15 +175,16 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     for no_wait in [false, true] {
         let force = Some(ForceRequest { no_wait, now_ms: 1 });
         let asked = &[EntityId::Unit(other.unit)][..];
-        let told = dry_run_together(world.reader(), MODEL, asked, force).expect("by force it may go");
+        let result = dry_run_together(world.reader(), MODEL, asked, force).expect("by force it may go");
         assert!(
-            names(&told.removed_eventually).contains(&"unit shop/1".to_owned()),
+            names(&result.removed_eventually).contains(&"unit shop/1".to_owned()),
             "{:?}",
-            told.removed_eventually
+            result.removed_eventually
         );
-        let heard = AgentReports { is_lost: &|_| false, running_hook: &running };
-        let runs = dry_run::dry_run(world.reader(), MODEL, (asked, force), &heard).expect("the same");
-        assert_eq!((runs.skipped_hooks.is_empty(), runs.skipped_hooks), (!no_wait, told.skipped_hooks));
+        let reports = AgentReports { is_lost: &|_| false, running_hook: &running };
+        let runs = dry_run::dry_run(world.reader(), MODEL, Removal { entities: asked, force }, &reports)
+            .expect("the same");
+        assert_eq!((runs.skipped_hooks.is_empty(), runs.skipped_hooks), (!no_wait, result.skipped_hooks));
     }
     let all = dry_run_alone(&world, EntityId::Application(app));
     assert!(!names(&all.dying).contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
@@ -215,9 +220,13 @@ fn a_dry_run_finishes_running_hooks_first() {
     let id = world.integrate("shop", "db").expect("they fit");
     let number = world.number(id);
     let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
-    let told = |world: &World, entity, (running, what): (Uuid, Activity)| {
-        let heard = AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..ALL_PRESENT };
-        hooks(&dry_run::dry_run(world.reader(), MODEL, (&[entity], None), &heard).expect("it may go"))
+    let simulate = |world: &World, entity, (running, what): (Uuid, Activity)| {
+        let reports =
+            AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..ALL_PRESENT };
+        hooks(
+            &dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force: None }, &reports)
+                .expect("it may go"),
+        )
     };
     let (is_install, is_joined) = (
         |one: &Operation| matches!(one, Operation::Hook(Hook::Install)),
@@ -225,10 +234,10 @@ fn a_dry_run_finishes_running_hooks_first() {
     );
     while let Some(operation) = decides(&world, &mut shop) {
         if is_install(&operation) {
-            assert_eq!(told(&world, EntityId::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
-            let told =
-                told(&world, EntityId::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
-            assert_eq!(told, ["shop/0 remove"]);
+            assert_eq!(simulate(&world, EntityId::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
+            let result =
+                simulate(&world, EntityId::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
+            assert_eq!(result, ["shop/0 remove"]);
         }
         shop.done(&mut world, operation);
     }
@@ -238,8 +247,8 @@ fn a_dry_run_finishes_running_hooks_first() {
         operation = decides(&world, &mut db).expect("it is not joined yet");
     }
     let of_db = |what: Activity| {
-        let told = told(&world, EntityId::Relation(id), (db.unit, what)).into_iter();
-        told.filter(|hook| hook.starts_with("db/0 server-relation-")).collect::<Vec<_>>()
+        let result = simulate(&world, EntityId::Relation(id), (db.unit, what)).into_iter();
+        result.filter(|hook| hook.starts_with("db/0 server-relation-")).collect::<Vec<_>>()
     };
     let broken = format!("db/0 server-relation-broken server:{number}");
     assert_eq!(of_db(Activity::hook(HookName::UpdateStatus)).join(", "), broken);
@@ -259,12 +268,12 @@ fn a_dry_run_finishes_running_hooks_first() {
 fn a_dry_run_predicts_the_removal_of_a_machine_without_units() {
     let mut world = World::new();
     let (_, shop, _) = qr(&mut world);
-    let told = dry_run_alone(&world, EntityId::Unit(shop.unit));
-    assert_eq!(names(&told.removed_eventually), ["machine 0", "unit shop/0"]);
+    let result = dry_run_alone(&world, EntityId::Unit(shop.unit));
+    assert_eq!(names(&result.removed_eventually), ["machine 0", "unit shop/0"]);
     let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
-    let (told, name) = (dry_run_alone(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
+    let (result, name) = (dry_run_alone(&world, EntityId::Machine(Uuid(900))), format!("machine {name}"));
     assert_eq!(
-        (names(&told.dying), names(&told.removed_eventually), told.blockers),
+        (names(&result.dying), names(&result.removed_eventually), result.blockers),
         (vec![name.clone()], vec![name], vec![])
     );
 }

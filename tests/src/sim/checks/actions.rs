@@ -1,12 +1,13 @@
 //! Each action runs at most once and finishes, or is reported as failed (spec A.16).
 //!
-//! A unit must not run an action twice, and at rest no action is pending.
+//! A unit must not run an action twice, at rest no action is pending, and none gets a number that its unit has passed.
 
-use super::check::{Check, FinalState};
+use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{read, read_all};
-use state::documents::keys::{ActionDoc, Kind};
+use state::documents::keys::{ActionDoc, Kind, Parts};
 use state::terms::names::Uuid;
+use state::terms::status::ActionStatus;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
 use std::collections::BTreeSet;
@@ -45,6 +46,22 @@ impl Check for Actions {
             |(of, id): &(Uuid, u64)| *of != unit || memory.last_action.is_some_and(|last| *id <= last);
         self.started.retain(is_kept);
         self.finished.retain(is_kept);
+    }
+
+    fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
+        for change in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
+            let Some(parts) = Parts::of(&change.key).filter(|parts| parts.kind == Kind::ActionOf) else {
+                continue;
+            };
+            let (Some(&unit), Some(id)) = (parts.ids().first(), parts.number()) else { continue };
+            let is_new = read(commit.reader, &commit.model.action(id))
+                .is_some_and(|doc| doc.status == ActionStatus::Pending);
+            let passed =
+                read(commit.reader, &commit.model.replica(unit)).and_then(|doc| doc.local.last_action);
+            if is_new && passed >= Some(id) {
+                found.push(format!("{unit}: the new action {id} has a number that the unit has passed"));
+            }
+        }
     }
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {

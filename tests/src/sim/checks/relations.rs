@@ -15,6 +15,7 @@ use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
+use state::unit::start_reason::StartReason;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Default)]
@@ -118,7 +119,7 @@ impl RelationHooks {
             return None;
         };
         let first = run.attempt == 1 && run.episode.is_none() && !self.failed.contains(&folder);
-        let first = first && !matches!(run.cause.as_str(), "interrupted" | "resolved");
+        let first = first && !matches!(run.reason, StartReason::Interrupted | StartReason::Resolved);
         let dying = self.dying.get(&unit).filter(|_| first && !self.was_restored)?;
         let shown = run.position.is_some_and(|position| position.revision >= *dying);
         (shown && other == departing)
@@ -248,8 +249,8 @@ impl Check for RelationHooks {
         }
     }
 
-    fn journal_started(&mut self, unit: Uuid, memory: &Local) {
-        let known = memory.relations.iter().map(|(number, local)| {
+    fn journal_started(&mut self, unit: Uuid, stored: &Local) {
+        let known = stored.relations.iter().map(|(number, local)| {
             let pending_changed = local.pending_changed.clone();
             let seen = |name: &UnitName, version: Version| {
                 (Some(name) != pending_changed.as_ref()).then_some(version)

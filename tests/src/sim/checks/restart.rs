@@ -20,7 +20,10 @@ impl Check for Restart {
             Fact::Recorded { folder: unit, events, .. } if self.only_restarts => {
                 for event in events.iter() {
                     if let Event::Started(run) = event {
-                        found.push(format!("{unit}: runs {} ({}) after a restart", run.operation, run.cause));
+                        found.push(format!(
+                            "{unit}: runs {} ({:?}) after a restart",
+                            run.operation, run.reason
+                        ));
                     }
                 }
             }

@@ -9,7 +9,7 @@ use state::terms::names::Uuid;
 use state::unit::local::{Event, INTERRUPTIONS_MAX, Run, Step};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Outcome;
-use state::unit::retry::RELATION_GONE;
+use state::unit::start_reason::StartReason;
 use std::collections::BTreeMap;
 
 #[derive(Default)]
@@ -81,7 +81,7 @@ fn relation_is_gone(open: &Run, next: &Run) -> bool {
         (
             Operation::Hook(Relation { relation: a, event: RelationEvent::Joined { .. }, .. }),
             Operation::Hook(Relation { relation: b, .. }),
-        ) => a == b && next.cause == RELATION_GONE,
+        ) => a == b && next.reason == StartReason::RelationRemoved,
         _ => false,
     }
 }

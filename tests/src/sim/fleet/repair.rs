@@ -23,7 +23,7 @@ impl AgentFleet {
             self.folders.values().any(|folder| folder.location.unit == unit && folder.task.is_some())
         };
         let lost = |folder: &Folder| {
-            folder.agent.borrow().as_ref().is_some_and(|agent| agent.with_local(|local| local.state_lost))
+            folder.agent.borrow().as_ref().is_some_and(|agent| agent.shared.local().state_lost)
         };
         let broken = self.folders.values().filter(|folder| {
             // a copy may be the folder that serves the unit and may lose its state

@@ -71,7 +71,10 @@ fn is_structural(changes: &CommitChanges) -> bool {
 fn event_text(events: &[Event]) -> String {
     let line = |event: &Event| match event {
         Event::Started(run) => {
-            format!("started {} (run {}, attempt {}: {})", run.operation, run.number, run.attempt, run.cause)
+            format!(
+                "started {} (run {}, attempt {}: {:?})",
+                run.operation, run.number, run.attempt, run.reason
+            )
         }
         Event::Finished(record) => {
             format!("record {}: {} {:?}", record.sequence, record.operation, record.outcome)

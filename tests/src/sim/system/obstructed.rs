@@ -8,7 +8,7 @@ use crate::sim::checks::stuck_system::{Obstacle, StuckSystem, WhyAnswer};
 use crate::sim::identities::MODEL;
 use crate::sim::operator::removals::SimRemoval;
 use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
-use api::Force;
+use api::{EntityChoice, Force, RelationChoice};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
 use state::documents::keys::{
@@ -203,7 +203,7 @@ impl System {
         let answers = self.run(is_over, async move {
             let mut answers = Vec::new();
             for (entity, life) in entities {
-                let why = operator.why(&command_argument(&entity)).await;
+                let why = operator.why(choice(&entity)).await;
                 answers.push(WhyAnswer { entity, life, why });
             }
             answers
@@ -253,11 +253,14 @@ fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
     obstacles
 }
 
-/// The entity as the argument of the command `why`.
-fn command_argument(entity: &Entity) -> String {
-    match entity {
-        Entity::Relation(name) => format!("relation {}", name.number),
-        other => other.to_string(),
+/// How a person chooses the entity.
+fn choice(entity: &Entity) -> EntityChoice {
+    match entity.clone() {
+        Entity::Unit(name) => EntityChoice::Unit(name),
+        Entity::Application(name) => EntityChoice::Application(name),
+        Entity::Relation(name) => EntityChoice::Relation(RelationChoice::Number(name.number)),
+        Entity::Machine(name) => EntityChoice::Machine(name),
+        Entity::Model(_) => EntityChoice::Model,
     }
 }
 

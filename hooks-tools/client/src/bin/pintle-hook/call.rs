@@ -218,9 +218,8 @@ fn read_stdin() -> Result<&'static [u8], CallError> {
         match kernel::read(kernel::STDIN, buffer.get_mut(filled..).unwrap_or_default()) {
             Ok(0) => break,
             Ok(bytes) => filled += bytes,
-            Err(kernel::EAGAIN) => {
-                kernel::wait_until_ready(kernel::STDIN, false).map_err(CallError::Stdin)?
-            }
+            Err(kernel::EAGAIN) => kernel::poll(&mut [kernel::Poll::read(Some(kernel::STDIN))], None)
+                .map_err(CallError::Stdin)?,
             Err(errno) => return Err(CallError::Stdin(errno)),
         }
     }

@@ -30,7 +30,7 @@ pub fn print_call_error(error: &CallError, socket: &[u8]) -> u8 {
             b"dial unix ",
             socket,
             b": connect: the listener runs as uid ",
-            decimal(*uid, &mut [0; 10]),
+            decimal((*uid).into(), &mut [0; _]),
             b", expected root or the user of this hook; nothing was sent",
         ]),
         CallError::Lost => print_error(&[
@@ -41,7 +41,7 @@ pub fn print_call_error(error: &CallError, socket: &[u8]) -> u8 {
         CallError::Memory(errno) => print_error(&[b"mmap: ", reason(*errno)]),
         CallError::InvalidReply(FrameError::Version(version)) => print_error(&[
             b"cannot read the reply of the unit agent: unknown version ",
-            decimal((*version).into(), &mut [0; 10]),
+            decimal((*version).into(), &mut [0; _]),
             b" of the tool protocol",
         ]),
         CallError::InvalidReply(_) => {
@@ -74,8 +74,11 @@ pub fn reason(errno: Errno) -> &'static [u8] {
     }
 }
 
+/// Memory for the digits of a number.
+pub type Digits = [u8; 20];
+
 /// The number as text, right-aligned in `buffer`.
-fn decimal(mut number: u32, buffer: &mut [u8; 10]) -> &[u8] {
+pub fn decimal(mut number: u64, buffer: &mut Digits) -> &[u8] {
     let mut start = buffer.len();
     for (i, digit) in buffer.iter_mut().enumerate().rev() {
         *digit = b'0' + (number % 10) as u8;

@@ -1,6 +1,10 @@
-//! The system calls of this program, each as a safe function, for Linux on x86_64 and aarch64.
+//! The system calls of this program, each as a safe function, for Linux on x86_64 and aarch64: here those of a tool, in
+//! `files` and `child` those of the shim.
 //!
 //! A call that a signal interrupts is repeated. This is the only module besides `memory` and `process` with unsafe code.
+
+pub mod child;
+pub mod files;
 
 use core::arch::asm;
 
@@ -30,36 +34,72 @@ mod number {
     pub const WRITE: usize = 1;
     pub const CLOSE: usize = 3;
     pub const MMAP: usize = 9;
+    pub const RT_SIGACTION: usize = 13;
+    pub const RT_SIGPROCMASK: usize = 14;
     pub const WRITEV: usize = 20;
     pub const NANOSLEEP: usize = 35;
+    pub const GETPID: usize = 39;
     pub const SOCKET: usize = 41;
     pub const CONNECT: usize = 42;
     pub const SENDTO: usize = 44;
     pub const GETSOCKOPT: usize = 55;
+    pub const CLONE: usize = 56;
+    pub const EXECVE: usize = 59;
+    pub const WAIT4: usize = 61;
+    pub const KILL: usize = 62;
     pub const GETCWD: usize = 79;
+    pub const UMASK: usize = 95;
+    pub const SETPGID: usize = 109;
+    pub const CLOCK_GETTIME: usize = 228;
     pub const EXIT_GROUP: usize = 231;
+    pub const OPENAT: usize = 257;
+    pub const UNLINKAT: usize = 263;
+    pub const RENAMEAT: usize = 264;
     pub const FACCESSAT: usize = 269;
     pub const PPOLL: usize = 271;
+    pub const SIGNALFD: usize = 289;
+    pub const DUP3: usize = 292;
+    pub const PIPE2: usize = 293;
+    pub const PRLIMIT: usize = 302;
     pub const GETRANDOM: usize = 318;
+    pub const CLOSE_RANGE: usize = 436;
 }
 
 #[cfg(target_arch = "aarch64")]
 mod number {
     pub const GETCWD: usize = 17;
+    pub const DUP3: usize = 24;
+    pub const UNLINKAT: usize = 35;
+    pub const RENAMEAT: usize = 38;
     pub const FACCESSAT: usize = 48;
+    pub const OPENAT: usize = 56;
     pub const CLOSE: usize = 57;
+    pub const PIPE2: usize = 59;
     pub const READ: usize = 63;
     pub const WRITE: usize = 64;
     pub const WRITEV: usize = 66;
     pub const PPOLL: usize = 73;
+    pub const SIGNALFD: usize = 74;
     pub const EXIT_GROUP: usize = 94;
     pub const NANOSLEEP: usize = 101;
+    pub const CLOCK_GETTIME: usize = 113;
+    pub const KILL: usize = 129;
+    pub const RT_SIGACTION: usize = 134;
+    pub const RT_SIGPROCMASK: usize = 135;
+    pub const SETPGID: usize = 154;
+    pub const UMASK: usize = 166;
+    pub const GETPID: usize = 172;
     pub const SOCKET: usize = 198;
     pub const CONNECT: usize = 203;
     pub const SENDTO: usize = 206;
     pub const GETSOCKOPT: usize = 209;
+    pub const CLONE: usize = 220;
+    pub const EXECVE: usize = 221;
     pub const MMAP: usize = 222;
+    pub const WAIT4: usize = 260;
+    pub const PRLIMIT: usize = 261;
     pub const GETRANDOM: usize = 278;
+    pub const CLOSE_RANGE: usize = 436;
 }
 
 /// Makes one system call.
@@ -142,17 +182,38 @@ pub fn close(fd: Fd) {
     let _ = unsafe { system(number::CLOSE, [fd, 0, 0, 0, 0, 0]) };
 }
 
-/// Waits until a non-blocking file can be read or written. The parent process may have made stdin or stdout non-blocking.
-pub fn wait_until_ready(fd: Fd, write: bool) -> Result<(), Errno> {
-    #[repr(C)]
-    struct Poll {
-        fd: i32,
-        events: i16,
-        returned: i16,
+/// A file that [`poll`] waits for.
+#[repr(C)]
+pub struct Poll {
+    fd: i32,
+    events: i16,
+    returned: i16,
+}
+
+impl Poll {
+    /// Waits until the file can be read or has ended. `None` is ignored.
+    pub fn read(fd: Option<Fd>) -> Poll {
+        Poll { fd: fd.map_or(-1, |fd| fd as i32), events: 1, returned: 0 }
     }
-    let mut poll = Poll { fd: fd as i32, events: if write { 4 } else { 1 }, returned: 0 };
-    // SAFETY: the kernel reads and writes that one entry; no time limit, no signal mask.
-    unsafe { uninterrupted(number::PPOLL, [&raw mut poll as usize, 1, 0, 0, 0, 0]) }.map(|_| ())
+
+    /// Waits until the file can be written.
+    pub fn write(fd: Fd) -> Poll {
+        Poll { fd: fd as i32, events: 4, returned: 0 }
+    }
+
+    /// Whether the last [`poll`] has found something, an error included.
+    pub fn is_ready(&self) -> bool {
+        self.returned != 0
+    }
+}
+
+/// Waits until one of these files is ready, or until the time limit.
+pub fn poll(files: &mut [Poll], milliseconds_max: Option<u64>) -> Result<(), Errno> {
+    let time = milliseconds_max.map(|limit| [limit / 1000, limit % 1000 * 1_000_000]);
+    let time = time.as_ref().map_or(0, |time| time.as_ptr() as usize);
+    // SAFETY: the kernel reads and writes these entries and that time; no signal mask.
+    let poll = [files.as_mut_ptr() as usize, files.len(), time, 0, 0, 0];
+    unsafe { uninterrupted(number::PPOLL, poll) }.map(|_| ())
 }
 
 /// Connects to a unix socket. The caller checks that `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; the rest would be

@@ -1,7 +1,8 @@
-//! The program behind the name of every hook tool (spec/hook-tools.md 1.1 and 1.2).
+//! The program behind the name of every hook tool (spec/hook-tools.md 1.1 and 1.2), and the shim between the unit agent and
+//! a hook.
 //!
-//! It sends its name, arguments, working directory and, if the tool requires it, stdin to the unit agent, and prints the
-//! stdout and stderr of the reply. It contains no code of any tool.
+//! As a tool it sends its name, arguments, working directory and, if the tool requires it, stdin to the unit agent, and
+//! prints the stdout and stderr of the reply. It contains no code of any tool. With `--shim` it is the shim: see `shim`.
 //!
 //! The program uses neither the standard library nor libc, because their start-up costs more than a whole call. Its memory
 //! is one static area, and mappings for the rare large reply and for stdin.
@@ -17,19 +18,25 @@ mod error_output;
 mod kernel;
 mod memory;
 mod process;
+mod shim;
 
 use core::cell::UnsafeCell;
 
 use call::{Buffers, CallRequest};
 use error_output::print_error;
+use hook_client::shim::SHIM_ARGUMENT;
 use hook_client::{CallHeader, encode_request};
 use process::{ProcessStart, Texts};
+use shim::ShimBuffers;
 
 /// The name of the program itself, which is not a tool.
 const OWN_NAME: &[u8] = b"pintle-hook";
 
-/// The only static variable. `begin` creates the only reference to it.
+/// The memory of a tool. `begin` creates the only reference to it.
 static BUFFERS: SingleThreaded<Buffers> = SingleThreaded(UnsafeCell::new(Buffers::new()));
+
+/// The memory of a shim. `begin` creates the only reference to it.
+static SHIM_BUFFERS: SingleThreaded<ShimBuffers> = SingleThreaded(UnsafeCell::new(ShimBuffers::new()));
 
 /// A value in a static variable of a program that has one thread.
 struct SingleThreaded<T>(UnsafeCell<T>);
@@ -60,6 +67,11 @@ extern "C" fn _start() -> ! {
 unsafe extern "C" fn begin(stack: *const usize) -> ! {
     // SAFETY: `stack` is the stack pointer at the entry point.
     let process = unsafe { ProcessStart::from_stack(stack) };
+    if let Some((run_folder, program)) = shim(&process) {
+        // SAFETY: this is the only reference, created once, in the only thread.
+        let buffers = unsafe { &mut *SHIM_BUFFERS.0.get() };
+        kernel::exit(shim::run(&process, run_folder, program, buffers));
+    }
     // SAFETY: this is the only reference, created once, in the only thread.
     let buffers = unsafe { &mut *BUFFERS.0.get() };
     let code = match tool(&process) {
@@ -82,6 +94,14 @@ fn tool(process: &ProcessStart) -> Option<(&'static [u8], Texts)> {
     }
     let name = args.next()?;
     (!name.is_empty() && !name.starts_with(b"-")).then_some((name, args))
+}
+
+/// Returns the folder of the run and the program of the hook, if this process is a shim.
+fn shim(process: &ProcessStart) -> Option<(&'static [u8], &'static [u8])> {
+    let mut args = process.args();
+    let is_shim = base_name(args.next()?) == OWN_NAME && args.next()? == SHIM_ARGUMENT.as_bytes();
+    let (run_folder, program) = (args.next()?, args.next()?);
+    (is_shim && args.next().is_none()).then_some((run_folder, program))
 }
 
 /// The last part of a path.
@@ -137,7 +157,7 @@ fn print(fd: kernel::Fd, mut bytes: &[u8]) -> Result<(), kernel::Errno> {
     while !bytes.is_empty() {
         match kernel::write(fd, bytes) {
             Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-            Err(kernel::EAGAIN) => kernel::wait_until_ready(fd, true)?,
+            Err(kernel::EAGAIN) => kernel::poll(&mut [kernel::Poll::write(fd)], None)?,
             Err(errno) => return Err(errno),
         }
     }

@@ -51,6 +51,11 @@ impl ProcessStart {
         Texts(self.args)
     }
 
+    /// The environment as the kernel has put it on the stack, for a program that this process starts.
+    pub fn environment(&self) -> *const *const c_char {
+        self.environment
+    }
+
     /// The value of an environment variable; `None` if it is not set or empty.
     pub fn variable(&self, name: &[u8]) -> Option<&'static [u8]> {
         let named = |text: &'static [u8]| text.strip_prefix(name)?.strip_prefix(b"=");

@@ -2,11 +2,10 @@
 //!
 //! Used by `supervise` for the controller, and by the `local` provider for machine agents.
 
+use host::log_file;
 use host::process::Process;
 use host::restart::{EndedBy, Restarts};
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -66,7 +65,7 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
                 if let (Some(file), Some(process)) = (&program.pid_file, process)
                     && let Err(error) = process.write(file)
                 {
-                    eprintln!("cannot write {}: {error}", file.display());
+                    tracing::warn!("cannot write {}: {error}", file.display());
                 }
                 let ended = child.wait().await;
                 *current.lock().expect("no holder panics") = None;
@@ -78,7 +77,7 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
         };
         let ran_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let delay = Duration::from_millis(restarts.delay_ms(ran_ms, ended));
-        eprintln!(
+        tracing::warn!(
             "{}: {reason}; restarting in {delay:?}, see {}",
             program.path.display(),
             program.log.display()
@@ -88,18 +87,13 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
 }
 
 fn start(program: &Program) -> io::Result<tokio::process::Child> {
-    let log = open_log(&program.log)?;
+    let log = log_file::open(&program.log)?;
     Command::new(&program.path)
         .args(&program.arguments)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
         .spawn()
-}
-
-/// Opens a log file for appending; only its owner can read it.
-pub fn open_log(path: &std::path::Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

@@ -1,0 +1,47 @@
+//! The leadership loop, which claims leadership and renews it.
+//!
+//! A lease counts from when its claim was sent (`lease`).
+
+use super::end::{SendError, UnitAgentEnd};
+use super::facts::ProcessFacts;
+use super::lease::Lease;
+use super::shared::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Shared};
+use crate::ports::{Clock, UnitStorage};
+use api::{Claim, UnitAgentRequests};
+use std::pin::pin;
+
+/// Leadership is renewed this often (design 13).
+const RENEW_MS: u64 = 15_000;
+
+/// Claims leadership, and renews it, as long as the unit is Alive or Dying (spec D.4).
+pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+    shared: &Shared<S, A, C>,
+) -> UnitAgentEnd {
+    loop {
+        let epoch = shared.wait_for_fact(|facts| facts.view.as_ref().and(facts.epoch)).await;
+        let sent = shared.clocks_now();
+        let again_ms = match shared.api.handle(Claim { epoch, release: false }).await {
+            Ok(claimed) => {
+                let mut facts = shared.facts.borrow_mut();
+                facts.lease = claimed.map(|term| Lease { term, sent });
+                facts.is_leader_known = true;
+                drop(facts);
+                shared.act_changed.notify_one();
+                sent.since_boot_ms + RENEW_MS
+            }
+            Err(error) => match SendError::from(error) {
+                SendError::End(end) => return end,
+                SendError::Link(_) | SendError::Refused(_) => {
+                    let again_ms = shared.clock.since_boot_ms() + LINK_RETRY_MAX_MS;
+                    shared.clock.sleep_until(again_ms).await;
+                    continue;
+                }
+            },
+        };
+        // a view without a leader may be older than the claim that was refused
+        shared.clock.sleep_until(shared.clock.since_boot_ms() + LINK_RETRY_FIRST_MS).await;
+        let timer = pin!(shared.clock.sleep_until(again_ms));
+        let free = pin!(shared.wait_for_fact(ProcessFacts::leadership_is_free));
+        tokio::select! { biased; () = timer => {}, () = free => {} }
+    }
+}

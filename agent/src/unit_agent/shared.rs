@@ -1,0 +1,254 @@
+//! What the loops of one unit agent share: the interfaces to storage, controller and clock, the unit's stored state, the
+//! facts of this process, and the notifications between the loops.
+//!
+//! The stored state changes only after the change is on disk, except for acknowledgements, which the next append
+//! stores. Nothing here decides or calls a loop: the loops use it.
+
+use super::facts::{ProcessFacts, ReportedRun};
+use super::lease::ClockReading;
+use crate::outage::Channel;
+use crate::ports::{Clock, DiskError, UnitStorage};
+use api::error::ApiError;
+use host::backoff::Backoff;
+use state::terms::cause::Cause;
+use state::unit::activity::Activity;
+use state::unit::decision::Now;
+use state::unit::local::{Event, Local, Run};
+use state::unit::pending_reports::PendingReports;
+use state::unit::snapshot::Snapshot;
+use std::cell::{Cell, RefCell};
+use std::pin::pin;
+use std::sync::Arc;
+use tokio::sync::{Mutex, Notify};
+
+/// The delay before the next attempt while the controller is unreachable: from 0.2 s, doubled up to 5 s.
+pub(super) const LINK_RETRY_FIRST_MS: u64 = 200;
+pub(super) const LINK_RETRY_MAX_MS: u64 = 5_000;
+pub(super) const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
+
+/// The state of one running unit agent. See the module.
+pub struct Shared<S, A, C> {
+    pub(super) storage: S,
+    pub(super) api: A,
+    pub(super) clock: C,
+    /// The stored state: changed with `disk` locked; read at any time.
+    local: RefCell<Arc<Local>>,
+    /// Acknowledgements that are not on disk yet: the next append includes them.
+    acknowledged: RefCell<Vec<Event>>,
+    /// Serialises appends to the journal.
+    disk: Mutex<()>,
+    /// The number of appends so far.
+    saves: Cell<u64>,
+    pub(super) facts: RefCell<ProcessFacts>,
+    /// An input of `next` has changed.
+    pub(super) act_changed: Notify,
+    /// There may be something to send.
+    pub(super) send_changed: Notify,
+    /// A session was opened or a view was received.
+    pub(super) view_changed: Notify,
+    /// Why the unit waits, as of the last decision.
+    wait_reasons: RefCell<Vec<Cause>>,
+}
+
+impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
+    pub(super) fn new(storage: S, api: A, clock: C, local: Local, view: Option<Arc<Snapshot>>) -> Self {
+        let start = clock.since_boot_ms();
+        let facts =
+            ProcessFacts { view, last_end_ms: start, agent_start_ms: start, ..ProcessFacts::default() };
+        Shared {
+            storage,
+            api,
+            clock,
+            local: RefCell::new(Arc::new(local)),
+            acknowledged: RefCell::default(),
+            disk: Mutex::new(()),
+            saves: Cell::new(0),
+            facts: RefCell::new(facts),
+            act_changed: Notify::new(),
+            send_changed: Notify::new(),
+            view_changed: Notify::new(),
+            wait_reasons: RefCell::default(),
+        }
+    }
+
+    /// The stored state of the unit, with the acknowledgements that are not on disk yet.
+    pub fn local(&self) -> Arc<Local> {
+        self.local.borrow().clone()
+    }
+
+    /// The current view.
+    pub fn view(&self) -> Option<Arc<Snapshot>> {
+        self.facts.borrow().view.clone()
+    }
+
+    /// The causes that the unit waits for, as of the last decision. Empty if it waits for nothing.
+    pub fn wait_reasons(&self) -> Vec<Cause> {
+        self.wait_reasons.borrow().clone()
+    }
+
+    /// Stores what the unit waits for, and logs it when the first cause is another one.
+    pub(super) fn set_wait_reasons(&self, causes: Vec<Cause>) {
+        let before = self.wait_reasons.replace(causes);
+        let after = self.wait_reasons.borrow();
+        let first = |causes: &[Cause]| causes.first().map(|cause| (cause.entity.clone(), cause.duty.clone()));
+        if let Some(cause) = after.first()
+            && first(&before) != first(&after)
+        {
+            tracing::debug!(entity = %cause.entity, duty = ?cause.duty, "waiting");
+        }
+    }
+
+    /// The facts of the agent's environment, without what only the action loop has: the hook lock, and whether the
+    /// charm is on disk.
+    pub(super) fn now(&self) -> Now {
+        let facts = self.facts.borrow();
+        let since_boot_ms = self.clock.since_boot_ms();
+        Now {
+            boot: self.clock.boot(),
+            since_boot_ms,
+            agent_start_ms: facts.agent_start_ms,
+            wall_ms: self.clock.wall_ms(),
+            holds_hook_lock: false,
+            orphan_missing: facts.orphan_missing,
+            attached: facts.epoch.is_some(),
+            link_age_ms: facts
+                .last_contact_ms
+                .filter(|_| facts.is_current())
+                .map(|last_contact_ms| since_boot_ms.saturating_sub(last_contact_ms)),
+            leader_generation: facts.leader_generation(self.clocks_now()),
+            is_leader_known: facts.is_leader_known,
+            idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
+            is_charm_missing: false,
+        }
+    }
+
+    pub(super) fn clocks_now(&self) -> ClockReading {
+        ClockReading { since_boot_ms: self.clock.since_boot_ms(), wall_ms: self.clock.wall_ms() }
+    }
+
+    pub(super) fn is_leader(&self) -> bool {
+        self.facts.borrow().leader_generation(self.clocks_now()).is_some()
+    }
+
+    pub(super) fn epoch(&self) -> Option<u64> {
+        self.facts.borrow().epoch
+    }
+
+    /// The number of appends so far, for [`Shared::save_if_unchanged`].
+    pub(super) fn saves(&self) -> u64 {
+        self.saves.get()
+    }
+
+    pub(super) async fn save(&self, events: Vec<Event>) -> Result<(), DiskError> {
+        self.save_with(|_| events).await
+    }
+
+    /// Saves the events that `decide` derives from the stored state, then applies them. Calls never interleave.
+    pub(super) async fn save_with(&self, decide: impl FnOnce(&Local) -> Vec<Event>) -> Result<(), DiskError> {
+        let _order = self.disk.lock().await;
+        let mut after = self.local.borrow().clone();
+        let events = decide(&after);
+        if events.is_empty() {
+            return Ok(());
+        }
+        let acknowledged = self.acknowledged.borrow_mut().split_off(0);
+        let changed = Arc::make_mut(&mut after);
+        events.iter().for_each(|event| changed.apply(event));
+        let all: Vec<Event> = acknowledged.into_iter().chain(events).collect();
+        self.storage.append(&all, &after).await?;
+        *self.local.borrow_mut() = after;
+        self.saves.set(self.saves.get() + 1);
+        self.act_changed.notify_one();
+        self.send_changed.notify_one();
+        Ok(())
+    }
+
+    /// Saves an event that was decided when [`Shared::saves`] had this value. Returns false, and saves nothing, if the
+    /// stored state has changed since, so that the caller decides again:
+    /// 1. `next` decides to start run 4.
+    /// 2. The disk is busy. A session that is opened meanwhile replaces the stored state by the replica, in which
+    ///    run 6 has finished.
+    /// 3. Run 4 does not belong to this state.
+    pub(super) async fn save_if_unchanged(&self, saves: u64, event: Event) -> Result<bool, DiskError> {
+        let mut is_unchanged = false;
+        let decide = |_: &Local| {
+            is_unchanged = self.saves.get() == saves;
+            if is_unchanged { vec![event] } else { Vec::new() }
+        };
+        self.save_with(decide).await?;
+        Ok(is_unchanged)
+    }
+
+    /// Applies an acknowledgement, which the next append stores. After a crash before that, the record is sent
+    /// again and receives the same answer.
+    pub(super) async fn acknowledge(&self, answered: Event) {
+        let _order = self.disk.lock().await;
+        Arc::make_mut(&mut self.local.borrow_mut()).apply(&answered);
+        self.acknowledged.borrow_mut().push(answered);
+        self.act_changed.notify_one();
+    }
+
+    /// Notes the run in progress, which is reported to the controller.
+    pub(super) fn set_executing(&self, run: &Run) {
+        let mut facts = self.facts.borrow_mut();
+        let (activity, since_ms) = (Activity::from(&run.operation), self.clock.since_boot_ms());
+        facts.executing = Some(ReportedRun { run: run.number, activity, since_ms });
+        facts.pending_reports = PendingReports::default();
+        self.send_changed.notify_one();
+    }
+
+    /// Notes that no run is in progress.
+    pub(super) fn clear_executing(&self) {
+        let mut facts = self.facts.borrow_mut();
+        facts.executing = None;
+        facts.pending_reports = PendingReports::default();
+        facts.last_end_ms = self.clock.since_boot_ms();
+        self.send_changed.notify_one();
+    }
+
+    /// Waits until an input of `next` has changed, or until this many milliseconds since boot.
+    pub(super) async fn wait_for_change(&self, until_ms: Option<u64>) {
+        let changed = pin!(self.act_changed.notified());
+        match until_ms {
+            None => changed.await,
+            Some(until_ms) => {
+                let timer = pin!(self.clock.sleep_until(until_ms));
+                tokio::select! { biased; () = changed => {}, () = timer => {} }
+            }
+        }
+    }
+
+    /// Waits until `found` returns a value for the facts of this process.
+    pub(super) async fn wait_for_fact<T>(&self, found: impl Fn(&ProcessFacts) -> Option<T>) -> T {
+        loop {
+            let mut changed = pin!(self.view_changed.notified());
+            changed.as_mut().enable();
+            if let Some(found) = found(&self.facts.borrow()) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for the delay of `backoff`, and increases it.
+    pub(super) async fn pause(&self, backoff: &mut Backoff) {
+        self.clock.sleep_until(self.clock.since_boot_ms() + backoff.delay_ms()).await;
+        backoff.increase();
+    }
+
+    /// Notes that a request succeeded; logs the end of an outage.
+    pub(super) fn note_success(&self, channel: Channel) {
+        let now = self.clock.since_boot_ms();
+        if let Some(line) = self.facts.borrow_mut().outage.ended(channel, now) {
+            tracing::info!("{line}");
+        }
+    }
+
+    /// Notes that a request failed; logs each new cause of an outage.
+    pub(super) fn note_failure(&self, channel: Channel, error: &ApiError) {
+        let now = self.clock.since_boot_ms();
+        if let Some(line) = self.facts.borrow_mut().outage.failed(channel, error, now) {
+            tracing::warn!("{line}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Why an operation is started, in English.
+//!
+//! Follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by `pintle-agent why`.
+
+use state::unit::start_reason::StartReason;
+
+/// The reason as a part of a sentence: `settings changed`.
+pub fn words(reason: &StartReason) -> String {
+    match reason {
+        StartReason::NoCharm => "the unit has no charm yet",
+        StartReason::CharmFolderLost => "the charm's folder was lost",
+        StartReason::CharmDeployed => "the charm is deployed",
+        StartReason::Refreshed { charm_url } => {
+            return format!("the application was refreshed to {charm_url}");
+        }
+        StartReason::ForcedRefresh => "forced refresh",
+        StartReason::CharmReplaced => "the charm was replaced",
+        StartReason::UpgradePending => "it is pending since a forced refresh",
+        StartReason::UpgradeDone => "upgrade-charm is done",
+        StartReason::FirstConfiguration => "first configuration",
+        StartReason::SettingsChanged => "settings changed",
+        StartReason::AddressesChanged => "addresses changed",
+        StartReason::Configured => "config-changed is done",
+        StartReason::LeadershipGained => "this unit became the leader",
+        StartReason::Rebooted => "the machine was rebooted",
+        StartReason::IntervalPassed => "the interval has passed",
+        StartReason::RelationAppeared { relation } => return format!("relation {relation} appeared"),
+        StartReason::RelationChanged { endpoint, relation } => {
+            return format!("relation {endpoint}:{relation} changed");
+        }
+        StartReason::RelationRemoved => "the relation was removed",
+        StartReason::Requested => "requested by an operator",
+        StartReason::Removed => "the unit is being removed",
+        StartReason::Interrupted => "interrupted",
+        StartReason::Resolved => "resolved",
+        StartReason::Retry { failures } => return format!("retry {failures}"),
+    }
+    .to_owned()
+}

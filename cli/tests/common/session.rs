@@ -1,0 +1,71 @@
+//! A session of the fake controller. What its commands print is kept; their last writes are in a folder of their own.
+
+use super::fake::{FakeClient, FakeController};
+use cli::last_write::LastWrites;
+use cli::output::Output;
+use cli::session::CommandSession;
+use std::io::{self, Write};
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// A stream that keeps what is written to it.
+#[derive(Clone, Default)]
+struct Stream(Arc<Mutex<Vec<u8>>>);
+
+impl Stream {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no writer panics").clone()).expect("commands print text")
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no writer panics").write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub struct FakeSession {
+    session: CommandSession<FakeClient>,
+    stdout: Stream,
+    stderr: Stream,
+    _folder: tempfile::TempDir,
+}
+
+impl FakeSession {
+    /// In the model dev.
+    pub fn new(api: FakeController) -> FakeSession {
+        FakeSession::in_model(api, "dev")
+    }
+
+    /// With this model selected. The fake controller has one model, dev.
+    pub fn in_model(api: FakeController, model: &str) -> FakeSession {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (stdout, stderr) = (Stream::default(), Stream::default());
+        let session = CommandSession {
+            api: FakeClient::new(api, "dev"),
+            model: model.to_owned(),
+            output: Output::new(None, stdout.clone(), stderr.clone()),
+            writes: LastWrites(folder.path().join("last-writes")),
+            charm_cache: PathBuf::from("no charm here needs packages"),
+        };
+        FakeSession { session, stdout, stderr, _folder: folder }
+    }
+
+    /// What the commands have printed: (stdout, stderr).
+    pub fn printed(&self) -> (String, String) {
+        (self.stdout.text(), self.stderr.text())
+    }
+}
+
+impl Deref for FakeSession {
+    type Target = CommandSession<FakeClient>;
+
+    fn deref(&self) -> &CommandSession<FakeClient> {
+        &self.session
+    }
+}

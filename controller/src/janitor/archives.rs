@@ -1,0 +1,71 @@
+//! Removes charm archives that nothing uses.
+//!
+//! An archive is removed when it has had no use for [`ARCHIVE_GRACE_MS`] (`state::lifecycle::archive`), and no client has
+//! uploaded it or asked for it in that time: a client that was told that the archive is here is about to deploy it.
+//!
+//! The order is: 1. the document is removed, in a transaction that a concurrent deployment conflicts with; 2. the file is
+//! deleted. A crash in between leaves a file without a document, which the next sweep deletes. An upload stores the file
+//! first and the document second; the lock of `Controller::archives` keeps the janitor out in between, and while a client is told
+//! that an archive is here.
+
+use crate::environment::Environment;
+use crate::janitor::log_and_skip;
+use crate::session::Controller;
+use crate::store::Store;
+use api::error::ApiError;
+use state::documents::draft::Draft;
+use state::documents::keys::{ArchiveUse, GLOBAL, Kind, Parts};
+use state::lifecycle::archive::{self, USES_PER_BATCH};
+use std::collections::BTreeSet;
+
+/// How long an archive that nothing uses is kept: an hour, in which `pintle remove-application` and another `pintle deploy`
+/// of the same charm need no upload.
+pub const ARCHIVE_GRACE_MS: u64 = 60 * 60 * 1000;
+/// Uses that one sweep reads: some 250 bytes and two reads each.
+const USES_PER_SWEEP: usize = 1_000;
+
+/// Deletes ended uses, one batch of those that one sweep reads, and removes what has had no use for `grace_ms`. Returns
+/// true if there is more to do now.
+pub(super) async fn sweep<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    after: &mut String,
+    grace_ms: u64,
+) -> Result<bool, ApiError> {
+    let from = std::mem::take(after);
+    let page = controller.read_available(move |reader| {
+        let page = reader.scan(&GLOBAL.all(Kind::ArchiveUse), &from, USES_PER_SWEEP);
+        let last = page.last().filter(|_| page.len() == USES_PER_SWEEP).map(|last| last.key.clone());
+        let uses = page.iter().filter_map(|stored| ArchiveUse::of_key(&stored.key));
+        (uses.filter(|of| archive::has_ended(reader, of)).collect::<Vec<_>>(), last.unwrap_or_default())
+    });
+    let (ended, last) = page.await;
+    *after = last;
+    for batch in ended.chunks(USES_PER_BATCH) {
+        let uses = batch.to_vec();
+        let transition = move |draft: &mut Draft<'_>| {
+            archive::delete_ended_uses(draft, &uses);
+            Ok(())
+        };
+        log_and_skip("delete ended uses of charm archives", "", controller.run(transition).await)?;
+    }
+    // An upload may take minutes: the next sweep finds the same archives.
+    let Ok(_exclusive) = controller.archives.lock.try_write() else { return Ok(false) };
+    let files = controller.environment.archives().await;
+    let unused = controller.read_available(move |reader| {
+        let registered = reader.scan(&GLOBAL.all(Kind::Archive), "", usize::MAX);
+        let digest = |key: &str| Parts::of(key).map(|parts| parts.rest.to_owned());
+        let all = registered.iter().filter_map(|stored| digest(&stored.key)).chain(files);
+        all.filter(|sha256| reader.scan(&GLOBAL.archive_uses(sha256), "", 1).is_empty()).collect()
+    });
+    let unused: BTreeSet<String> = unused.await;
+    for sha256 in controller.archives.expired(&unused, controller.environment.monotonic_ms(), grace_ms) {
+        let digest = sha256.clone();
+        let removed = controller.run(move |draft| Ok(archive::remove_unused(draft, &digest))).await;
+        let removed = log_and_skip("remove charm archive", &sha256, removed)?;
+        if removed.is_some_and(|removed| removed.answer) {
+            controller.environment.delete_archive(&sha256).await;
+            tracing::info!("removed charm archive {sha256}: nothing uses it");
+        }
+    }
+    Ok(false)
+}

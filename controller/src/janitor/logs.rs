@@ -1,0 +1,78 @@
+//! Enforces the bound of each model's debug log.
+//!
+//! A sweep reads one page of lines and measures the bytes of each unit. Once the lines that were read exceed the bound,
+//! the core decides which ones are deleted (`state::operations::log_retention`), they are deleted in batches, and the
+//! measurement starts again. When the log of a model has grown fast (`log_growth`), the sweeps follow each other without
+//! a pause until one measurement is complete, so that the log cannot grow faster than it is measured.
+
+use crate::environment::Environment;
+use crate::janitor::log_and_skip;
+use crate::session::Controller;
+use crate::store::Store;
+use api::error::ApiError;
+use state::documents::draft::{Draft, PAGE_MAX, Reader};
+use state::documents::keys::{Model, Parts};
+use state::operations::log_retention::{LOG_BYTES_MAX, delete_oldest, excess, line_bytes};
+use state::terms::names::Uuid;
+use std::collections::BTreeMap;
+
+/// Log lines read by one sweep: 300 KiB. A full log takes some 28 sweeps.
+const LINES_PER_SWEEP: usize = 1_000;
+/// Batches deleted by one sweep: as many lines as it reads.
+const BATCHES_PER_SWEEP: usize = LINES_PER_SWEEP / PAGE_MAX;
+/// The measurement of one model's log, over several sweeps.
+#[derive(Default)]
+pub(super) struct LogScan {
+    /// The last key that was read.
+    after: String,
+    /// The bytes of each unit, as far as they were read.
+    usage: BTreeMap<Uuid, u64>,
+    /// What each unit has to give up. It is deleted before the measurement starts again.
+    excess: BTreeMap<Uuid, u64>,
+    /// Whether the sweeps follow each other without a pause until the measurement is complete.
+    is_urgent: bool,
+}
+
+impl LogScan {
+    /// Reads the next page of lines.
+    fn advance(&mut self, reader: &dyn Reader, model: Model) {
+        if !self.excess.is_empty() {
+            return;
+        }
+        let page = reader.scan(&model.logs(), &self.after, LINES_PER_SWEEP);
+        let is_last = page.len() < LINES_PER_SWEEP;
+        for stored in page {
+            let unit = Parts::of(&stored.key).and_then(|parts| parts.ids().first().copied());
+            *self.usage.entry(unit.unwrap_or(Uuid(0))).or_default() += line_bytes(&stored);
+            self.after = stored.key;
+        }
+        let excess = excess(&self.usage, LOG_BYTES_MAX);
+        if is_last || !excess.is_empty() {
+            let is_urgent = self.is_urgent && !is_last;
+            *self = LogScan { excess, is_urgent, ..LogScan::default() };
+        }
+    }
+}
+
+/// Measures the next page of a model's log, or deletes lines beyond the bound. Returns true if there is more to do now.
+pub(super) async fn sweep<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    model: Model,
+    scan: &mut LogScan,
+) -> Result<bool, ApiError> {
+    let mut advanced = std::mem::take(scan);
+    advanced.is_urgent |= controller.log_growth.take(model);
+    let page = controller.read_available(move |reader| {
+        advanced.advance(reader, model);
+        advanced
+    });
+    *scan = page.await;
+    for _ in 0..BATCHES_PER_SWEEP {
+        let Some((unit, bytes)) = scan.excess.pop_first() else { break };
+        let transition = move |draft: &mut Draft<'_>| Ok(delete_oldest(draft, model, unit, bytes));
+        let deleted = controller.run(transition).await;
+        let left = log_and_skip("delete old log lines of unit", unit, deleted)?;
+        scan.excess.extend(left.map(|left| (unit, left.answer)).filter(|(_, left)| *left > 0));
+    }
+    Ok(scan.is_urgent || !scan.excess.is_empty())
+}

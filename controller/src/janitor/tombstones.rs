@@ -1,0 +1,44 @@
+//! Deletes the oldest tombstones that no agent needs as evidence any more (`state::operations::tombstone_retention`).
+
+use crate::environment::Environment;
+use crate::janitor::{ExpiryScan, log_and_skip};
+use crate::session::Controller;
+use crate::store::Store;
+use api::error::ApiError;
+use state::documents::draft::parse;
+use state::documents::keys::{Kind, Model, last_id};
+use state::operations::tombstone_retention::{TOMBSTONES_PER_BATCH, delete, may_be_deleted};
+use state::terms::names::Uuid;
+
+/// Tombstones read by one sweep: some 200 bytes and one read each.
+const TOMBSTONES_PER_SWEEP: usize = 1_000;
+
+/// Counts the next page of a model's tombstones, or deletes one batch of the oldest. Returns true if there is more to do
+/// now.
+pub(super) async fn sweep<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    model: Model,
+    scan: &mut ExpiryScan,
+    tombstones_max: usize,
+) -> Result<bool, ApiError> {
+    let mut advanced = std::mem::take(scan);
+    let page = controller.read_available(move |reader| {
+        let limits = (tombstones_max, TOMBSTONES_PER_SWEEP);
+        advanced.advance(reader, &model.all(Kind::Tombstone), limits, |stored| {
+            let tombstone = last_id(&stored.key).zip(parse(reader, stored));
+            tombstone.is_some_and(|(id, tombstone)| may_be_deleted(reader, model, id, &tombstone))
+        });
+        advanced
+    });
+    *scan = page.await;
+    let count = scan.expired.len().min(TOMBSTONES_PER_BATCH);
+    let batch: Vec<Uuid> = scan.expired.drain(..count).filter_map(|key| last_id(&key)).collect();
+    if !batch.is_empty() {
+        let deleted = controller.run(move |draft| {
+            delete(draft, model, &batch);
+            Ok(())
+        });
+        log_and_skip("delete old tombstones of model", model.0, deleted.await)?;
+    }
+    Ok(scan.needs_next_round || !scan.expired.is_empty())
+}

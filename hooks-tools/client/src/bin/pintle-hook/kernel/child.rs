@@ -1,0 +1,185 @@
+//! The system calls of the shim that start a hook, signal it and wait for it.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+use core::ffi::{CStr, c_char};
+
+use super::{Errno, Fd, number, system, uninterrupted};
+
+/// The signal of the end of a child.
+const SIGCHLD: usize = 17;
+/// The highest number of a signal.
+const SIGNAL_MAX: usize = 64;
+/// The size of a set of signals in bytes.
+const SIGNALS_BYTES: usize = 8;
+const SET_MASK: usize = 2;
+
+/// What a hook is started with. Its arguments are its path only; its environment and its working directory are those of
+/// this process.
+pub struct Hook<'a> {
+    /// The path of the program.
+    pub program: &'a CStr,
+    /// The environment of this process, as it is on the stack.
+    pub environment: *const *const c_char,
+    /// Standard input, output and error of the hook. None is 0, 1 or 2 here.
+    pub descriptors: [Fd; 3],
+}
+
+/// How a process has ended.
+#[derive(Clone, Copy)]
+pub enum End {
+    /// The exit code.
+    Exit(u32),
+    /// The number of the signal that has killed it.
+    Signal(u32),
+}
+
+/// The stack of a process between its start and its program. The program of the parent continues after that.
+#[repr(C, align(16))]
+pub struct ChildStack(UnsafeCell<[u8; 16 << 10]>);
+
+impl ChildStack {
+    /// An unused stack.
+    pub const fn new() -> Self {
+        ChildStack(UnsafeCell::new([0; _]))
+    }
+}
+
+/// What the child reads, and the error that it leaves to its parent: they share their memory.
+struct Shared<'a> {
+    hook: &'a Hook<'a>,
+    errno: Option<Errno>,
+}
+
+/// Starts the hook as the leader of a process group. All signals have their default effect in it and none is blocked,
+/// whatever this process inherited: a hook under `nohup` must still end at a hang-up that its charm sends. Returns its
+/// pid once its program runs.
+///
+/// As `vfork` does, this process waits until the child has replaced itself by its program: copying a process first, only
+/// to throw the copy away, would take longer.
+pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, Errno> {
+    const SHARED_MEMORY_UNTIL_EXEC: usize = 0x100 | 0x4000 | SIGCHLD;
+    let mut shared = Shared { hook, errno: None };
+    let top = stack.0.get().wrapping_add(1).cast::<u8>();
+    let result: isize;
+    // SAFETY: the child runs `run_child` on its own stack, which is not used otherwise, and never returns from it. This
+    // process waits meanwhile, so nothing else accesses the shared memory.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, {shared}", "call {child}", "ud2", "2:",
+            shared = in(reg) &raw mut shared, child = sym run_child,
+            inlateout("rax") number::CLONE => result, in("rdi") SHARED_MEMORY_UNTIL_EXEC, in("rsi") top,
+            in("rdx") 0, in("r10") 0, in("r8") 0, out("rcx") _, out("r11") _);
+        #[cfg(target_arch = "aarch64")]
+        asm!("svc 0", "cbnz x0, 2f", "mov x29, xzr", "mov x30, xzr", "mov x0, {shared}", "bl {child}", "brk 1", "2:",
+            shared = in(reg) &raw mut shared, child = sym run_child,
+            in("x8") number::CLONE, inlateout("x0") SHARED_MEMORY_UNTIL_EXEC => result, in("x1") top,
+            in("x2") 0, in("x3") 0, in("x4") 0);
+    }
+    let pid = match result {
+        ..0 => return Err(Errno(result.unsigned_abs() as u16)),
+        pid => pid as i32,
+    };
+    match shared.errno {
+        None => Ok(pid),
+        Some(errno) => {
+            let _ = wait(pid);
+            Err(errno)
+        }
+    }
+}
+
+/// The child until it is replaced by its program.
+///
+/// # Safety
+/// `shared` is that of `start`, whose process waits.
+unsafe extern "C" fn run_child(shared: *mut Shared<'_>) -> ! {
+    // SAFETY: guaranteed by the caller.
+    let shared = unsafe { &mut *shared };
+    shared.errno = exec(shared.hook).err();
+    super::exit(127)
+}
+
+/// Replaces this process by the hook. Returns only if that fails.
+fn exec(hook: &Hook<'_>) -> Result<(), Errno> {
+    // KILL and STOP cannot be set, and have their default effect.
+    (1..=SIGNAL_MAX).for_each(default_effect);
+    // SAFETY: no pointers.
+    unsafe { system(number::SETPGID, [0; 6]) }?;
+    for (number, descriptor) in hook.descriptors.into_iter().enumerate() {
+        // SAFETY: no pointers.
+        unsafe { uninterrupted(number::DUP3, [descriptor, number, 0, 0, 0, 0]) }?;
+    }
+    set_mask(0);
+    let (program, arguments) = (hook.program.as_ptr(), [hook.program.as_ptr(), core::ptr::null()]);
+    let exec = [program as usize, arguments.as_ptr() as usize, hook.environment as usize, 0, 0, 0];
+    // SAFETY: the kernel reads the path, the arguments and the environment only.
+    unsafe { system(number::EXECVE, exec) }.map(drop)
+}
+
+/// Lets a signal have its default effect.
+fn default_effect(signal: usize) {
+    let action = [0usize; 4];
+    // SAFETY: the kernel reads that action only: no handler, no flags.
+    let _ =
+        unsafe { system(number::RT_SIGACTION, [signal, action.as_ptr() as usize, 0, SIGNALS_BYTES, 0, 0]) };
+}
+
+/// Blocks these signals and no others.
+fn set_mask(signals: u64) {
+    let mask = [SET_MASK, &raw const signals as usize, 0, SIGNALS_BYTES, 0, 0];
+    // SAFETY: the kernel reads that set only.
+    let _ = unsafe { system(number::RT_SIGPROCMASK, mask) };
+}
+
+/// Returns a file that can be read after a child has ended.
+pub fn ends_of_children() -> Result<Fd, Errno> {
+    const CLOSED_ON_EXEC: usize = 0o2_000_000;
+    let ends = 1u64 << (SIGCHLD - 1);
+    // A child whose end is ignored would vanish with its exit code.
+    default_effect(SIGCHLD);
+    set_mask(ends);
+    let new = [usize::MAX, &raw const ends as usize, SIGNALS_BYTES, CLOSED_ON_EXEC, 0, 0];
+    // SAFETY: the kernel reads that set only.
+    unsafe { system(number::SIGNALFD, new) }
+}
+
+/// Waits until a child has ended.
+pub fn wait(pid: i32) -> Result<End, Errno> {
+    loop {
+        if let Some(end) = wait4(pid, 0)? {
+            return Ok(end);
+        }
+    }
+}
+
+/// Returns how a child has ended, if it has.
+pub fn find_end(pid: i32) -> Result<Option<End>, Errno> {
+    const DO_NOT_WAIT: usize = 1;
+    wait4(pid, DO_NOT_WAIT)
+}
+
+fn wait4(pid: i32, options: usize) -> Result<Option<End>, Errno> {
+    let mut status = 0u32;
+    let wait = [pid as usize, &raw mut status as usize, options, 0, 0, 0];
+    // SAFETY: the kernel writes that number only.
+    let found = unsafe { uninterrupted(number::WAIT4, wait) }?;
+    Ok(match (found, status & 0x7f) {
+        (0, _) => None,
+        (_, 0) => Some(End::Exit(status >> 8 & 0xff)),
+        (_, signal) => Some(End::Signal(signal)),
+    })
+}
+
+/// Kills all processes of the group that this process leads.
+pub fn kill_group(leader: i32) {
+    const SIGKILL: usize = 9;
+    // SAFETY: no pointers.
+    let _ = unsafe { system(number::KILL, [(-leader) as usize, SIGKILL, 0, 0, 0, 0]) };
+}
+
+/// Returns the pid of this process.
+pub fn own_pid() -> u32 {
+    // SAFETY: no pointers. It never fails.
+    unsafe { system(number::GETPID, [0; 6]) }.unwrap_or_default() as u32
+}

@@ -1,0 +1,109 @@
+//! The system calls of the shim on files, pipes and its own limits.
+
+use core::ffi::CStr;
+
+use super::{Errno, Fd, number, system, uninterrupted};
+
+const FROM_WORKING_DIRECTORY: usize = -100isize as usize;
+const WRITE_ONLY: usize = 0o1;
+const CREATE: usize = 0o100;
+const EXCLUSIVE: usize = 0o200;
+const TRUNCATE: usize = 0o1000;
+const APPEND: usize = 0o2000;
+const CLOSED_ON_EXEC: usize = 0o2_000_000;
+
+/// How a file is opened. All are closed in a program that this process starts.
+#[derive(Clone, Copy)]
+pub enum Open {
+    /// To be read.
+    Read,
+    /// A new file, for its owner only. It is an error if it exists.
+    New,
+    /// The end of a file for its owner only, which is created if it does not exist.
+    End,
+    /// An empty file, which the file mode mask restricts.
+    Empty,
+}
+
+/// Opens a file.
+pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
+    let (flags, mode) = match how {
+        Open::Read => (0, 0),
+        Open::New => (WRITE_ONLY | CREATE | EXCLUSIVE, 0o600),
+        Open::End => (WRITE_ONLY | CREATE | APPEND, 0o600),
+        Open::Empty => (WRITE_ONLY | CREATE | TRUNCATE, 0o666),
+    };
+    let open = [FROM_WORKING_DIRECTORY, path.as_ptr() as usize, flags | CLOSED_ON_EXEC, mode, 0, 0];
+    // SAFETY: the kernel reads that path only.
+    unsafe { uninterrupted(number::OPENAT, open) }
+}
+
+/// Renames a file, over another one if that exists.
+pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
+    let (from, to) = (from.as_ptr() as usize, to.as_ptr() as usize);
+    // SAFETY: the kernel reads these paths only.
+    unsafe { system(number::RENAMEAT, [FROM_WORKING_DIRECTORY, from, FROM_WORKING_DIRECTORY, to, 0, 0]) }
+        .map(drop)
+}
+
+/// Removes a file. An error here cannot be mended.
+pub fn remove(path: &CStr) {
+    // SAFETY: the kernel reads that path only.
+    let _ = unsafe { system(number::UNLINKAT, [FROM_WORKING_DIRECTORY, path.as_ptr() as usize, 0, 0, 0, 0]) };
+}
+
+/// Creates a pipe. Returns the end to read from and the end to write to.
+pub fn pipe() -> Result<(Fd, Fd), Errno> {
+    let mut ends = [0i32; 2];
+    // SAFETY: the kernel writes into that array only.
+    unsafe { system(number::PIPE2, [ends.as_mut_ptr() as usize, CLOSED_ON_EXEC, 0, 0, 0, 0]) }?;
+    Ok((ends[0] as Fd, ends[1] as Fd))
+}
+
+/// Milliseconds since some point in the past; no clock that is set.
+pub fn now_ms() -> u64 {
+    const MONOTONIC: usize = 1;
+    let mut time = [0u64; 2];
+    // SAFETY: the kernel writes into that array only.
+    let _ = unsafe { system(number::CLOCK_GETTIME, [MONOTONIC, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    time[0] * 1000 + time[1] / 1_000_000
+}
+
+/// A limit of this process and of those that it starts: soft and hard.
+type Limit = [u64; 2];
+
+/// Sets a soft limit, at most the hard one. A limit that cannot be set stays as it is: it is no reason not to start.
+pub fn limit(resource: usize, soft_max: u64) {
+    let Ok([soft, hard]) = prlimit(resource, None) else { return };
+    let wanted = soft_max.min(hard);
+    if soft != wanted {
+        let _ = prlimit(resource, Some([wanted, hard]));
+    }
+}
+
+/// Returns a limit, and changes it.
+fn prlimit(resource: usize, change: Option<Limit>) -> Result<Limit, Errno> {
+    let mut before = Limit::default();
+    let change = change.as_ref().map_or(0, |change| change.as_ptr() as usize);
+    // SAFETY: the kernel reads `change`, if there is one, and writes `before`.
+    unsafe { system(number::PRLIMIT, [0, resource, change, before.as_mut_ptr() as usize, 0, 0]) }?;
+    Ok(before)
+}
+
+/// Sets the mask of the modes of new files.
+pub fn umask(mask: usize) {
+    // SAFETY: no pointers.
+    let _ = unsafe { system(number::UMASK, [mask, 0, 0, 0, 0, 0]) };
+}
+
+/// Closes all descriptors from `first` on.
+pub fn close_from(first: Fd) {
+    const OPEN_FILES: usize = 7;
+    // SAFETY: no pointers.
+    let closed = unsafe { system(number::CLOSE_RANGE, [first, u32::MAX as usize, 0, 0, 0, 0]) };
+    if closed.is_err() {
+        // A kernel before 5.9: no descriptor is above the limit, unless the limit was lowered since.
+        let [soft, _] = prlimit(OPEN_FILES, None).unwrap_or_default();
+        (first..soft as usize).for_each(super::close);
+    }
+}

@@ -1,0 +1,199 @@
+//! The shim: a process between the unit agent and a hook, so that the agent can be restarted or upgraded while the hook
+//! runs (design 12).
+//!
+//! The hook is the shim's only child. The run is over when the hook's process has ended, not when its pipes are closed.
+//! The shim's stdin is the hook lock: the kernel releases it when the shim ends. The shim passes its own environment and
+//! working directory to the hook unchanged, and resets what else the hook inherits, so that a hook sees the same process
+//! however Pintle was started (security S44, S45).
+//!
+//! The unit agent starts it, and reads the files that it leaves in the folder of the run (`hook_client::shim`).
+
+mod files;
+mod output;
+
+use hook_client::shim::{DISK_FULL_RETRY_MS, HOOK_PID, OUTCOME, SHIM_PID, start_time};
+
+use crate::error_output::{Digits, decimal};
+use crate::kernel::child::{self, ChildStack, End, Hook};
+use crate::kernel::files::{self as system, Open};
+use crate::kernel::{self, Errno, Fd, Poll};
+use crate::process::ProcessStart;
+use files::{PathBuffer, RunFolder, is_disk_full, join};
+use output::{LogFile, Output, OutputBuffers};
+
+/// Set in the environment of an action, whose output is also a result and is therefore kept unmodified as well.
+const ACTION_VARIABLE: &[u8] = b"JUJU_ACTION_UUID";
+/// How long the output is read after the hook's process has ended, and again after the end of one of its two streams,
+/// because its children may keep the pipes open for ever.
+const DRAIN_TIMEOUT_MS: u64 = 100;
+/// More than `/proc/PID/stat` has: 52 numbers, most of them short.
+const STAT_BYTES_MAX: usize = 1024;
+
+/// The soft limits of a hook by the number of the resource, or the hard limits where these are lower. A shell may have
+/// lowered any of them; the hard limits belong to the administrator.
+const HOOK_LIMITS: [u64; 16] = {
+    let mut limits = [u64::MAX; 16];
+    // Core files are not written, because a hook may hold secrets.
+    limits[4] = 0;
+    // The default of the kernel for a stack. A larger one changes the layout of the memory.
+    limits[3] = 8 << 20;
+    // The limit of open files of jujud's service.
+    limits[7] = 64_000;
+    limits
+};
+
+/// The memory of a shim.
+pub struct ShimBuffers {
+    stack: ChildStack,
+    output: OutputBuffers,
+}
+
+impl ShimBuffers {
+    /// Unused memory.
+    pub const fn new() -> Self {
+        ShimBuffers { stack: ChildStack::new(), output: OutputBuffers::new() }
+    }
+}
+
+/// How a run has ended.
+enum Outcome {
+    Ended(End),
+    /// The hook did not start, or could not be recorded and was killed.
+    Refused(Errno),
+}
+
+/// Runs `program` as a hook and stores its outcome in `run_folder`. Returns the exit code of the shim, which is
+/// irrelevant: only the outcome counts.
+pub fn run(
+    process: &ProcessStart,
+    run_folder: &'static [u8],
+    program: &'static [u8],
+    buffers: &mut ShimBuffers,
+) -> u8 {
+    reset_inherited();
+    let run_folder = RunFolder(run_folder);
+    if write_pid(run_folder, SHIM_PID, child::own_pid()).is_err() {
+        return 1;
+    }
+    let outcome = match supervise(process, run_folder, program, buffers) {
+        Ok(end) => Outcome::Ended(end),
+        Err(errno) => Outcome::Refused(errno),
+    };
+    // Without an outcome, a hook that has ended would be repeated. If the disk is full the shim therefore waits for
+    // space, and keeps the hook lock.
+    loop {
+        match write_outcome(run_folder, &outcome, program) {
+            Ok(()) => return 0,
+            Err(errno) if is_disk_full(errno) => kernel::sleep(DISK_FULL_RETRY_MS),
+            Err(_) => return 1,
+        }
+    }
+}
+
+/// Resets what the hook inherits through this process: descriptors, limits, and the mask of the modes of new files. What
+/// only the hook's own process can reset is reset when it is started.
+fn reset_inherited() {
+    system::close_from(kernel::STDERR + 1);
+    system::umask(0o022);
+    for (resource, soft_max) in HOOK_LIMITS.into_iter().enumerate() {
+        system::limit(resource, soft_max);
+    }
+}
+
+/// Starts the hook, stores its output, and returns how it has ended.
+fn supervise(
+    process: &ProcessStart,
+    run_folder: RunFolder,
+    program: &'static [u8],
+    buffers: &mut ShimBuffers,
+) -> Result<End, Errno> {
+    let mut path: PathBuffer = [0; _];
+    let program = join(&[program], &mut path)?;
+    let stdin = system::open(c"/dev/null", Open::Read)?;
+    let ((stdout, stdout_end), (stderr, stderr_end)) = (system::pipe()?, system::pipe()?);
+    let ends = child::ends_of_children()?;
+    let descriptors = [stdin, stdout_end, stderr_end];
+    let hook = Hook { program, environment: process.environment(), descriptors };
+    let pid = child::start(&hook, &mut buffers.stack)?;
+    descriptors.into_iter().for_each(kernel::close);
+
+    let recorded = write_pid(run_folder, HOOK_PID, pid as u32).and_then(|()| LogFile::open(run_folder));
+    let log = match recorded {
+        Ok(log) => log,
+        Err(errno) => {
+            // A hook without a pid file is killed, because it would run beside its own repetition.
+            child::kill_group(pid);
+            child::wait(pid)?;
+            return Err(errno);
+        }
+    };
+    let is_action = process.variable(ACTION_VARIABLE).is_some();
+    let mut output = Output::new(log, [stdout, stderr], &mut buffers.output);
+    if is_action {
+        output.keep_unmodified(run_folder);
+    }
+    let end = read_until_end(pid, ends, &mut output);
+    output.finish();
+    match end {
+        Some(end) => Ok(end),
+        None => child::wait(pid),
+    }
+}
+
+/// Reads the output until the hook and its output have ended, the latter for a limited time. Returns None if the end of
+/// the hook must be waited for without reading.
+fn read_until_end(pid: i32, ends: Fd, output: &mut Output<'_>) -> Option<End> {
+    let mut end = None;
+    let mut deadline_ms = None;
+    loop {
+        let left_ms = deadline_ms.map(|deadline: u64| deadline.saturating_sub(system::now_ms()));
+        let before = output.pipes();
+        let mut files =
+            [Poll::read(before[0]), Poll::read(before[1]), Poll::read(end.is_none().then_some(ends))];
+        kernel::poll(&mut files, left_ms).ok()?;
+        for (stream, file) in files[..2].iter().enumerate() {
+            if file.is_ready() {
+                output.read(stream);
+            }
+        }
+        if files[2].is_ready() {
+            // What is read is irrelevant: ends that come close together are one.
+            let _ = kernel::read(ends, &mut [0; 128]);
+            end = child::find_end(pid).ok()?;
+        }
+        if end.is_some() && (output.pipes() == [None; 2] || left_ms == Some(0)) {
+            return end;
+        }
+        if end.is_some() && (deadline_ms.is_none() || output.pipes() != before) {
+            deadline_ms = Some(system::now_ms() + DRAIN_TIMEOUT_MS);
+        }
+    }
+}
+
+/// Writes the pid file of a process of this run: its pid and start time, which together are never used again.
+fn write_pid(run_folder: RunFolder, name: &str, pid: u32) -> Result<(), Errno> {
+    let digits = &mut Digits::default();
+    let pid = decimal(pid.into(), digits);
+    let file = system::open(join(&[b"/proc/", pid, b"/stat"], &mut [0; _])?, Open::Read)?;
+    let mut stat = [0; STAT_BYTES_MAX];
+    let bytes = kernel::read(file, &mut stat);
+    kernel::close(file);
+    let start = stat.get(..bytes?).and_then(start_time).ok_or(kernel::ENOENT)?;
+    run_folder.write_atomic(name, &[pid, b" ", start, b"\n"])
+}
+
+fn write_outcome(run_folder: RunFolder, outcome: &Outcome, program: &[u8]) -> Result<(), Errno> {
+    let digits = &mut Digits::default();
+    match *outcome {
+        Outcome::Ended(End::Exit(code)) => {
+            run_folder.write_atomic(OUTCOME, &[b"exit ", decimal(code.into(), digits)])
+        }
+        Outcome::Ended(End::Signal(signal)) => {
+            run_folder.write_atomic(OUTCOME, &[b"signal ", decimal(signal.into(), digits)])
+        }
+        Outcome::Refused(errno) => {
+            let errno = decimal(errno.0.into(), digits);
+            run_folder.write_atomic(OUTCOME, &[b"refused ", errno, b" fork/exec ", program])
+        }
+    }
+}

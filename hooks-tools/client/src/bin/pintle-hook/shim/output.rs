@@ -1,0 +1,193 @@
+//! The output of a hook: split into lines, and stored in `output.log` with the name of the stream in front of each.
+//!
+//! A full disk loses output, but does not fail the hook. Output beyond the bound is read and counted, so that the hook
+//! never blocks (I39).
+
+use hook_client::shim::{
+    ENTRY_BYTES_MAX, LINE_BYTES_MAX, OUTPUT, OUTPUT_BYTES_MAX, STREAM_BYTES_MAX, encode_entry,
+};
+
+use super::files::RunFolder;
+use crate::error_output::{Digits, decimal};
+use crate::kernel::files::Open;
+use crate::kernel::{self, Errno, Fd};
+
+/// The memory for the output.
+pub struct OutputBuffers {
+    lines: [[u8; LINE_BYTES_MAX]; 2],
+    entry: [u8; ENTRY_BYTES_MAX],
+}
+
+impl OutputBuffers {
+    /// Unused memory.
+    pub const fn new() -> Self {
+        OutputBuffers { lines: [[0; _]; 2], entry: [0; _] }
+    }
+}
+
+/// The two streams of a hook and where they are stored.
+pub struct Output<'a> {
+    log: Log<'a>,
+    streams: [Stream<'a>; 2],
+}
+
+impl<'a> Output<'a> {
+    /// `pipes` are stdout and stderr of the hook.
+    pub fn new(log: LogFile, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
+        let OutputBuffers { lines: [first, second], entry } = buffers;
+        let streams = [Stream::new("stdout", stdout, first), Stream::new("stderr", stderr, second)];
+        Output { log: Log { file: log.0, bytes: 0, dropped: 0, entry }, streams }
+    }
+
+    /// Also stores each stream as it is, in a file of its name.
+    pub fn keep_unmodified(&mut self, run_folder: RunFolder) {
+        for stream in &mut self.streams {
+            let file = run_folder.open(stream.name, Open::Empty);
+            stream.unmodified = file.ok().map(|file| Unmodified { file, room: STREAM_BYTES_MAX });
+        }
+    }
+
+    /// The pipes that have not ended.
+    pub fn pipes(&self) -> [Option<Fd>; 2] {
+        self.streams.each_ref().map(|stream| stream.pipe)
+    }
+
+    /// Reads once from a pipe that has something to read. 0 is stdout, 1 is stderr.
+    pub fn read(&mut self, stream: usize) {
+        if let Some(stream) = self.streams.get_mut(stream) {
+            stream.read(&mut self.log);
+        }
+    }
+
+    /// Stores what is left: lines without an end, and the number of bytes that were discarded.
+    pub fn finish(&mut self) {
+        for stream in &mut self.streams {
+            stream.store_rest(&mut self.log);
+        }
+        self.log.finish();
+    }
+}
+
+/// One stream of a hook.
+struct Stream<'a> {
+    name: &'static str,
+    /// The pipe, until it has ended.
+    pipe: Option<Fd>,
+    unmodified: Option<Unmodified>,
+    /// The beginning of a line.
+    line: &'a mut [u8; LINE_BYTES_MAX],
+    length: usize,
+}
+
+/// The file of the unmodified bytes of a stream, and how many more it takes.
+struct Unmodified {
+    file: Fd,
+    room: usize,
+}
+
+impl<'a> Stream<'a> {
+    fn new(name: &'static str, pipe: Fd, line: &'a mut [u8; LINE_BYTES_MAX]) -> Self {
+        Stream { name, pipe: Some(pipe), unmodified: None, line, length: 0 }
+    }
+
+    fn read(&mut self, log: &mut Log<'_>) {
+        let Some(pipe) = self.pipe else { return };
+        let room = self.line.get_mut(self.length..).unwrap_or_default();
+        let read = kernel::read(pipe, room).ok().and_then(|bytes| room.get(..bytes)).unwrap_or_default();
+        if read.is_empty() {
+            kernel::close(pipe);
+            self.pipe = None;
+            return self.store_rest(log);
+        }
+        self.length += read.len();
+        self.unmodified = self.unmodified.take().and_then(|unmodified| unmodified.store(read));
+        self.store_lines(log);
+    }
+
+    /// Stores the lines that are complete or as long as a line may be.
+    fn store_lines(&mut self, log: &mut Log<'_>) {
+        let bytes = self.line.get(..self.length).unwrap_or_default();
+        let mut stored = 0;
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if line.ends_with(b"\n") || line.len() == LINE_BYTES_MAX {
+                log.store(self.name, line);
+                stored += line.len();
+            }
+        }
+        self.line.copy_within(stored..self.length, 0);
+        self.length -= stored;
+    }
+
+    /// Stores a last line that has no end.
+    fn store_rest(&mut self, log: &mut Log<'_>) {
+        if self.length > 0 {
+            log.store(self.name, self.line.get(..self.length).unwrap_or_default());
+            self.length = 0;
+        }
+    }
+}
+
+impl Unmodified {
+    /// Stores these bytes as far as there is room. None after the last ones.
+    fn store(self, bytes: &[u8]) -> Option<Unmodified> {
+        let bytes = bytes.get(..self.room).unwrap_or(bytes);
+        let room = self.room - bytes.len();
+        let is_stored = write_all(self.file, bytes).is_ok();
+        if is_stored && room > 0 {
+            return Some(Unmodified { room, ..self });
+        }
+        kernel::close(self.file);
+        None
+    }
+}
+
+/// `output.log`, which is open.
+pub struct LogFile(Fd);
+
+impl LogFile {
+    /// Opens the file, and creates it.
+    pub fn open(run_folder: RunFolder) -> Result<LogFile, Errno> {
+        run_folder.open(OUTPUT, Open::End).map(LogFile)
+    }
+}
+
+/// What was stored in `output.log`.
+struct Log<'a> {
+    file: Fd,
+    bytes: usize,
+    /// The number of bytes that were discarded.
+    dropped: usize,
+    entry: &'a mut [u8; ENTRY_BYTES_MAX],
+}
+
+impl Log<'_> {
+    fn store(&mut self, stream: &str, line: &[u8]) {
+        // An entry is at least as long as its line, so the encoding of most lines beyond the bound is saved.
+        if self.bytes + line.len() <= OUTPUT_BYTES_MAX {
+            let entry = encode_entry(stream, line, self.entry);
+            if self.bytes + entry.len() <= OUTPUT_BYTES_MAX && write_all(self.file, entry).is_ok() {
+                self.bytes += entry.len();
+                return;
+            }
+        }
+        self.dropped += line.len();
+    }
+
+    fn finish(&mut self) {
+        if self.dropped > 0 {
+            let mut digits = Digits::default();
+            let dropped = decimal(self.dropped as u64, &mut digits);
+            let pieces = [&b"stderr: "[..], dropped, b" more bytes of output were discarded\n"];
+            // The last line of a log on a full disk is lost.
+            let _ = kernel::write_pieces(self.file, &pieces);
+        }
+    }
+}
+
+/// Writes all bytes to a file.
+fn write_all(file: Fd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        bytes = bytes.get(kernel::write(file, bytes)?..).unwrap_or_default();
+    }
+    Ok(())
+}

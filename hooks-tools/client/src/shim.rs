@@ -1,0 +1,92 @@
+//! The shim: a process between the unit agent and a hook, so that the agent can be restarted or upgraded while the hook
+//! runs (design 12). Here: the files that it leaves in the folder of a run, and the form of their content.
+//!
+//! The shim is `pintle-hook --shim RUN-FOLDER PROGRAM`. Used by it, and by the unit agent, which reads the files.
+
+use core::str::Utf8Chunk;
+
+/// The argument that makes `pintle-hook` a shim.
+pub const SHIM_ARGUMENT: &str = "--shim";
+
+/// The pid file of the shim, in the folder of the run. The shim writes it before it starts the hook.
+pub const SHIM_PID: &str = "shim.pid";
+/// The pid file of the hook.
+pub const HOOK_PID: &str = "hook.pid";
+/// The file of the hook's output.
+pub const OUTPUT: &str = "output.log";
+/// The file of the outcome: `exit CODE`, `signal NUMBER`, or `refused ERRNO WHAT` if the hook could not be started. It
+/// exists once the hook has ended.
+pub const OUTCOME: &str = "outcome";
+
+/// The length of a line of output in bytes; longer lines are split (spec/hook-tools.md 5.6).
+pub const LINE_BYTES_MAX: usize = 4096;
+/// The amount of one run's output that is kept, in bytes. The rest is read and counted, so that the hook never blocks
+/// (I39).
+pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// The amount of each stream of an action that is kept unmodified, in bytes; the result is its end.
+pub const STREAM_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
+/// The interval between two attempts to write to a full disk, in milliseconds.
+pub const DISK_FULL_RETRY_MS: u32 = 500;
+
+/// The length of the longest entry of the log in bytes: each byte of a line may be escaped as `\u{7f}`; around it are
+/// the name of the stream and the newline.
+pub const ENTRY_BYTES_MAX: usize = LINE_BYTES_MAX * 6 + 16;
+
+/// Encodes one line of output, with or without its newline, as an entry of the log: the name of its stream in front;
+/// control characters except the tab are escaped, because a terminal or a reader of lines could interpret them (security
+/// S42); bytes that are not UTF-8 are replaced. Returns the entry, cut off if the line is longer than
+/// [`LINE_BYTES_MAX`].
+pub fn encode_entry<'a>(stream: &str, line: &[u8], into: &'a mut [u8; ENTRY_BYTES_MAX]) -> &'a [u8] {
+    let mut entry = Entry { bytes: into, length: 0 };
+    entry.push(stream.as_bytes());
+    entry.push(b": ");
+    for chunk in line.strip_suffix(b"\n").unwrap_or(line).utf8_chunks() {
+        entry.push_escaped(&chunk);
+    }
+    entry.push(b"\n");
+    let Entry { bytes, length } = entry;
+    bytes.get(..length).unwrap_or_default()
+}
+
+/// An entry that is being encoded.
+struct Entry<'a> {
+    bytes: &'a mut [u8; ENTRY_BYTES_MAX],
+    length: usize,
+}
+
+impl Entry<'_> {
+    fn push(&mut self, bytes: &[u8]) {
+        let end = self.length.saturating_add(bytes.len());
+        if let Some(room) = self.bytes.get_mut(self.length..end) {
+            room.copy_from_slice(bytes);
+            self.length = end;
+        }
+    }
+
+    fn push_escaped(&mut self, chunk: &Utf8Chunk<'_>) {
+        for c in chunk.valid().chars() {
+            if c.is_control() && c != '\t' {
+                c.escape_unicode().for_each(|c| self.push_char(c));
+            } else {
+                self.push_char(c);
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            self.push_char(char::REPLACEMENT_CHARACTER);
+        }
+    }
+
+    fn push_char(&mut self, c: char) {
+        self.push(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
+/// Returns the start time of a process, in clock ticks since boot, as `/proc/PID/stat` shows it: field 22. The name, in
+/// parentheses, may itself contain spaces and parentheses: fields are counted after the last one.
+#[must_use]
+pub fn start_time(stat: &[u8]) -> Option<&[u8]> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = stat.get(name_end + 1..)?.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
+    // The first of these fields is number 3 of proc(5).
+    fields.nth(22 - 3).filter(|field| field.iter().all(u8::is_ascii_digit))
+}

@@ -1,0 +1,224 @@
+//! Tests of `pintle-hook --shim`: what it leaves in the folder of the run, and what its hook inherits.
+
+use super::{Folder, PROGRAM};
+use hook_client::shim::{
+    HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_ARGUMENT, SHIM_PID, STREAM_BYTES_MAX,
+};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The folder of a run, and the shim of a hook that is a shell script.
+fn shim(script: &str) -> (Folder, Command) {
+    let folder = Folder::new();
+    let program = write_script(&folder.0.join("hook"), script);
+    let command = command(&folder, &program);
+    (folder, command)
+}
+
+fn command(folder: &Folder, program: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg(SHIM_ARGUMENT).arg(&folder.0).arg(program).current_dir(&folder.0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Another process writes the script: a file that a child of another test has open for writing cannot be executed.
+fn write_script(program: &Path, script: &str) -> PathBuf {
+    let write = "printf '#!/bin/sh\n%s\n' \"$2\" >\"$1\" && chmod 755 \"$1\"";
+    let written = Command::new("/bin/sh").args(["-c", write, "sh"]).arg(program).arg(script).status();
+    assert!(written.unwrap().success());
+    program.to_path_buf()
+}
+
+/// Runs a hook. Returns the folder of the run.
+fn run(script: &str) -> Folder {
+    let (folder, mut shim) = shim(script);
+    assert!(shim.status().unwrap().success());
+    folder
+}
+
+impl Folder {
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+fn kill(pid: &str) {
+    assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success(), "{pid} is alive");
+}
+
+#[test]
+fn the_outcome_is_the_exit_code_or_the_signal() {
+    assert_eq!(run("exit 7").read(OUTCOME), "exit 7");
+    assert_eq!(run("kill -9 $$").read(OUTCOME), "signal 9");
+    assert_eq!(run("kill -34 $$").read(OUTCOME), "signal 34");
+}
+
+#[test]
+fn a_hook_that_cannot_be_started_is_refused_with_the_error() {
+    let folder = Folder::new();
+    let missing = folder.0.join("missing");
+    assert!(command(&folder, &missing).status().unwrap().success());
+    assert_eq!(folder.read(OUTCOME), format!("refused 2 fork/exec {}", missing.display()));
+    let no_program = folder.0.join("no-program");
+    fs::write(&no_program, "text").unwrap();
+    fs::set_permissions(&no_program, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(command(&folder, &no_program).status().unwrap().success());
+    assert_eq!(folder.read(OUTCOME), format!("refused 8 fork/exec {}", no_program.display()));
+}
+
+/// A pid file holds pid and start time. No temporary file is left.
+#[test]
+fn the_pid_files_name_the_shim_and_the_hook() {
+    let (folder, mut shim) =
+        shim("cat shim.pid; until [ -e hook.pid ]; do :; done; cut -d' ' -f 1,4,5,22 /proc/$$/stat");
+    let mut child = shim.spawn().unwrap();
+    assert!(child.wait().unwrap().success());
+    let output = folder.read(OUTPUT);
+    let mut lines = output.lines().map(|line| line.strip_prefix("stdout: ").unwrap());
+    let recorded = folder.read(SHIM_PID);
+    assert_eq!(lines.next().unwrap(), recorded.trim(), "it is written before the hook starts");
+    assert_eq!(recorded.split(' ').next().unwrap(), child.id().to_string());
+    let fields: Vec<&str> = lines.next().unwrap().split(' ').collect();
+    let [pid, parent, group, start] = fields[..] else { panic!("{output}") };
+    assert_eq!(folder.read(HOOK_PID), format!("{pid} {start}\n"));
+    assert_eq!(
+        (parent, group),
+        (child.id().to_string().as_str(), pid),
+        "its shim is its parent, it leads a group"
+    );
+    let mut names: Vec<_> = fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["hook", HOOK_PID, OUTCOME, OUTPUT, SHIM_PID]);
+    for name in [HOOK_PID, OUTCOME, OUTPUT, SHIM_PID] {
+        let mode = fs::metadata(folder.0.join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn each_line_of_output_has_its_stream_in_front_and_no_control_characters() {
+    let folder = run("printf 'one\\n\\ttwo \\033[1m\\n'; sleep 0.05; printf '\\377three' >&2");
+    assert_eq!(folder.read(OUTPUT), "stdout: one\nstdout: \ttwo \\u{1b}[1m\nstderr: \u{fffd}three\n");
+    assert!(!folder.0.join("stdout").exists(), "only the output of actions is kept unmodified");
+}
+
+#[test]
+fn a_long_line_is_split_after_4096_bytes() {
+    let folder = run("head -c 10000 /dev/zero | tr '\\0' x; echo; echo end");
+    let output = folder.read(OUTPUT);
+    let lengths: Vec<usize> =
+        output.lines().map(|line| line.strip_prefix("stdout: ").unwrap().len()).collect();
+    assert_eq!(lengths, [4096, 4096, 1808, 3]);
+}
+
+/// Scenario 158. The amount that is reported is also bounded, by the agent.
+#[test]
+fn a_bounded_part_of_a_hooks_output_is_kept() {
+    let folder = run("head -c 10000000 /dev/zero | tr '\\0' x; head -c 10000000 /dev/zero | tr '\\0' x >&2");
+    assert_eq!(folder.read(OUTCOME), "exit 0");
+    let output = folder.read(OUTPUT);
+    let (kept, last) = output.trim_end().rsplit_once('\n').unwrap();
+    assert!(kept.len() < OUTPUT_BYTES_MAX && kept.len() > OUTPUT_BYTES_MAX - 5000, "{} bytes", kept.len());
+    let stored: usize = kept.lines().map(|line| line.len() - "stdout: ".len()).sum();
+    assert_eq!(last, format!("stderr: {} more bytes of output were discarded", 20_000_000 - stored));
+}
+
+#[test]
+fn the_output_of_an_action_is_kept_unmodified_up_to_its_bound() {
+    let (folder, mut shim) = shim("printf 'a\\033\\377'; head -c 5000000 /dev/zero >&2");
+    assert!(shim.env("JUJU_ACTION_UUID", "1").status().unwrap().success());
+    assert_eq!(fs::read(folder.0.join("stdout")).unwrap(), b"a\x1b\xff");
+    assert_eq!(fs::metadata(folder.0.join("stderr")).unwrap().len(), STREAM_BYTES_MAX as u64);
+}
+
+/// Scenario 156. What the child has not ended with a newline is stored too.
+#[test]
+fn a_hook_ends_with_its_process_even_if_a_child_keeps_its_output_open() {
+    let run_once = || {
+        let (folder, mut shim) = shim("sleep 100 & printf $!");
+        let started = Instant::now();
+        assert!(shim.status().unwrap().success());
+        let took = started.elapsed();
+        assert_eq!(folder.read(OUTCOME), "exit 0");
+        // The child belongs to the charm and continues.
+        kill(folder.read(OUTPUT).strip_prefix("stdout: ").unwrap().trim());
+        took
+    };
+    // The fastest of three runs, because the machine may be busy.
+    let fastest = (0..3).map(|_| run_once()).min().unwrap();
+    assert!(fastest < Duration::from_secs(1), "{fastest:?}");
+}
+
+/// A child that writes for ever does not keep the shim reading.
+#[test]
+fn a_child_that_goes_on_writing_does_not_delay_the_outcome() {
+    let (folder, mut shim) = shim("yes & echo $! >child");
+    let started = Instant::now();
+    assert!(shim.status().unwrap().success());
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    assert_eq!(folder.read(OUTCOME), "exit 0");
+    // It ends by itself, because nobody reads.
+    assert!(!folder.read("child").is_empty());
+}
+
+/// Stdin of the shim is the hook lock, which the hook must not have.
+#[test]
+fn a_hook_has_no_descriptor_of_its_shim() {
+    let folder = run("exec ls -l /proc/self/fd");
+    let output = folder.read(OUTPUT);
+    let links: Vec<&str> =
+        output.lines().filter_map(|line| line.rsplit_once(" -> ")).map(|(_, link)| link).collect();
+    // The last one is the folder that is listed.
+    let [stdin, stdout, stderr, listed] = links[..] else { panic!("{output}") };
+    assert_eq!(stdin, "/dev/null");
+    assert!(stdout.starts_with("pipe:") && stderr.starts_with("pipe:") && stdout != stderr, "{output}");
+    assert!(listed.starts_with("/proc/"), "{output}");
+}
+
+/// A hook without a pid file would run beside its own repetition.
+#[test]
+fn a_hook_that_cannot_be_recorded_is_killed() {
+    let (folder, mut shim) = shim("echo started >started; sleep 100");
+    // A folder in the place of the file: it cannot be replaced.
+    fs::create_dir_all(folder.0.join(HOOK_PID).join("taken")).unwrap();
+    let started = Instant::now();
+    assert!(shim.status().unwrap().success());
+    assert!(started.elapsed() < Duration::from_secs(50), "it was waited for");
+    assert!(folder.read(OUTCOME).starts_with("refused 21 fork/exec "), "{}", folder.read(OUTCOME));
+}
+
+#[test]
+fn a_shim_that_cannot_record_itself_starts_nothing() {
+    let (folder, mut shim) = shim("echo started >started");
+    fs::create_dir_all(folder.0.join(SHIM_PID).join("taken")).unwrap();
+    assert!(!shim.status().unwrap().success());
+    assert!(!folder.0.join(OUTCOME).exists() && !folder.0.join("started").exists());
+}
+
+/// The agent may be replaced while the hook runs: the shim needs nothing of it.
+#[test]
+fn the_shim_goes_on_without_its_parent() {
+    let (folder, shim) = shim("read line <gate; echo done");
+    let gate = folder.0.join("gate");
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    // A shell starts the shim in its background and ends.
+    let mut parent = Command::new("/bin/sh");
+    parent.args(["-c", "\"$@\" </dev/null >/dev/null 2>&1 & echo $!", "sh"]).arg(shim.get_program());
+    let parent = parent.args(shim.get_args()).current_dir(&folder.0).output().unwrap();
+    let pid = String::from_utf8(parent.stdout).unwrap();
+    fs::write(&gate, "go\n").unwrap();
+    let process = PathBuf::from("/proc").join(pid.trim());
+    let started = Instant::now();
+    while process.exists() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it ends with its hook");
+        std::thread::yield_now();
+    }
+    assert_eq!((folder.read(OUTCOME).as_str(), folder.read(OUTPUT).as_str()), ("exit 0", "stdout: done\n"));
+}

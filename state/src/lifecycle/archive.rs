@@ -1,0 +1,53 @@
+//! The use of charm archives, and their removal once nothing uses them.
+//!
+//! An application uses the archive that is assigned to it and those that were assigned recently; a unit uses the one
+//! that it runs. Each use is a document of its own below the digest of the archive, written in the transaction that
+//! makes the use: an archive may be removed when it has no use (design 5). A use that has ended is not deleted with its
+//! application or unit, but later by the janitor, so that no removal becomes larger; until then the archive is kept
+//! without need. A deployment reads the archive and writes a use, the removal reads the absence of uses and deletes the
+//! archive: of two at the same time, the second one is repeated, and finds what the first one did.
+
+use crate::documents::draft::{Draft, Reader, read};
+use crate::documents::keys::{ArchiveUse, GLOBAL, Model};
+use crate::terms::names::Uuid;
+
+/// Uses that one transaction examines, with three reads each: 90, below the 100 of a transaction.
+pub const USES_PER_BATCH: usize = 30;
+
+/// Records that an application or a unit uses an archive.
+pub(crate) fn record_use(draft: &mut Draft, model: Model, owner: Uuid, sha256: &str) {
+    draft.put(&GLOBAL.archive_use(&ArchiveUse { sha256: sha256.to_owned(), model, owner }), &());
+}
+
+/// Whether a use has ended. Only for choosing candidates: [`delete_ended_uses`] decides.
+pub fn has_ended(reader: &dyn Reader, archive_use: &ArchiveUse) -> bool {
+    let ArchiveUse { sha256, model, owner } = archive_use;
+    !read(reader, &model.application_charm(*owner)).is_some_and(|charm| charm.assigns(sha256))
+        && read(reader, &model.replica(*owner)).and_then(|replica| replica.assigned_archive).as_ref()
+            != Some(sha256)
+}
+
+/// Deletes those of these uses that have ended, at most [`USES_PER_BATCH`] at a time.
+pub fn delete_ended_uses(draft: &mut Draft, uses: &[ArchiveUse]) {
+    for archive_use in uses.iter().take(USES_PER_BATCH) {
+        let ArchiveUse { sha256, model, owner } = archive_use;
+        let charm = draft.get(&model.application_charm(*owner));
+        let runs = draft.get(&model.replica(*owner)).and_then(|replica| replica.assigned_archive);
+        if !charm.is_some_and(|charm| charm.assigns(sha256)) && runs.as_ref() != Some(sha256) {
+            draft.remove(&GLOBAL.archive_use(archive_use));
+        }
+    }
+}
+
+/// Removes an archive that nothing uses. Returns whether it is absent now: its file may be deleted then.
+pub fn remove_unused(draft: &mut Draft, sha256: &str) -> bool {
+    let key = GLOBAL.archive(sha256);
+    if draft.get(&key).is_none() {
+        return true;
+    }
+    let is_unused = draft.first(&GLOBAL.archive_uses(sha256), &[]).is_none();
+    if is_unused {
+        draft.remove(&key);
+    }
+    is_unused
+}

@@ -1,0 +1,96 @@
+//! The bound of a model's debug log, and which lines are deleted when it is exceeded.
+//!
+//! The bound is shared by the units of the model: a unit that logs less than its share keeps all of its lines, and what
+//! it leaves is shared by the others, so that a flood of one unit evicts only lines of that unit. Of one unit, the
+//! oldest lines are deleted first. Called by the janitor, which measures the log in pages and deletes in batches.
+
+use crate::documents::draft::{Draft, Key, PAGE_MAX, StoredDocument};
+use crate::documents::keys::{LogDoc, Model};
+use crate::terms::names::Uuid;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Bytes of log lines kept per model, keys and documents together: 8 MiB. A line of 80 characters takes some 300 bytes
+/// (its key 100, its fields 120), so that the log holds some 28,000 lines.
+pub const LOG_BYTES_MAX: u64 = 8 << 20;
+
+/// The bytes of one stored line.
+pub fn line_bytes(stored: &StoredDocument) -> u64 {
+    (stored.key.len() + stored.value.len()) as u64
+}
+
+/// The bytes that each unit exceeds its share by, if all lines together exceed `bytes_max`; units that keep all of
+/// their lines are absent. `usage` may be measured in part only: the shares are then at least what they are in full.
+pub fn excess(usage: &BTreeMap<Uuid, u64>, bytes_max: u64) -> BTreeMap<Uuid, u64> {
+    if usage.values().sum::<u64>() <= bytes_max {
+        return BTreeMap::new();
+    }
+    let mut ascending: Vec<u64> = usage.values().copied().collect();
+    ascending.sort_unstable();
+    let (mut left, mut share) = (bytes_max, bytes_max);
+    for (smaller, bytes) in ascending.iter().enumerate() {
+        share = left / (ascending.len() - smaller) as u64;
+        if *bytes > share {
+            break;
+        }
+        left -= bytes;
+    }
+    let beyond = usage.iter().filter(|(_, bytes)| **bytes > share);
+    beyond.map(|(unit, bytes)| (*unit, bytes - share)).collect()
+}
+
+/// Deletes the oldest lines of a unit until `excess` bytes are deleted, at most one page. Returns the bytes that remain
+/// to be deleted; 0 if the unit has no more lines.
+pub fn delete_oldest(draft: &mut Draft, model: Model, unit: Uuid, excess: u64) -> u64 {
+    // The keys of a unit's lines ascend with their runs and calls.
+    let page = draft.page::<Value>(&model.logs_of(unit), "", PAGE_MAX);
+    let mut left = excess;
+    for (key, line) in &page {
+        if left == 0 {
+            return 0;
+        }
+        left = left.saturating_sub((key.len() + line.to_string().len()) as u64);
+        draft.remove(&Key::<LogDoc>::new(key.clone()));
+    }
+    if page.len() == PAGE_MAX { left } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(bytes: &[u64]) -> BTreeMap<Uuid, u64> {
+        bytes.iter().enumerate().map(|(unit, bytes)| (Uuid(unit as u128), *bytes)).collect()
+    }
+
+    #[test]
+    fn a_flood_of_one_unit_costs_no_other_unit_a_line() {
+        assert_eq!(excess(&usage(&[10, 900, 20]), 100), usage(&[0, 830]).into_iter().skip(1).collect());
+    }
+
+    #[test]
+    fn units_above_their_share_keep_the_same_amount() {
+        let excess = excess(&usage(&[100, 60, 10]), 100);
+        assert_eq!(excess, BTreeMap::from([(Uuid(0), 55), (Uuid(1), 15)]));
+    }
+
+    #[test]
+    fn nothing_is_deleted_within_the_bound() {
+        assert_eq!(excess(&usage(&[50, 50]), 100), BTreeMap::new());
+        assert_eq!(excess(&usage(&[]), 0), BTreeMap::new());
+    }
+
+    #[test]
+    fn what_is_kept_is_at_most_the_bound_and_a_partial_measurement_deletes_no_more() {
+        for shape in [&[7, 13, 29, 31, 64][..], &[100, 1, 1, 1], &[50, 50, 50], &[1_000]] {
+            let (all, bytes_max) = (usage(shape), 97);
+            let excess_of = |part: &BTreeMap<Uuid, u64>| excess(part, bytes_max);
+            let deleted: u64 = excess_of(&all).values().sum();
+            assert!(all.values().sum::<u64>() - deleted <= bytes_max, "{shape:?}");
+            let part: BTreeMap<Uuid, u64> = all.iter().take(2).map(|(unit, bytes)| (*unit, *bytes)).collect();
+            for (unit, bytes) in excess_of(&part) {
+                assert!(excess_of(&all)[&unit] >= bytes, "{shape:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How long the tombstones of removed entities are kept.
+//!
+//! A tombstone is the evidence on which an agent tears down a removed entity (design 7), so it is kept until that has
+//! happened: that of a unit until the agent of its machine has confirmed that no folder of the unit is left, or until
+//! the machine is removed, whose own tombstone covers its units. That of a machine or a model whose agent may come back
+//! without having received the removal is kept for ever. All others only answer repeated requests: the newest
+//! [`TOMBSTONES_MAX`] of each model are kept.
+
+use crate::documents::draft::{Draft, Reader, read};
+use crate::documents::keys::{Model, TombstoneDoc};
+use crate::terms::names::Uuid;
+
+/// Tombstones kept per model that are no evidence any more: some 200 bytes each, 200 KiB. A request that is repeated
+/// after a lost reply follows within seconds, in which far fewer entities are removed.
+pub const TOMBSTONES_MAX: usize = 1_000;
+/// Tombstones deleted by one transaction, with two reads each: 80, below the 100 of a transaction.
+pub const TOMBSTONES_PER_BATCH: usize = 40;
+
+/// Whether no agent needs a tombstone as evidence any more. `is_recall_open` is whether the recall of the unit is still
+/// to be confirmed.
+fn is_expendable(tombstone: &TombstoneDoc, is_recall_open: bool) -> bool {
+    !tombstone.awaits_agent && !is_recall_open
+}
+
+/// Whether the tombstone of an entity may be deleted. Only for choosing candidates: [`delete`] decides.
+pub fn may_be_deleted(reader: &dyn Reader, model: Model, id: Uuid, tombstone: &TombstoneDoc) -> bool {
+    let recall = tombstone.machine.and_then(|machine| read(reader, &model.recall(machine, id)));
+    is_expendable(tombstone, recall.is_some())
+}
+
+/// Deletes those of these tombstones that are no evidence any more, at most [`TOMBSTONES_PER_BATCH`] at a time.
+pub fn delete(draft: &mut Draft, model: Model, ids: &[Uuid]) {
+    for id in ids.iter().take(TOMBSTONES_PER_BATCH) {
+        let Some(tombstone) = draft.get(&model.tombstone(*id)) else { continue };
+        let recall = tombstone.machine.and_then(|machine| draft.get(&model.recall(machine, *id)));
+        if is_expendable(&tombstone, recall.is_some()) {
+            draft.remove(&model.tombstone(*id));
+        }
+    }
+}
+
+/// The machine's agent has found that no folder of a removed unit is left on it. Repeating the request changes nothing;
+/// it has no effect for a unit that was not removed from this machine.
+pub fn confirm_recall(draft: &mut Draft, model: Model, machine: Uuid, unit: Uuid) {
+    let recall = model.recall(machine, unit);
+    if draft.get(&recall).is_some() {
+        draft.remove(&recall);
+    }
+}

@@ -1,0 +1,53 @@
+//! The context of a hook, for tests: web/0 leads its application and is related to mysql/0 by db:1.
+//!
+//! A test takes what it needs and replaces the rest (`HookContext { leader: false, ..context() }`). The unit tests of
+//! `state`, `commands` and `agent` include this file by its path, because they build without the rest of this crate.
+
+use state::terms::life::Life;
+use state::terms::names::{UnitName, Uuid};
+use state::unit::hook::{
+    GoalState, HookContext, HookModel, HookRelation, HookTrigger, OmittedBags, Statuses, Writes,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// In config-changed, with empty bags and without settings.
+pub fn context() -> HookContext {
+    let relation = HookRelation {
+        endpoint: "db".to_owned(),
+        interface: "sql".to_owned(),
+        peer: false,
+        key: "web:db mysql:server".to_owned(),
+        remote_application: "mysql".to_owned(),
+        remote_model: Uuid(1),
+        life: Life::Alive,
+        suspended: false,
+        members: BTreeSet::from([UnitName::new("mysql", 0)]),
+        unit_bags: BTreeMap::new(),
+        application_bags: BTreeMap::new(),
+        omitted: OmittedBags::default(),
+    };
+    HookContext {
+        unit: UnitName::new("web", 0),
+        id: "web/0-config-changed-0".to_owned(),
+        trigger: HookTrigger::Hook("config-changed".to_owned()),
+        model: HookModel {
+            name: "dev".to_owned(),
+            uuid: Uuid(1),
+            kubernetes: false,
+            proxies: Default::default(),
+        },
+        leader: true,
+        relations: BTreeMap::from([(1, relation)]),
+        config: BTreeMap::new(),
+        charm_state: BTreeMap::new(),
+        statuses: Statuses::default(),
+        opened_ports: BTreeMap::new(),
+        machine_ports: BTreeMap::new(),
+        networks: BTreeMap::new(),
+        private_address: None,
+        public_address: None,
+        principal: None,
+        goal_state: GoalState::default(),
+        writes: Writes::default(),
+    }
+}
