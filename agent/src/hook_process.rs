@@ -20,7 +20,7 @@ use run_folder::{CONTEXT_FILE, RunFile, read_outcome};
 use crate::clock::kernel_boot;
 use crate::fault;
 use crate::folder::{self, UnitFolder};
-use crate::ports::{Charms, HookHost, HookResult};
+use crate::ports::{Charms, HookHost};
 use crate::reboot;
 use crate::tool_calls::{CallsFile, HookSession};
 use crate::tool_socket::{Gate, ToolCall, closed_reply};
@@ -33,7 +33,7 @@ use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook::{ActionWrites, HookContext, Level, ReportContent};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Operation};
-use state::unit::outcome::{Exit, stream};
+use state::unit::outcome::{Exit, HookResult, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
 use std::fs;
@@ -344,15 +344,14 @@ impl Charms for HostCharms {
     }
 
     async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
-        let nothing = |exit| HookResult { exit, writes: Default::default(), reports: Vec::new() };
         if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
-            return nothing(Exit::Missing);
+            return HookResult::without_writes(Exit::Missing);
         }
         let path = context.trigger.dispatch_path().expect("hooks and actions have a path");
         let program = match self.program(&path) {
             Dispatch::Run(program) => program,
-            Dispatch::Missing => return nothing(Exit::Missing),
-            Dispatch::Failed(why) => return nothing(Exit::Failed(why)),
+            Dispatch::Missing => return HookResult::without_writes(Exit::Missing),
+            Dispatch::Failed(why) => return HookResult::without_writes(Exit::Failed(why)),
         };
         let mut shim = loop {
             match self.start(run, &context, &program) {
@@ -367,7 +366,9 @@ impl Charms for HostCharms {
                 }
                 Err(error) => {
                     let text = fault::with_setting(&error);
-                    return nothing(Exit::Failed(format!("cannot start the hook: {text}")));
+                    return HookResult::without_writes(Exit::Failed(format!(
+                        "cannot start the hook: {text}"
+                    )));
                 }
             }
         };

@@ -8,10 +8,10 @@ use state::charm::Charm;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::settings::Bag;
-use state::unit::hook::{HookContext, Writes};
+use state::unit::hook::HookContext;
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
-use state::unit::outcome::Exit;
+use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use state::unit::snapshot::{BagRequest, Snapshot};
 use std::collections::BTreeMap;
@@ -44,17 +44,6 @@ pub trait UnitStorage {
     fn append(&self, events: &[Event], after: &Arc<Local>) -> impl Future<Output = Result<(), DiskError>>;
     /// Stores the current view as a cache: it is not synced and may be lost.
     fn cache_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
-}
-
-/// The result of a run: how it ended, what it wrote and what it reported.
-#[derive(Clone, Debug)]
-pub struct HookResult {
-    /// How the program ended.
-    pub exit: Exit,
-    /// What the hook's tools wrote.
-    pub writes: Writes,
-    /// What the hook reported: log lines, statuses and output.
-    pub reports: Vec<RunReport>,
 }
 
 /// The requests of a running hook's tools to the agent.

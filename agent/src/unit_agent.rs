@@ -19,17 +19,16 @@ mod watcher;
 pub use end::UnitAgentEnd;
 pub use shared::Shared;
 
-use crate::ports::{Charms, Clock, DiskError, HookResult, UnitStorage};
+use crate::ports::{Charms, Clock, DiskError, UnitStorage};
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
 use shared::LINK_BACKOFF;
 use state::unit::context::{self, ContextInput};
 use state::unit::decision::{Act, Now};
-use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::{CharmRef, Operation};
-use state::unit::outcome::{self, Exit, FinishedRun};
+use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
 use std::pin::pin;
@@ -159,7 +158,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
                     Ok(()) => Exit::Code(0),
                     Err(reason) => Exit::Failed(reason),
                 };
-                HookResult { exit, writes: Writes::default(), reports: Vec::new() }
+                HookResult::without_writes(exit)
             }
             Operation::Hook(_)
             | Operation::Action { .. }
@@ -174,8 +173,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     /// Runs the charm's program for a run, after fetching the charm if it is not on disk.
     async fn run_charm(&self, run: &Run) -> HookResult {
         let shared = &self.shared;
-        let without = |exit| HookResult { exit, writes: Writes::default(), reports: Vec::new() };
-        let failed = |reason: &str| without(Exit::Failed(reason.to_owned()));
+        let failed = |reason: &str| HookResult::without_writes(Exit::Failed(reason.to_owned()));
         let lost_charm = context::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = lost_charm
             && let Err(why) = self.deploy(&charm).await
@@ -194,11 +192,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
                     Operation::Action { .. } => {
                         failed("the controller was restored while the action started")
                     }
-                    _ => without(Exit::Interrupted),
+                    _ => HookResult::without_writes(Exit::Interrupted),
                 };
             };
             if context::is_cancelled(&view, &run.operation) {
-                return without(Exit::Cancelled);
+                return HookResult::without_writes(Exit::Cancelled);
             }
             context::build(&shared.local(), &view, run, &input)
         };
@@ -243,14 +241,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
                     // the stored state was replaced by a replica that already has the outcome of this run
                     return Vec::new();
                 }
-                let (facts, writes) = (shared.facts.borrow(), &result.writes);
-                let ended = FinishedRun {
-                    run,
-                    exit: result.exit,
-                    writes,
-                    reports: result.reports,
-                    pending_reports: &facts.pending_reports,
-                };
+                let facts = shared.facts.borrow();
+                let ended = FinishedRun { run, result, pending_reports: &facts.pending_reports };
                 outcome::events(local, facts.view.as_deref(), &now, ended)
             })
             .await?;

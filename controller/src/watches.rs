@@ -13,7 +13,7 @@ use crate::session::Controller;
 use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
-use state::documents::draft::{Reader, read};
+use state::documents::draft::read;
 use state::documents::keys::{Kind, Model, Parts};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -128,7 +128,7 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
     async fn check_epoch(&self) -> Result<(), ApiError> {
         let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
         let found = self.cursor.controller.read(move |reader| {
-            (read(reader, &model.session(unit)).map_or(0, |s| s.epoch), existence(reader, model, unit))
+            (read(reader, &model.session(unit)).map_or(0, |s| s.epoch), view::existence(reader, model, unit))
         });
         let (newest, existence) = found.await;
         match existence {
@@ -205,10 +205,6 @@ impl<S: Store, O: Environment> UnitStream<S, O> {
 
 fn removed() -> ApiError {
     ApiError::new(ErrorCode::Removed, "the unit was removed")
-}
-
-fn existence(reader: &dyn Reader, model: Model, unit: Uuid) -> view::Existence {
-    view::existence(reader, model, unit)
 }
 
 impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {

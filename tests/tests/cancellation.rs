@@ -4,7 +4,7 @@
 //! branch that drops a value it has received, shows as an agent that never continues, or as an effect that occurs
 //! twice or never.
 
-use agent::ports::{Charms, Clock, DiskError, HookHost, HookResult, UnitStorage};
+use agent::ports::{Charms, Clock, DiskError, HookHost, UnitStorage};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
@@ -18,7 +18,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::unit::hook::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
-use state::unit::outcome::Exit;
+use state::unit::outcome::{Exit, HookResult};
 use state::unit::record::Outcome;
 use state::unit::snapshot::Snapshot;
 use std::cell::RefCell;
@@ -192,7 +192,7 @@ impl Charms for Disk {
             writes.bags.entry(*relation).or_default().unit.insert("n".into(), n.clone());
         }
         yield_now().await;
-        HookResult { exit: Exit::Code(0), writes, reports: Vec::new() }
+        HookResult { writes, ..HookResult::without_writes(Exit::Code(0)) }
     }
     async fn reattach(&self, _: &Run, _: &impl HookHost) -> Option<HookResult> {
         yield_now().await;

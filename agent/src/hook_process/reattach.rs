@@ -9,12 +9,13 @@ use crate::clock::kernel_boot;
 use crate::hook_process::HostCharms;
 use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
 use crate::hook_process::run_folder::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
-use crate::ports::{Charms, HookHost, HookResult};
+use crate::ports::{Charms, HookHost};
 use crate::tool_calls::{CallsFile, HookSession};
 use hook_client::shim;
 use host::lock::Lock;
 use host::process::Process;
 use state::unit::local::Run;
+use state::unit::outcome::HookResult;
 use state::unit::record::RunReport;
 use std::rc::Rc;
 

@@ -37,26 +37,40 @@ pub enum Exit {
     Failed(String),
 }
 
-/// A run that has ended, with its results.
+/// The result of a run: how it ended, what it wrote and what it reported.
+#[derive(Clone, Debug)]
+pub struct HookResult {
+    /// How the program ended.
+    pub exit: Exit,
+    /// What the hook's tools wrote, which is applied only if the hook succeeded.
+    pub writes: Writes,
+    /// What the hook reported, in order: log lines, statuses and output. All of it stands.
+    pub reports: Vec<RunReport>,
+}
+
+impl HookResult {
+    /// The result of a run that wrote and reported nothing.
+    pub fn without_writes(exit: Exit) -> HookResult {
+        HookResult { exit, writes: Writes::default(), reports: Vec::new() }
+    }
+}
+
+/// A run that has ended.
 #[derive(Clone, Debug)]
 pub struct FinishedRun<'a> {
     /// The run.
     pub run: &'a Run,
-    /// How its process ended.
-    pub exit: Exit,
-    /// The hook's writes, which are applied only if it succeeded.
-    pub writes: &'a Writes,
-    /// The hook's reports in order. All of them stand.
-    pub reports: Vec<RunReport>,
+    /// Its result.
+    pub result: HookResult,
     /// The reports that were not delivered before the run ended.
     pub pending_reports: &'a PendingReports,
 }
 
 /// Returns the events that the end of a run adds to the journal. There are none if the run was interrupted.
 pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Vec<Event> {
-    if ended.writes.reboot == Some(Reboot::Now) {
-        let (run, reports) =
-            (ended.run.number, bounded_reports(ended.run, ended.reports, ended.pending_reports, now));
+    if ended.result.writes.reboot == Some(Reboot::Now) {
+        let run = ended.run.number;
+        let reports = bounded_reports(ended.run, ended.result.reports, ended.pending_reports, now);
         let unrecorded =
             (!reports.is_empty()).then_some(Event::UnrecordedReport(UnrecordedReport { run, reports }));
         return [Event::RebootRequested(now.boot.clone())].into_iter().chain(unrecorded).collect();
@@ -66,17 +80,18 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
 
 /// Returns the record of a run, or `None` if it was interrupted.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
-    let operation = &ended.run.operation;
+    let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports } = ended;
+    let operation = &run.operation;
     let action = matches!(operation, Operation::Action { .. });
-    let last_line = match &ended.exit {
-        Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&ended.reports),
+    let last_line = match &exit {
+        Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&reports),
         Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Failed(_) => None,
     };
     let failed = |reason: String| {
         let retry = if action { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
-    let outcome = match ended.exit {
+    let outcome = match exit {
         Exit::Interrupted => return None,
         Exit::Code(0) => Outcome::Ok,
         Exit::Missing if action => failed(missing_action(&local.name)),
@@ -86,17 +101,17 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
         Exit::Failed(reason) => failed(reason),
     };
-    let last_call = ended.reports.last().map_or(0, |report| report.call);
+    let last_call = reports.last().map_or(0, |report| report.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
     // a failed hook publishes only its reports; an action's results are sent even if it failed
     if record.outcome.advances() {
-        record.writes = ended.writes.clone();
+        record.writes = writes;
         record.reboot = record.writes.reboot.take().map(|_| now.boot.clone());
         refresh_addresses(local, view, &mut record);
     } else {
-        record.writes.action = ended.writes.action.clone();
+        record.writes.action = writes.action;
     }
-    record.reports = bounded_reports(ended.run, ended.reports, ended.pending_reports, now);
+    record.reports = bounded_reports(run, reports, pending_reports, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
         let text = format!("hook \"{}\" failed: {reason}", hook.name());
@@ -230,13 +245,8 @@ mod tests {
         let mut pending_reports = PendingReports::default();
         lines.iter().for_each(|line| pending_reports.push(line));
         let record_of = |exit, pending_reports: &PendingReports| {
-            let ended = FinishedRun {
-                run: &run,
-                exit,
-                writes: &Writes::default(),
-                reports: lines.clone(),
-                pending_reports,
-            };
+            let result = HookResult { reports: lines.clone(), ..HookResult::without_writes(exit) };
+            let ended = FinishedRun { run: &run, result, pending_reports };
             record(&local, None, &now, ended).expect("it was not interrupted").reports
         };
 
@@ -283,13 +293,8 @@ mod tests {
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
-        let ended = FinishedRun {
-            run: &run,
-            exit: Exit::Signal(9),
-            writes: &writes,
-            reports: reports.clone(),
-            pending_reports: &pending_reports,
-        };
+        let result = HookResult { exit: Exit::Signal(9), writes, reports: reports.clone() };
+        let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
         assert_eq!(local.status, Some((WorkloadStatus::Blocked, String::new())), "later hooks read it");
@@ -327,14 +332,8 @@ mod tests {
             episode: None,
         };
         let reports = stderr.iter().map(line).collect();
-        let pending_reports = PendingReports::default();
-        let ended = FinishedRun {
-            run: &run,
-            exit,
-            writes: &Writes::default(),
-            reports,
-            pending_reports: &pending_reports,
-        };
+        let result = HookResult { reports, ..HookResult::without_writes(exit) };
+        let ended = FinishedRun { run: &run, result, pending_reports: &PendingReports::default() };
         let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
         let logged = match record.reports.last().map(|report| &report.what) {

@@ -16,7 +16,7 @@ use state::terms::settings::Bag;
 use state::unit::hook::Writes;
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::Operation;
-use state::unit::outcome::{self, Exit, FinishedRun};
+use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
 use state::unit::resolve::{self, Act, Now, Send, Wait};
@@ -340,13 +340,8 @@ impl World {
             .iter_mut()
             .filter(|(name, _)| named(&text, name))
             .for_each(|(_, writes)| writes.reboot = None);
-        let ended = FinishedRun {
-            run,
-            exit,
-            writes: &writes,
-            reports: Vec::new(),
-            pending_reports: &PendingReports::default(),
-        };
+        let result = HookResult { writes, ..HookResult::without_writes(exit) };
+        let ended = FinishedRun { run, result, pending_reports: &PendingReports::default() };
         for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
             self.local.apply(&event);
         }

@@ -12,7 +12,7 @@ use state::operations::hook_commit;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
-use state::unit::outcome::{self, Exit, FinishedRun};
+use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
 use state::unit::record::Record;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
@@ -157,14 +157,8 @@ impl State {
                 if self.crash {
                     found.push((format!("crash: {name} in {}", run.operation), with(&started, false)));
                 }
-                let writes = Default::default();
-                let finished = FinishedRun {
-                    run: &run,
-                    exit: Exit::Code(0),
-                    writes: &writes,
-                    reports: Vec::new(),
-                    pending_reports: &Default::default(),
-                };
+                let result = HookResult::without_writes(Exit::Code(0));
+                let finished = FinishedRun { run: &run, result, pending_reports: &Default::default() };
                 let record = outcome::record(&started, view.as_ref(), &now, finished).expect("it finished");
                 started.apply(&Event::Finished(record.clone()));
                 if self.crash {

@@ -11,7 +11,7 @@ use crate::sim::fact::Fact;
 use crate::sim::mutants::Mutant;
 use crate::sim::script;
 use crate::sim::world::{Command, World};
-use agent::ports::{Charms, HookHost, HookResult};
+use agent::ports::{Charms, HookHost};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_process::{HookProcess, ServingGuard};
 use state::charm::Charm;
@@ -21,7 +21,7 @@ use state::terms::settings::Bag;
 use state::unit::hook::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
-use state::unit::outcome::Exit;
+use state::unit::outcome::{Exit, HookResult};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -270,7 +270,7 @@ impl Charms for SimCharms {
             )
         });
         if script::is_missing(&context) {
-            return HookResult { exit: Exit::Missing, writes: Default::default(), reports: Vec::new() };
+            return HookResult::without_writes(Exit::Missing);
         }
         let process = Arc::new(HookProcess::new(self.world.clone(), self.location.folder, run.number));
         let (lock, fails) = {
