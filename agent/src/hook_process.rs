@@ -4,11 +4,12 @@
 //! runs beside its own repetition, even if the agent dies.
 //!
 //! `reattach` continues a run whose agent died; `remaining_processes` kills the processes of a run that must not
-//! continue; `run_folder` reads the files of a run.
+//! continue; `run_folder` reads the files of a run; `run_folders` deletes old ones.
 
 mod reattach;
 mod remaining_processes;
 mod run_folder;
+mod run_folders;
 
 use host::backoff::Backoff;
 use host::file::{is_disk_full, write_atomic, write_atomic_unsynced};
@@ -16,6 +17,7 @@ use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
 use remaining_processes::stop_for_reboot;
 use run_folder::{CONTEXT_FILE, RunFile, read_outcome};
+use run_folders::RunFolders;
 
 use crate::clock::kernel_boot;
 use crate::fault;
@@ -47,9 +49,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, watch};
 
-/// The number of run folders that are kept for a unit; older ones are deleted, because the unit's folder must
-/// be bounded.
-const RUNS_KEPT: u64 = 200;
 /// The delay between attempts to acquire the hook lock.
 const LOCK_POLL_FIRST_MS: u64 = 2;
 const LOCK_POLL_MAX_MS: u64 = 50;
@@ -74,6 +73,7 @@ pub struct HostCharms {
     declared: RefCell<Option<Arc<Charm>>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
+    run_folders: RunFolders,
 }
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
@@ -99,6 +99,7 @@ impl HostCharms {
             gate,
             declared: RefCell::new(declared),
             lock: RefCell::default(),
+            run_folders: RunFolders::default(),
         }
     }
 
@@ -210,20 +211,8 @@ impl HostCharms {
         if exit != Exit::Interrupted || requests_reboot {
             reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
         }
-        self.delete_old_runs(run.number);
+        self.run_folders.delete_expired(&self.folder, run.number);
         HookResult { exit, writes, reports }
-    }
-
-    /// Deletes the folders of the oldest runs.
-    fn delete_old_runs(&self, number: u64) {
-        let entries = fs::read_dir(self.folder.file("hooks")).into_iter().flatten().flatten();
-        for entry in entries {
-            let old = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
-            if old.is_some_and(|old| old + RUNS_KEPT <= number) {
-                // a folder that cannot be deleted now is deleted after the next run
-                fs::remove_dir_all(entry.path()).ok();
-            }
-        }
     }
 }
 

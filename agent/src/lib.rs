@@ -14,6 +14,10 @@
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
 //! * output for the operator: `inspect`, `observation`, `fault`, `outage`.
 
+#[cfg(test)]
+#[path = "../../tests/support/src/skipped.rs"]
+mod skipped;
+
 pub mod arguments;
 pub mod clock;
 pub mod config;

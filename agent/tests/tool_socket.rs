@@ -7,8 +7,8 @@ mod support;
 use agent::tool_calls::{CALLS_BYTES_MAX, CallsFile, HookSession};
 use agent::tool_socket::{Gate, ToolCall, encode, listen};
 use hook_client::{
-    CallHeader, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX, announce_stdin, encode_request,
-    frame_length,
+    CallHeader, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX,
+    announce_stdin, encode_request, frame_length,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,6 +159,13 @@ async fn a_client_that_does_not_read_its_large_answer_does_not_block_others() {
     let mut other = UnixStream::connect(&socket.path).await.unwrap();
     other.write_all(&frame(1, b"is-leader", &[], None)).await.unwrap();
     timeout(DEADLINE, socket.calls.recv()).await.expect("the other call is served").unwrap();
+}
+
+#[test]
+fn a_reply_that_is_too_large_for_a_frame_is_an_error() {
+    let largest = vec![b'x'; REPLY_BYTES_MAX];
+    let frame = encode(ReplyFrame::Done { code: 0, stdout: &largest, stderr: b"" });
+    assert_eq!(printed(&frame), (1, String::new(), "ERROR the answer is too large\n".to_owned()));
 }
 
 /// The header of an answer may announce more than the whole budget of requests.

@@ -5,6 +5,7 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::names::Uuid;
+use state::terms::provider_kind::ProviderKind;
 use state::views::view::Existence;
 
 requests! { ProvisioningRequests {
@@ -59,8 +60,8 @@ pub struct RemoveDeadMachine {
 pub enum ProvisioningReport {
     /// An instance is about to be created, under this nonce unless one is recorded already.
     Starting {
-        /// `local`, `nspawn` or `manual`.
-        provider: String,
+        /// The provider.
+        provider: ProviderKind,
         /// The proposed nonce.
         nonce: Uuid,
     },

@@ -14,6 +14,7 @@ use controller::janitor::Janitor;
 use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
+use state::terms::provider_kind::ProviderKind;
 use support::*;
 use test_support::memory_store::MemoryStore;
 
@@ -134,7 +135,8 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     fixture.admin.handle(add).await.expect("the machine is added");
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
     let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await;
-    let intended = |nonce| ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(nonce) };
+    let intended =
+        |nonce| ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(nonce) };
     assert_eq!(report(intended(5)).await, Ok(Uuid(5)));
     assert_eq!(report(intended(6)).await, Ok(Uuid(5)), "a provisioner that died in between (scenario 183)");
 
@@ -172,7 +174,7 @@ async fn scenario_184_a_dying_machine_without_instance_is_set_dead_and_no_instan
         .handle(RemoveMachine { machine: "0".to_owned(), force: api::Force::No, keep_instance: false })
         .await
         .expect("no unit is on it");
-    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     let late = fixture.admin.handle(ReportInstance { machine, what: intended }).await;
     assert_eq!(late.expect_err("the machine is Dying").code, ErrorCode::NotAlive);
     fixture
@@ -191,7 +193,7 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     let add = AddMachines { count: 1, manual: false };
     fixture.admin.handle(add).await.expect("the machine is added");
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
-    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
     for what in [intended, ProvisioningReport::Started { instance_id, address }] {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");
@@ -226,7 +228,7 @@ async fn the_agent_of_a_released_kept_instance_learns_that_its_machine_was_remov
     let fixture = Fixture::in_memory().await;
     fixture.admin.handle(AddMachines { count: 1, manual: false }).await.expect("the machine is added");
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
-    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
     for what in [intended, ProvisioningReport::Started { instance_id, address }] {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");

@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+pub use test_support::skipped::skip;
 
 /// The longest wait for an expected state. A busy machine with two cores needs a tenth of it.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -237,27 +238,6 @@ fn command_output(output: Output) -> CommandOutput {
 pub fn is_root() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").expect("a process can read its own status");
     status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
-}
-
-/// Records that a test cannot run on this host, and why. `make test` names these tests at its end.
-pub fn skip(test: &str, reason: &str) {
-    let target = programs().parent().expect("programs are in a folder of target").to_path_buf();
-    note_skipped(&target.join("skipped-tests"), test, reason);
-}
-
-fn note_skipped(list: &Path, test: &str, reason: &str) {
-    let mut file = std::fs::File::options().create(true).append(true).open(list).expect("target is writable");
-    std::io::Write::write_all(&mut file, format!("{test}: {reason}\n").as_bytes()).expect("target has room");
-}
-
-#[test]
-fn every_skipped_test_is_named_with_its_reason() {
-    let folder = tempfile::tempdir().expect("there is room for a folder");
-    let list = folder.path().join("skipped-tests");
-    note_skipped(&list, "first", "needs root");
-    note_skipped(&list, "second", "needs two hosts");
-    let named = std::fs::read_to_string(&list).expect("the list was written");
-    assert_eq!(named, "first: needs root\nsecond: needs two hosts\n");
 }
 
 /// Returns the folder of the programs of this build: the demo's own folder, or the parent of the tests' folder.

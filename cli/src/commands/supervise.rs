@@ -6,13 +6,14 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::machines::MachineSupervisor;
+use crate::supervisor::provider::AnyProvider;
 use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
-use crate::supervisor::provider::{AnyProvider, ProviderKind};
 use crate::supervisor::settings::UpSettings;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use crate::supervisor::{identity, lock, stop};
 use clap::Args;
+use state::terms::provider_kind::ProviderKind;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 

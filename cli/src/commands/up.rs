@@ -8,15 +8,17 @@ use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::identity::{self, CopyPurpose};
-use crate::supervisor::provider::{ProviderKind, nspawn};
+use crate::supervisor::provider::nspawn;
 use crate::supervisor::settings::UpSettings;
 use crate::supervisor::{lock, stop};
 use api::error::ErrorCode;
 use api::{ClientFile, GetAbout, Handle};
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use host::file::ignore_not_found;
 use host::log_file;
 use host::process::Process;
+use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -38,7 +40,7 @@ const LOG_LINES: usize = 5;
 #[derive(Debug, Args)]
 pub struct UpArgs {
     /// Provider of machines; stored for the next start
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = provider_kinds())]
     pub provider: Option<ProviderKind>,
     /// Folder of the base system of nspawn machines, created if it does not exist; stored for the next start
     #[arg(long, value_name = "DIR")]
@@ -53,6 +55,19 @@ pub struct UpArgs {
     /// Continue a system in this copy of its data folder, which was restored from a backup or moved to another disk
     #[arg(long)]
     pub moved: bool,
+}
+
+/// The providers with their descriptions.
+fn provider_kinds() -> impl TypedValueParser<Value = ProviderKind> {
+    let described = |kind: &ProviderKind| {
+        let about = match kind {
+            ProviderKind::Local => "Machines are folders and processes on this host",
+            ProviderKind::Nspawn => "Machines are systemd-nspawn containers (requires root)",
+        };
+        PossibleValue::new(kind.as_str()).help(about)
+    };
+    let values = PossibleValuesParser::new(ProviderKind::ALL.iter().map(described));
+    values.try_map(|text| text.parse::<ProviderKind>())
 }
 
 pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), CommandError> {
@@ -120,7 +135,7 @@ fn store_settings(
     if settings.provider != before.provider && dir.client_file().exists() {
         let text = format!(
             "cannot change the provider: the machines of this data folder use provider {}",
-            before.provider.name()
+            before.provider
         );
         return Err(CommandError::new(text).hint("to use another data folder: --data DIR"));
     }

@@ -189,7 +189,7 @@ impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
                 let nonce = match machine.nonce {
                     Some(nonce) => nonce,
                     None => {
-                        let provider = self.provider.name().to_owned();
+                        let provider = self.provider.kind();
                         let nonce = found.unwrap_or_else(|| self.environment.random_uuid());
                         let intended = ProvisioningReport::Starting { provider, nonce };
                         report(intended).await?
@@ -264,6 +264,7 @@ mod tests {
     use api::error::ApiError;
     use api::{Handle, InModel, Request};
     use state::terms::life::Life;
+    use state::terms::provider_kind::ProviderKind;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
@@ -327,8 +328,8 @@ mod tests {
     }
 
     impl Provider for Running {
-        fn name(&self) -> &'static str {
-            "running"
+        fn kind(&self) -> ProviderKind {
+            ProviderKind::Local
         }
         fn list(&self, _: Uuid) -> Result<InstanceList, CommandError> {
             let nonce = match self.is_readable {

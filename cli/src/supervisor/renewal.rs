@@ -8,11 +8,11 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::provider::ProviderKind;
 use crate::supervisor::settings::UpSettings;
 use api::{AgentConfig, ClientFile};
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
+use state::terms::provider_kind::ProviderKind;
 use std::io;
 use std::path::{Path, PathBuf};
 

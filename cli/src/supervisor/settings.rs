@@ -4,9 +4,9 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::provider::ProviderKind;
 use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};
+use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 

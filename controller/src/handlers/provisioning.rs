@@ -66,7 +66,7 @@ impl<S: Store, O: Environment> Handle<ReportInstance> for Authorised<S, O> {
         }
         let transition = move |draft: &mut Draft<'_>| match &what {
             ProvisioningReport::Starting { provider, nonce } => {
-                instance::reserve_nonce(draft, model, id, provider, *nonce)
+                instance::reserve_nonce(draft, model, id, *provider, *nonce)
             }
             ProvisioningReport::Started { instance_id, address } => {
                 instance::record_started(draft, model, id, instance_id, address).map(|()| id)

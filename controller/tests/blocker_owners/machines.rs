@@ -9,6 +9,7 @@ use api::{
 use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::{Actor, Duty, Host, Remedy, Silence};
 use state::terms::names::Uuid;
+use state::terms::provider_kind::ProviderKind;
 use state::terms::status::MachineAgentStatus;
 
 #[tokio::test]
@@ -20,7 +21,7 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted")
     };
     // like the provisioner: the instance is created, its token stored, the start recorded, and then the start fails
-    report(ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
+    report(ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) }).await;
     let agent = machine_agent(&fixture, machine).await;
     report(ProvisioningReport::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() })
         .await;
@@ -61,7 +62,7 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
     };
     let fails =
         async || report(ProvisioningReport::Failed { message: "no room for a container".to_owned() }).await;
-    report(ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) }).await;
+    report(ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) }).await;
     fails().await;
     let first_ms = now(&fixture);
     // the retry stores a token, and the start fails again
@@ -145,7 +146,7 @@ async fn the_cause_for_a_lost_container_names_its_process_file() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
-    let intended = ProvisioningReport::Starting { provider: "nspawn".to_owned(), nonce: Uuid(5) };
+    let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     fixture.admin.handle(ReportInstance { machine, what: intended }).await.expect("the report is accepted");
     machine_agent(&fixture, machine).await;
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);

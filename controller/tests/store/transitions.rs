@@ -21,6 +21,7 @@ use state::operations::{
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::provider_kind::ProviderKind;
 use state::unit::activity::Activity;
 use state::unit::hook::{Level, ReportContent};
 use state::unit::hook_name::HookName;
@@ -552,7 +553,7 @@ async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("machine::add", move |draft| machine::add(draft, MODEL, provisioned, 1).map(drop)).await;
     fixture
         .call("instance::reserve_nonce", move |draft| {
-            instance::reserve_nonce(draft, MODEL, provisioned, "nspawn", Uuid(63)).map(drop)
+            instance::reserve_nonce(draft, MODEL, provisioned, ProviderKind::Nspawn, Uuid(63)).map(drop)
         })
         .await;
     fixture

@@ -11,6 +11,7 @@ use controller::janitor::Janitor;
 use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use state::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use state::terms::names::Uuid;
+use state::terms::provider_kind::ProviderKind;
 
 #[tokio::test]
 async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
@@ -101,7 +102,7 @@ async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
     let report = async |what| {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted")
     };
-    report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) }).await;
+    report(ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) }).await;
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
     report(ProvisioningReport::Started { instance_id, address }).await;
     fixture
@@ -153,7 +154,7 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
     assert_eq!(error, Some("web/0 is on it"), "{all:?}");
     assert!(all.iter().any(|cause| matches!(cause.duty, Duty::ReachInstance { .. })), "{all:?}");
 
-    report(ProvisioningReport::Starting { provider: "local".to_owned(), nonce: Uuid(5) })
+    report(ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) })
         .await
         .expect("a unit is on it");
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());

@@ -6,6 +6,7 @@ use crate::documents::key::{Kind, Model};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::port_range::Ports;
+use crate::terms::provider_kind::ProviderKind;
 use serde::{Deserialize, Serialize};
 
 /// A machine.
@@ -32,8 +33,9 @@ pub struct MachineDoc {
 /// The instance of a machine: what runs it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstanceDoc {
-    /// `local`, `nspawn` or `manual`.
-    pub provider: String,
+    /// What created it; none if the machine is manually provisioned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderKind>,
     /// The nonce of the instance. It is stored before the instance is created, so that the instance is created
     /// once.
     pub nonce: Uuid,

@@ -12,6 +12,7 @@ use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Host};
 use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::provider_kind::ProviderKind;
 
 /// A suspended relation that is not being removed waits to be resumed.
 pub fn suspended(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
@@ -85,10 +86,10 @@ pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
 /// Who restarts the agent of a machine, and what the agent runs on.
 pub fn host(reader: &dyn Reader, model: Model, id: Uuid, doc: &MachineDoc) -> (Actor, Host) {
     let instance = read(reader, &model.machine_instance(id));
-    match instance.map(|instance| instance.provider).as_deref() {
+    match instance.and_then(|instance| instance.provider) {
         _ if doc.manual => (Actor::Operator, Host::Manual),
-        Some("nspawn") => (Actor::Supervisor, Host::Container(id)),
-        Some(_) | None => (Actor::Supervisor, Host::Process(id)),
+        Some(ProviderKind::Nspawn) => (Actor::Supervisor, Host::Container(id)),
+        Some(ProviderKind::Local) | None => (Actor::Supervisor, Host::Process(id)),
     }
 }
 

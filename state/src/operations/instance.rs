@@ -12,6 +12,7 @@ use crate::lifecycle::machine;
 use crate::machine::provision::retry_after_ms;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::provider_kind::ProviderKind;
 
 /// The validity of an enrolment token: 15 minutes (S19).
 pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
@@ -25,7 +26,7 @@ pub fn reserve_nonce(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    provider: &str,
+    provider: ProviderKind,
     nonce: Uuid,
 ) -> Result<Uuid, Refusal> {
     draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
@@ -36,7 +37,7 @@ pub fn reserve_nonce(
     if !alive && draft.first(&model.machine_units(id), &[]).is_none() {
         return Err(Refusal::new(Code::NotAlive, "cannot start an instance: the machine is not alive"));
     }
-    let instance = InstanceDoc { provider: provider.to_owned(), nonce, id: None };
+    let instance = InstanceDoc { provider: Some(provider), nonce, id: None };
     draft.put(&model.machine_instance(id), &instance);
     Ok(nonce)
 }
@@ -151,8 +152,7 @@ pub fn enrol(
         return Err(Refusal::new(Code::NotAlive, message));
     }
     token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256);
-    let instance =
-        InstanceDoc { provider: "manual".to_owned(), nonce: id, id: Some(format!("manual:{address}")) };
+    let instance = InstanceDoc { provider: None, nonce: id, id: Some(format!("manual:{address}")) };
     draft.put(&model.machine_instance(id), &instance);
     doc.address = address.to_owned();
     draft.put(&model.machine(id), &doc);

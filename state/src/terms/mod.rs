@@ -12,6 +12,7 @@ pub mod names;
 pub mod owner;
 pub mod port_range;
 pub mod position;
+pub mod provider_kind;
 pub mod proxy;
 pub mod settings;
 pub mod status;

@@ -8,7 +8,7 @@
 //! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `pending_relation_hook` and `retry` (which
 //! operation that is), `start_reason` (why), `wait_reasons` (what holds it back), `hook` and `writes` (what a hook reads and writes),
 //! `context`, `dispatch` and `environment` (how the hook's process receives that), `outcome` and `pending_reports`
-//! (what a finished run becomes).
+//! (what a finished run becomes), `run_retention` (how long its folder is kept).
 
 pub mod activity;
 mod chosen_operation;
@@ -30,6 +30,7 @@ pub mod pending_reports;
 pub mod record;
 pub mod resolve;
 pub mod retry;
+pub mod run_retention;
 pub mod snapshot;
 pub mod start_reason;
 mod wait_reasons;

@@ -16,6 +16,7 @@ use cli::command_error::CommandError;
 use cli::supervisor::provider::{CreatedInstance, InstanceList, InstanceSpec, Provider};
 use cli::supervisor::provisioner::{Provisioner, ProvisionerEnvironment};
 use state::terms::names::Uuid;
+use state::terms::provider_kind::ProviderKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -159,8 +160,8 @@ struct SimProvider {
 }
 
 impl Provider for SimProvider {
-    fn name(&self) -> &'static str {
-        "simulated"
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Local
     }
 
     fn list(&self, model: Uuid) -> Result<InstanceList, CommandError> {

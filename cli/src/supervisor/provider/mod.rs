@@ -13,37 +13,15 @@ pub mod nspawn;
 pub use instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 
 use crate::command_error::CommandError;
-use clap::ValueEnum;
 use host::process::Process;
-use serde::{Deserialize, Serialize};
 use state::terms::names::Uuid;
+use state::terms::provider_kind::ProviderKind;
 use std::time::Duration;
-
-/// The provider of machines that are not manually provisioned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub enum ProviderKind {
-    /// Machines are folders and processes on this host
-    #[default]
-    Local,
-    /// Machines are systemd-nspawn containers (requires root)
-    Nspawn,
-}
-
-impl ProviderKind {
-    /// The name of the provider, as on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProviderKind::Local => "local",
-            ProviderKind::Nspawn => "nspawn",
-        }
-    }
-}
 
 /// The operations of a provider.
 pub trait Provider {
-    /// The name that is recorded with each instance.
-    fn name(&self) -> &'static str;
+    /// The kind that is recorded with each instance.
+    fn kind(&self) -> ProviderKind;
     /// Lists the instances of a model, by machine.
     ///
     /// # Errors
@@ -77,10 +55,10 @@ pub enum AnyProvider {
 }
 
 impl Provider for AnyProvider {
-    fn name(&self) -> &'static str {
+    fn kind(&self) -> ProviderKind {
         match self {
-            AnyProvider::Local(_) => ProviderKind::Local.name(),
-            AnyProvider::Nspawn(_) => ProviderKind::Nspawn.name(),
+            AnyProvider::Local(_) => ProviderKind::Local,
+            AnyProvider::Nspawn(_) => ProviderKind::Nspawn,
         }
     }
 

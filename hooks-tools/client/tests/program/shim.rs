@@ -128,11 +128,15 @@ fn a_bounded_part_of_a_hooks_output_is_kept() {
     assert!(kept.len() < OUTPUT_BYTES_MAX && kept.len() > OUTPUT_BYTES_MAX - 5000, "{} bytes", kept.len());
     let stored: usize = kept.lines().map(|line| line.len() - "stdout: ".len()).sum();
     assert_eq!(last, format!("stderr: {} more bytes of output were discarded", 20_000_000 - stored));
+    // What counts is the length with its escapes.
+    let escaped = run("head -c 3000000 /dev/zero").read(OUTPUT);
+    let kept = escaped.trim_end().rsplit_once('\n').unwrap().0;
+    assert!(kept.len() < OUTPUT_BYTES_MAX, "{} bytes", kept.len());
 }
 
 #[test]
 fn the_output_of_an_action_is_kept_unmodified_up_to_its_bound() {
-    let (folder, mut shim) = shim("printf 'a\\033\\377'; head -c 5000000 /dev/zero >&2");
+    let (folder, mut shim) = shim("printf 'a\\033\\377'; echo x >&2; head -c 5000000 /dev/zero >&2");
     assert!(shim.env("JUJU_ACTION_UUID", "1").status().unwrap().success());
     assert_eq!(fs::read(folder.0.join("stdout")).unwrap(), b"a\x1b\xff");
     assert_eq!(fs::metadata(folder.0.join("stderr")).unwrap().len(), STREAM_BYTES_MAX as u64);
@@ -171,7 +175,8 @@ fn a_child_that_goes_on_writing_does_not_delay_the_outcome() {
 /// Stdin of the shim is the hook lock, which the hook must not have.
 #[test]
 fn a_hook_has_no_descriptor_of_its_shim() {
-    let folder = run("exec ls -l /proc/self/fd");
+    let (folder, mut shim) = shim("exec ls -l /proc/self/fd");
+    assert!(shim.stdin(fs::File::open(PROGRAM).unwrap()).status().unwrap().success());
     let output = folder.read(OUTPUT);
     let links: Vec<&str> =
         output.lines().filter_map(|line| line.rsplit_once(" -> ")).map(|(_, link)| link).collect();

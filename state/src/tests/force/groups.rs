@@ -5,6 +5,7 @@ use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
 use crate::operations::{destruction, instance, tombstone_retention};
+use crate::terms::provider_kind::ProviderKind;
 use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, qr, started, sweep, wait};
 use crate::tests::*;
 
@@ -103,7 +104,9 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
             machine::add(draft, MODEL, id, 1).map(|_| id)
         })
         .expect("the model is alive");
-    world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is alive");
+    world
+        .run(|draft, _| instance::reserve_nonce(draft, MODEL, id, ProviderKind::Local, Uuid(5)))
+        .expect("it is alive");
     world
         .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
         .expect("it was meant");

@@ -2,6 +2,7 @@
 
 use crate::lifecycle::{machine, unit};
 use crate::operations::instance;
+use crate::terms::provider_kind::ProviderKind;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 
@@ -59,7 +60,9 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     };
     let text = "cannot keep the instance of machine 0: it has none yet";
     assert_eq!(refused(world.run(|draft, _| keep(draft))), (Code::Invalid, text.into()));
-    world.run(|draft, _| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(5))).expect("it is Alive");
+    world
+        .run(|draft, _| instance::reserve_nonce(draft, MODEL, id, ProviderKind::Local, Uuid(5)))
+        .expect("it is Alive");
     world
         .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
         .expect("it was meant");
@@ -96,8 +99,11 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
 #[test]
 fn a_dying_machine_whose_start_is_not_recorded_is_served_until_its_units_are_removed() {
     let (mut world, mut agent, id) = dying_machine();
-    let intend =
-        |nonce| move |draft: &mut Draft<'_>| instance::reserve_nonce(draft, MODEL, id, "local", Uuid(nonce));
+    let intend = |nonce| {
+        move |draft: &mut Draft<'_>| {
+            instance::reserve_nonce(draft, MODEL, id, ProviderKind::Local, Uuid(nonce))
+        }
+    };
     let mut elsewhere = world.copy();
     assert_eq!(elsewhere.run(|draft, _| intend(5)(draft)), Ok(Uuid(5)));
     agent.finish(&mut world);

@@ -1,0 +1,91 @@
+//! The folders of all runs of a unit, and the deletion of old ones.
+//!
+//! What each folder takes is measured when its run has ended, and for all of them when the first run of this process has
+//! ended: a hook then costs the measurement of one folder. The core decides which ones are deleted
+//! (`state::unit::run_retention`).
+
+use super::run_folder::read_outcome;
+use crate::folder::UnitFolder;
+use state::unit::outcome::Exit;
+use state::unit::run_retention::{RunFolder, expired};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// The unit of `blocks` in the metadata of a file.
+const BLOCK_BYTES: u64 = 512;
+
+/// What the run folders of a unit take, as far as they were measured.
+#[derive(Default)]
+pub(super) struct RunFolders(RefCell<Option<BTreeMap<u64, RunFolder>>>);
+
+impl RunFolders {
+    /// Deletes the folders that have expired, when run `number` has ended.
+    pub(super) fn delete_expired(&self, folder: &UnitFolder, number: u64) {
+        let mut measured = self.0.borrow_mut();
+        let runs = measured.get_or_insert_with(|| measure_all(folder));
+        runs.insert(number, measure(&folder.run(number)));
+        for old in expired(runs, number) {
+            // a folder that cannot be deleted now is deleted after the next run
+            let path = folder.run(old);
+            if fs::remove_dir_all(&path).is_ok() || !path.exists() {
+                runs.remove(&old);
+            }
+        }
+    }
+}
+
+fn measure_all(folder: &UnitFolder) -> BTreeMap<u64, RunFolder> {
+    let entries = fs::read_dir(folder.file("hooks")).into_iter().flatten().flatten();
+    let run = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, measure(&entry.path())));
+    entries.filter_map(run).collect()
+}
+
+/// A run folder contains files only.
+fn measure(run_folder: &Path) -> RunFolder {
+    let entries = fs::read_dir(run_folder).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| entry.metadata().ok());
+    let has_failed = match read_outcome(run_folder) {
+        Some(Exit::Code(code)) => code != 0,
+        Some(Exit::Interrupted) | None => false,
+        Some(_) => true,
+    };
+    RunFolder { bytes: files.map(|file| file.blocks() * BLOCK_BYTES).sum(), has_failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hook_client::shim;
+    use state::unit::run_retention::RUN_BYTES_MAX;
+
+    #[test]
+    fn run_folders_are_bounded_in_bytes_and_the_last_failed_one_is_kept() {
+        let data = tempfile::tempdir().expect("a folder");
+        let folder = UnitFolder::new(data.path().to_owned());
+        let write = |number: u64, bytes: u64, outcome: &str| {
+            fs::create_dir_all(folder.run(number)).expect("it is created");
+            let text = vec![b'x'; usize::try_from(bytes).expect("small")];
+            fs::write(folder.run(number).join(shim::OUTPUT), text).expect("it is written");
+            fs::write(folder.run(number).join(shim::OUTCOME), outcome).expect("it is written");
+        };
+        write(1, 10, "exit 0\n");
+        write(2, 10, "exit 1\n");
+        for number in 3..=6 {
+            write(number, RUN_BYTES_MAX / 4, "exit 0\n");
+        }
+        let left = || {
+            let mut left: Vec<u64> = measure_all(&folder).into_keys().collect();
+            left.sort_unstable();
+            left
+        };
+        let folders = RunFolders::default();
+        folders.delete_expired(&folder, 6);
+        assert_eq!(left(), [2, 4, 5, 6]);
+        write(7, RUN_BYTES_MAX / 4, "signal 9\n");
+        folders.delete_expired(&folder, 7);
+        assert_eq!(left(), [5, 6, 7], "a newer run has failed");
+    }
+}
