@@ -17,7 +17,7 @@ use api::{
 };
 use state::documents::application::may_read_archive;
 use state::documents::draft::{Draft, read};
-use state::documents::keys::{GLOBAL, Model, TokenHolder};
+use state::documents::keys::{GLOBAL, Model};
 use state::operations::run_reports::RejectedRecord;
 use state::operations::{hook_commit, leadership, session};
 use state::restore::resync;
@@ -258,10 +258,5 @@ impl<S: Store, O: Environment> crate::Controller<S, O> {
             ApiError::new(ErrorCode::Unavailable, text)
                 .hint("deploy or refresh from the same charm again to upload a new copy")
         })
-    }
-
-    /// Opens the session of a unit without a token: for the simulator and tests.
-    pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> crate::Session<S, O> {
-        self.session_for(TokenHolder::Unit { model, unit })
     }
 }
