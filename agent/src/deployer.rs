@@ -79,6 +79,9 @@ impl Deployer {
     ///    created.
     /// 2. The right backup is restored, and the first web/0 is assigned here again. In a new folder it would
     ///    run its hooks a second time.
+    ///
+    /// # Errors
+    /// If a folder or file cannot be written.
     pub fn prepare(&self, unit: Uuid, name: &UnitName) -> Result<AgentConfig> {
         let folder = self.folder(name);
         if folder.root().exists() && !folder.file(AgentConfig::FILE).exists() {
@@ -116,6 +119,9 @@ impl Deployer {
 
     /// Writes the machine's controllers and CA into the unit's configuration: the controller may have moved or
     /// have another CA. The unit agent detects the change and restarts.
+    ///
+    /// # Errors
+    /// If the configuration cannot be read or written.
     pub fn update_controllers(&self, folder: &UnitFolder) -> Result<()> {
         let known = config::read(folder.root())?;
         let updated = AgentConfig {
@@ -137,6 +143,9 @@ impl Deployer {
     }
 
     /// Stores that the controller has accepted the unit's token.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn note_token_set(&self, folder: &UnitFolder) -> Result<()> {
         Ok(write_atomic_unsynced(&folder.file(TOKEN_SET), b"")?)
     }
@@ -154,12 +163,18 @@ impl Deployer {
     /// Cancels a recall:
     /// 1. The controller is restored from a wrong backup, in which a unit is removed, so its recall is started.
     /// 2. The right backup is restored, and the unit is assigned here again.
+    ///
+    /// # Errors
+    /// If the mark cannot be removed.
     pub fn cancel_recall(&self, folder: &UnitFolder) -> Result<()> {
         ignore_not_found(fs::remove_file(folder.file(RECALLING)))?;
         Ok(())
     }
 
     /// Starts the unit agent. The returned future completes when the agent has ended.
+    ///
+    /// # Errors
+    /// If the agent cannot be started.
     pub fn start(&self, folder: &UnitFolder) -> Result<AgentExit> {
         self.services.start(folder)
     }
@@ -184,6 +199,9 @@ impl Deployer {
     }
 
     /// Stops the unit agent and moves the folder away from the unit's name. Returns the new path.
+    ///
+    /// # Errors
+    /// If the agent cannot be stopped, or the folder cannot be moved.
     pub async fn quarantine(&self, folder: &UnitFolder, unit: Uuid) -> Result<PathBuf> {
         self.stop_processes(folder).await?;
         folder::private_dir(&self.machine.join(QUARANTINE_DIR))?;
@@ -197,6 +215,9 @@ impl Deployer {
     }
 
     /// Deletes the folder, the tool links and the socket of the unit.
+    ///
+    /// # Errors
+    /// If a file or folder cannot be deleted or moved.
     pub fn delete(&self, folder: &UnitFolder) -> Result<()> {
         if let Ok(sockets) = socket_dir(folder) {
             ignore_not_found(fs::remove_dir_all(sockets))?;

@@ -175,6 +175,9 @@ fn recover(state: Option<&[u8]>, journal: &[u8]) -> Recovered {
 
 /// Reads the stored state without changing the files, so that it can be used beside a running agent. None if there is
 /// none, or it cannot be read.
+///
+/// # Errors
+/// If a file cannot be read.
 pub async fn read_only_load<F: FolderFiles>(files: &F) -> Result<Option<Local>, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
     Ok(match recover(state.as_deref(), &journal) {
@@ -194,6 +197,9 @@ pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
 
 /// Reads the stored state and compacts the files: afterwards `state.yaml` holds everything and the journal is new and
 /// empty, both synced. Corrupt files are quarantined.
+///
+/// # Errors
+/// If the disk fails.
 pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
     let (state, journal) = (files.read(STATE).await?, files.read(JOURNAL).await?.unwrap_or_default());
     let mut notes = Vec::new();
@@ -245,6 +251,9 @@ pub struct Journal<F> {
 impl<F: FolderFiles> Journal<F> {
     /// Continues after `index` with an empty journal. If `is_new`, the unit has no files yet and `local` is
     /// written first.
+    ///
+    /// # Errors
+    /// If the disk fails.
     pub async fn open(files: F, index: u64, local: &Local, is_new: bool) -> Result<Journal<F>, DiskError> {
         if is_new {
             compact(&files, index, local).await?;

@@ -120,6 +120,9 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     }
 
     /// Uninstalls the units of a Dead machine, and reports that to the controller (`uninstall`, steps 2 and 3).
+    ///
+    /// # Errors
+    /// If a unit agent cannot be stopped, a folder cannot be deleted, or the controller does not accept the report.
     pub async fn uninstall_units(&self) -> Result<()> {
         for (unit, folder) in self.deployments.deployed() {
             self.deployments.stop(&folder).await?;

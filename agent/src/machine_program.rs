@@ -41,6 +41,9 @@ async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Inf
 }
 
 /// Installs and starts the machine agent as a service of this host.
+///
+/// # Errors
+/// If systemd does not run, a program is missing, or systemd refuses the service.
 pub async fn install(data: PathBuf) -> Result<ExitCode> {
     if !systemd::is_running_system() {
         bail!(
@@ -61,12 +64,18 @@ pub async fn install(data: PathBuf) -> Result<ExitCode> {
 }
 
 /// Resumes the uninstallation of a machine that a reboot interrupted.
+///
+/// # Errors
+/// If a file cannot be deleted.
 pub async fn resume_uninstall(data: PathBuf) -> Result<ExitCode> {
     uninstall::resume(&data).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Enrols this host as a manually provisioned machine, and installs the agent as a service if systemd runs.
+///
+/// # Errors
+/// If the enrolment is refused, the controller does not answer, or the folder belongs to another machine.
 pub async fn enrol([controller, server_name, model, machine, name]: [String; 5]) -> Result<ExitCode> {
     hook_client()?;
     let mut secrets = String::new();

@@ -41,6 +41,9 @@ impl DiskError {
 pub trait UnitStorage {
     /// Appends the events as one document and syncs it: when this returns, the events are durable, in order.
     /// `after` is the state with the events applied; it is stored if the journal is compacted.
+    ///
+    /// # Errors
+    /// If the disk fails: what is stored is then unknown.
     fn append(&self, events: &[Event], after: &Arc<Local>) -> impl Future<Output = Result<(), DiskError>>;
     /// Stores the current view as a cache: it is not synced and may be lost.
     fn cache_view(&self, view: &Arc<Snapshot>) -> impl Future<Output = ()>;
@@ -115,7 +118,8 @@ pub struct UnitToken {
 }
 
 /// The units' folders on a machine and the agents in them (spec F.2). The machine agent may crash within each
-/// of these operations; its next start repeats the operation.
+/// of these operations; its next start repeats the operation. Those that return a result fail if the disk or the service
+/// manager does.
 pub trait Deployments {
     /// A unit's folder; it is named after the unit.
     type Folder: Clone + PartialEq + Display;

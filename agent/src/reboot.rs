@@ -37,6 +37,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Requests that this boot of the machine ends. A request that exists is kept with its time.
+///
+/// # Errors
+/// If the request cannot be written.
 pub fn request(machine: &Path, boot: &str) -> std::io::Result<()> {
     match fs::read(machine.join(REQUEST_FILE)) {
         Ok(known) if known == boot.as_bytes() => Ok(()),
@@ -57,6 +60,9 @@ fn requested_boot(machine: &Path) -> Result<Option<String>> {
 
 /// Finishes a reboot that an earlier machine agent started: stops unit agents that remain from the earlier
 /// boot, and removes the request.
+///
+/// # Errors
+/// If an agent cannot be stopped, or the request cannot be removed.
 pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<()> {
     let Some(boot) = requested_boot(machine)? else { return Ok(()) };
     if boot == this_boot(machine) {

@@ -33,12 +33,18 @@ pub fn is_dead(data: &Path) -> bool {
 }
 
 /// Step 1: marks the folder.
+///
+/// # Errors
+/// If the mark cannot be written.
 pub fn note_dead(data: &Path) -> Result<()> {
     write_atomic(&data.join(DEAD), b"This machine was removed. Its agent does not run again.\n")
         .with_context(|| data.display().to_string())
 }
 
 /// Step 4 of a systemd service.
+///
+/// # Errors
+/// If a file cannot be deleted, or systemd refuses.
 pub async fn uninstall(data: &Path) -> Result<()> {
     systemd::replace_with_removal(Path::new("/"), crate::installed_programs::path(), data)?;
     remove(data)?;
@@ -90,6 +96,9 @@ fn take_lock(data: &Path) -> Result<Option<Lock>> {
 /// 1. An agent deletes its files, `agent.yaml` among them.
 /// 2. The operator enrols another machine in the same folder.
 /// 3. The agent deletes the files of that machine.
+///
+/// # Errors
+/// If an agent runs in the folder, or a file cannot be deleted.
 pub fn clear_dead(data: &Path) -> Result<Option<Lock>> {
     if data.join(AgentConfig::FILE).exists() && !is_dead(data) {
         return Ok(None);

@@ -235,6 +235,9 @@ fn link_tools(folder: &UnitFolder) -> Result<()> {
 
 /// Lets a unit whose files were lost start from the beginning. The operator decides this, because its hooks run
 /// again.
+///
+/// # Errors
+/// If an agent runs in the folder, its state was not lost, or the disk fails.
 pub async fn start_fresh(dir: PathBuf) -> Result<ExitCode> {
     let (folder, _lock) = lock_folder(dir)?.map_err(|held| anyhow!("{held}\nhint: stop it first"))?;
     let config = config::read(folder.root())?;

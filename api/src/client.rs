@@ -166,7 +166,7 @@ impl Client {
 
     fn unreachable(&self, error: &reqwest::Error) -> ApiError {
         let why = if error.is_timeout() { "timed out".to_owned() } else { root_cause(error) };
-        if why.contains("certificate") {
+        if is_certificate_refused(error) {
             let text = format!("the server at {} is not the expected controller: {why}", self.address);
             return ApiError::new(ErrorCode::Unreachable, text)
                 .hint("check that the client file belongs to this controller; another installation may have written it");
@@ -178,6 +178,16 @@ impl Client {
         let text = format!("cannot parse the response of controller {}: {why}", self.address);
         ApiError::new(ErrorCode::Broken, text).hint("use a client and a controller of the same version")
     }
+}
+
+/// Whether this side refused the certificate of the server: the server is not the expected controller.
+fn is_certificate_refused(error: &(dyn Error + 'static)) -> bool {
+    use rustls::Error::{InvalidCertificate, NoCertificatesPresented};
+    // the source of an I/O error is not the error inside it, but that error's source
+    let inside = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    let next = inside.map(|inside| inside as &(dyn Error + 'static)).or_else(|| error.source());
+    matches!(error.downcast_ref(), Some(InvalidCertificate(_) | NoCertificatesPresented))
+        || next.is_some_and(is_certificate_refused)
 }
 
 /// The innermost cause as plain text: `connection refused`.

@@ -17,6 +17,9 @@ pub struct DataDir(PathBuf);
 
 impl DataDir {
     /// Returns the folder of `--data` or $PINTLE_DATA; by default `pintle` in $XDG_DATA_HOME or ~/.local/share.
+    ///
+    /// # Errors
+    /// If no folder is given and the environment names no home.
     pub fn choose(given: Option<&Path>) -> Result<DataDir, CommandError> {
         let path = match given {
             Some(path) => path.to_owned(),

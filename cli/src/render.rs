@@ -71,6 +71,9 @@ pub fn json(value: &Value) -> String {
 }
 
 /// YAML that every parser reads back as `value`: strings that look like another type are quoted.
+///
+/// # Errors
+/// If the value cannot be represented.
 pub fn yaml(value: &Value) -> Result<String, CommandError> {
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };
     let mut text = String::new();
@@ -83,6 +86,9 @@ pub fn yaml(value: &Value) -> Result<String, CommandError> {
 }
 
 /// JSON or YAML, as selected with `--format`.
+///
+/// # Errors
+/// If the value cannot be represented.
 pub fn structured(value: &Value, format: StructuredFormat) -> Result<String, CommandError> {
     match format {
         StructuredFormat::Json => Ok(json(value)),

@@ -30,6 +30,9 @@ pub struct CommandSession<A> {
 
 impl CommandSession<Client> {
     /// Opens the session described by the client file of the data folder. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// If there is no client file, or it is invalid.
     pub fn open(global: &GlobalArguments) -> Result<CommandSession<Client>, CommandError> {
         let dir = DataDir::choose(global.data.as_deref())?;
         let file = read_client_file(&dir)?.ok_or_else(|| no_client_file(&dir))?;
@@ -62,12 +65,18 @@ impl<A> CommandSession<A> {
 }
 
 /// A client for the controller and the user of the client file.
+///
+/// # Errors
+/// If a field of the file is invalid.
 pub fn client(file: &ClientFile) -> Result<Client, CommandError> {
     Ok(Client::user(&Controller::from(file))?)
 }
 
 /// Reads the client file; `None` if it does not exist. A client file that other users can read is rejected, because
 /// its token may be compromised (spec/security.md S27).
+///
+/// # Errors
+/// If it cannot be read or parsed, or others can read it.
 pub fn read_client_file(dir: &DataDir) -> Result<Option<ClientFile>, CommandError> {
     let path = dir.client_file();
     let name = path.display();

@@ -63,6 +63,9 @@ pub fn task_time(ms: i64) -> String {
 const DURATION_SECONDS_MAX: f64 = 8760.0 * 3600.0;
 
 /// Parses a duration in Go's format: `30s`, `1.5s`, `1h30m`, `500ms`.
+///
+/// # Errors
+/// If the text is no duration.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let to_error =
         || format!("invalid duration {text:?}: expected a number and a unit, for example 30s or 1h30m");

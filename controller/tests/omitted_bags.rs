@@ -4,6 +4,7 @@ mod support;
 
 use api::{Handle, Watch, WatchUnit};
 use controller::Controller;
+use state::documents::keys::TokenHolder;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
@@ -100,7 +101,9 @@ async fn a_bag_is_fetched_as_of_the_requested_position_or_else_the_newest() {
     let then = newest_position(&fixture.controller).await;
     let record = db_0.settings_record(relation.0, "key", "new");
     db_0.commit(record).await;
-    let reader = fixture.controller.unit_session(fixture.model, fixture.unit("web/0").await);
+    let reader = fixture
+        .controller
+        .session_for(TokenHolder::Unit { model: fixture.model, unit: fixture.unit("web/0").await });
     let key = async |at| {
         let bag = reader
             .handle(bag_request(relation, db(0), at))
@@ -135,7 +138,9 @@ async fn a_unit_cannot_fetch_a_bag_that_its_view_does_not_contain() {
     let at = newest_position(&fixture.controller).await;
     let of_web = || bag_request(relation, Owner::Unit(UnitName::new("web", 0)), at);
     for (reader, sees) in [("db/0", true), ("web/0", true), ("web/1", false)] {
-        let reader = fixture.controller.unit_session(fixture.model, fixture.unit(reader).await);
+        let reader = fixture
+            .controller
+            .session_for(TokenHolder::Unit { model: fixture.model, unit: fixture.unit(reader).await });
         assert_eq!(reader.handle(of_web()).await.expect("the request succeeds").is_some(), sees);
     }
     let nowhere = BagRequest { relation: Uuid(99), ..of_web() };

@@ -166,7 +166,9 @@ impl Scene {
     fn caller(&self, entry: &Entry) -> Session<MemoryStore, FakeEnvironment> {
         let model = self.fixture.model;
         match entry.caller {
-            Caller::UnitAgent => self.fixture.controller.unit_session(model, self.unit),
+            Caller::UnitAgent => {
+                self.fixture.controller.session_for(TokenHolder::Unit { model, unit: self.unit })
+            }
             Caller::MachineAgent | Caller::Enrolment => {
                 let machine = TokenHolder::Machine { model, machine: self.machine };
                 self.fixture.controller.session_for(machine)
@@ -317,7 +319,8 @@ async fn every_route_accepts_the_smallest_request_of_its_schema_and_nothing_smal
 #[tokio::test]
 async fn real_responses_match_the_document() {
     let scene = Scene::new().await;
-    let web = Agent::attach(scene.fixture.controller.unit_session(scene.fixture.model, scene.unit), 2).await;
+    let web = TokenHolder::Unit { model: scene.fixture.model, unit: scene.unit };
+    let web = Agent::attach(scene.fixture.controller.session_for(web), 2).await;
     let record = web.record(Operation::Hook(Hook::Install));
     let text = str::to_owned;
     let owner = Owner::Unit("web/0".parse().expect("a name"));

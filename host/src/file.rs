@@ -16,6 +16,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Replaces the file at `path`, durably: when this returns, the new content survives a power failure.
+///
+/// # Errors
+/// If the file cannot be written, renamed or synced; the old content is kept.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, File::sync_all)?;
     sync_folder(folder_of(path))
@@ -24,11 +27,17 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Replaces the file at `path` without a sync. After a power failure the file may have the old content, the new
 /// content, or be empty. Use it for content that is derived from other data, or that a power failure
 /// invalidates, such as pid files.
+///
+/// # Errors
+/// If the file cannot be written or renamed; the old content is kept.
 pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, |_| Ok(()))
 }
 
 /// Makes renames, creations and removals in a folder durable.
+///
+/// # Errors
+/// If the folder cannot be opened or synced.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

@@ -22,6 +22,9 @@ pub struct LockHeld(pub String);
 impl Lock {
     /// Acquires the lock without waiting. `holder` describes this process; it is written into the file, and is
     /// returned to processes that cannot acquire the lock.
+    ///
+    /// # Errors
+    /// If the file cannot be opened or locked. The inner error: another process holds the lock.
     pub fn take(path: &Path, holder: &str) -> io::Result<Result<Lock, LockHeld>> {
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -42,6 +45,9 @@ impl Lock {
 
     /// A duplicate of the descriptor for a child process to inherit: the lock is held until both are closed
     /// (dependencies T6).
+    ///
+    /// # Errors
+    /// If the process has too many open files.
     pub fn duplicate(&self) -> io::Result<File> {
         self.file.try_clone()
     }
@@ -49,6 +55,9 @@ impl Lock {
     /// Releases the lock at once, for all duplicates of its descriptor. Closing the descriptor is not enough
     /// while a child process has been forked but has not executed its program yet, because the child still has
     /// the file open. Must not be called for a lock of which a child inherited a duplicate.
+    ///
+    /// # Errors
+    /// If the lock cannot be released.
     pub fn release(&self) -> io::Result<()> {
         FileExt::unlock(&self.file)
     }

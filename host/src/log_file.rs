@@ -13,8 +13,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The size in bytes at which a log file is rotated. A line has about 200 bytes and a hook writes one, so a file holds
-/// some 5,000 hooks. With the rotated file a daemon has at most 2 MiB of log: 4 GB for 2,000 unit agents on one host.
+/// The size in bytes at which a log file is rotated. A line has about 250 bytes and a hook writes one, so a file holds
+/// some 4,000 hooks. With the rotated file a daemon has at most 2 MiB of log: 4 GB for 2,000 unit agents on one host.
 pub const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// The log of this process. The kernel resolves it to the open file, also after a rename.

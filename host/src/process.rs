@@ -7,7 +7,7 @@
 //! Used by the agents for hooks and shims, and by the `cli` supervisor for its daemons.
 
 use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,6 +77,9 @@ impl Process {
     }
 
     /// Writes the pid file.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         crate::file::write_atomic_unsynced(path, format!("{self}\n").as_bytes())
     }
@@ -138,11 +141,6 @@ impl Process {
             return Ok(());
         }
         ignore_ended(self.checked_pid().and_then(|pid| kill(pid, signal)))
-    }
-
-    /// Sends a signal to the process group that this process leads or led.
-    pub fn signal_group(&self, signal: Signal) -> nix::Result<()> {
-        ignore_ended(self.checked_pid().and_then(|pid| killpg(pid, signal)))
     }
 
     fn checked_pid(&self) -> nix::Result<Pid> {
@@ -207,6 +205,5 @@ mod tests {
     fn process_1_is_never_signalled() {
         let first = Process::find(1).expect("the first process runs");
         assert_eq!(first.signal(Signal::SIGKILL), Err(Errno::EPERM));
-        assert_eq!(Process { pid: 0, start: 0 }.signal_group(Signal::SIGKILL), Err(Errno::EPERM));
     }
 }

@@ -267,7 +267,7 @@ type Agent = UnitAgent<Disk, Link, Disk, Time>;
 
 impl UnitSupervisor {
     fn agent(&self, controller: &Arc<Controller<MemoryStore, Time>>) -> Agent {
-        let link = Link(controller.unit_session(MODEL, self.unit));
+        let link = Link(controller.session_for(TokenHolder::Unit { model: MODEL, unit: self.unit }));
         let world = (self.disk.clone(), link, self.disk.clone(), controller.environment.clone());
         UnitAgent::new(world, self.disk.local(self.unit, &self.name), None)
     }

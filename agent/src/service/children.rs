@@ -22,6 +22,9 @@ const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const STOP_POLLS_MAX: u32 = 250;
 
 /// Starts the unit agent of a folder. The returned future completes when it has ended.
+///
+/// # Errors
+/// If the log cannot be opened or the program not be started.
 pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
     let log = log_file::open(&folder.file(AGENT_LOG))?;
     let mut command = Command::new(crate::installed_programs::path());

@@ -23,6 +23,9 @@ pub enum Supervision {
 
 impl Supervision {
     /// Starts the agent of a unit, which must not be running.
+    ///
+    /// # Errors
+    /// If the agent cannot be started.
     pub fn start(self, folder: &UnitFolder) -> Result<AgentExit> {
         match self {
             Supervision::Children => children::start(folder),
@@ -31,6 +34,9 @@ impl Supervision {
     }
 
     /// Stops the agent of a unit.
+    ///
+    /// # Errors
+    /// If systemd does not stop it.
     pub async fn stop(self, folder: &UnitFolder) -> Result<()> {
         if self == Supervision::Systemd {
             systemd::stop(folder).await?;

@@ -140,6 +140,9 @@ pub fn install(root: &Path, program: &Path, data: &Path) -> Result<()> {
 
 /// Replaces the service by one that only resumes the removal of the machine. This takes effect at the next
 /// boot: until then systemd restarts the old service if the agent ends.
+///
+/// # Errors
+/// If the unit file cannot be written.
 pub fn replace_with_removal(root: &Path, program: &Path, data: &Path) -> Result<()> {
     require_plain(program)?;
     require_plain(data)?;
@@ -156,17 +159,26 @@ pub fn is_removal(root: &Path, data: &Path) -> bool {
 }
 
 /// Starts the installed service of the machine agent.
+///
+/// # Errors
+/// If systemctl fails.
 pub async fn start_installed() -> Result<()> {
     systemctl(&["daemon-reload"]).await?;
     systemctl(&["restart", MACHINE]).await
 }
 
 /// Stops the service of the machine agent, if it runs.
+///
+/// # Errors
+/// If systemctl fails.
 pub async fn stop_machine() -> Result<()> {
     run_systemctl(&["stop", MACHINE]).await.map(drop)
 }
 
 /// Writes the template of the unit agents' services, if it differs.
+///
+/// # Errors
+/// If the file cannot be written, or systemctl fails.
 pub async fn prepare(data: &Path) -> Result<()> {
     let program = crate::installed_programs::path();
     require_plain(program)?;
@@ -180,6 +192,9 @@ pub async fn prepare(data: &Path) -> Result<()> {
 }
 
 /// Deletes the unit files. The calling service continues until it ends.
+///
+/// # Errors
+/// If a file cannot be deleted, or systemctl fails.
 pub async fn uninstall() -> Result<()> {
     let installed = Path::new("/").join(INSTALLED);
     let wanted = Path::new("/").join(WANTED);

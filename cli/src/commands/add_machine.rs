@@ -49,6 +49,9 @@ pub async fn run<A: UserPort>(
 }
 
 /// The command that the operator runs on the machine to enrol it.
+///
+/// # Errors
+/// If the request is refused, or the client file cannot be read.
 pub async fn enrolment_command<A: UserPort>(
     session: &CommandSession<A>,
     dir: &DataDir,

@@ -41,6 +41,9 @@ pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<C
 }
 
 /// Uploads the archive, unless the controller already has it.
+///
+/// # Errors
+/// If the upload is refused, or arrives damaged.
 pub async fn upload<A: UserPort>(
     source: CharmSource,
     session: &CommandSession<A>,

@@ -26,6 +26,9 @@ pub struct ModelConstraintsArgs {
 }
 
 /// Rejects another architecture than this host's, and warns about constraints that have no effect.
+///
+/// # Errors
+/// If a constraint names another architecture.
 pub fn set<A>(args: &SetModelConstraintsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let mut wanted = settings::parse_pairs(&args.constraints)?;
     if let Some(arch) = wanted.remove("arch").filter(|arch| arch != host_arch()) {
@@ -38,6 +41,9 @@ pub fn set<A>(args: &SetModelConstraintsArgs, session: &CommandSession<A>) -> Re
 }
 
 /// Prints the architecture of this host.
+///
+/// # Errors
+/// If stdout cannot be written.
 pub fn show<A>(args: &ModelConstraintsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     match args.format {
         None => session.output.print(&format!("arch={}\n", host_arch())),

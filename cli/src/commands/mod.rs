@@ -1,7 +1,8 @@
 //! The list of all commands: module, help text and call of each. One file per command.
 //!
 //! A new command is added here and in a file of its own, nowhere else. `dispatch` is called by `main`; it opens the
-//! session for the commands that need a controller.
+//! session for the commands that need a controller. A command fails if an argument is invalid, if the controller refuses
+//! its request or does not answer, or if a file cannot be read or written.
 
 pub mod add_machine;
 pub mod add_model;
@@ -62,6 +63,9 @@ pub struct Arguments {
 
 impl Arguments {
     /// Parses the command line of this process. Help and version requests are printed and end the process.
+    ///
+    /// # Errors
+    /// If an argument is invalid.
     pub fn from_process() -> Result<Arguments, CommandError> {
         Arguments::try_parse().map_err(|error| match error.kind() {
             ErrorKind::DisplayHelp
@@ -247,6 +251,9 @@ pub const NOT_OFFERED: [&str; 71] = [
 ];
 
 /// Runs the command of the command line.
+///
+/// # Errors
+/// The error of the command.
 pub fn dispatch(arguments: Arguments) -> Result<(), CommandError> {
     if matches!(arguments.verb, Verb::Supervise(_)) {
         // Before the runtime opens its descriptors: the shell that ran `up` may have files open.

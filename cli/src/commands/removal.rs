@@ -90,6 +90,9 @@ pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Re
 }
 
 /// Prints what removing all these entities together would change. Rejected like the removal itself.
+///
+/// # Errors
+/// If the removal would be refused.
 pub async fn dry_run<A: UserPort>(
     removed: Vec<RemovalTarget>,
     force: Force,

@@ -232,6 +232,9 @@ async fn results<A: UserPort>(
 
 /// Waits until the task is completed and returns it. Requests the task again after every change of the controller's
 /// store, and calls `observe` with each answer.
+///
+/// # Errors
+/// If the task does not exist, or the controller does not answer.
 pub async fn wait_for_task<A: UserPort>(
     id: u64,
     session: &CommandSession<A>,

@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Splits `key=value`. The value of `key=@file` is the content of the file.
+///
+/// # Errors
+/// If there is no `=`, or the file cannot be read.
 pub fn parse_pair(text: &str) -> Result<(String, String), CommandError> {
     let (key, value) = text
         .split_once('=')
@@ -22,6 +25,9 @@ pub fn parse_pair(text: &str) -> Result<(String, String), CommandError> {
 }
 
 /// Parses all pairs. If a key occurs twice, the last value is used.
+///
+/// # Errors
+/// If a pair is invalid.
 pub fn parse_pairs<'a>(
     texts: impl IntoIterator<Item = &'a String>,
 ) -> Result<BTreeMap<String, String>, CommandError> {
@@ -30,6 +36,9 @@ pub fn parse_pairs<'a>(
 
 /// Parses the values of `--config`: each is `key=value` or a YAML file for [`from_file`]. Later values take
 /// precedence.
+///
+/// # Errors
+/// If a pair or a file is invalid.
 pub fn from_flags(
     flags: &[String],
     application: Option<&str>,
@@ -47,6 +56,9 @@ pub fn from_flags(
 
 /// Reads a YAML file of settings, either at the top level or below the name of the application. The output of
 /// `config APP` is also accepted: of its `settings` map the values that a user set are read.
+///
+/// # Errors
+/// If the file cannot be read, or is no map of settings.
 pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
     let to_error =
         |why: String| CommandError::new(format!("cannot read settings from {}: {why}", file.display()));

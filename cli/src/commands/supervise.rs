@@ -22,6 +22,9 @@ use tokio::signal::unix::{SignalKind, signal};
 pub struct SuperviseArgs {}
 
 /// Runs until SIGTERM or SIGINT, then stops everything that it started.
+///
+/// # Errors
+/// If another supervisor runs, a program is missing, or a process does not exit.
 pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     // A new session detaches the supervisor from the signals and the hang-up of the terminal. setsid fails only for a
     // process group leader, which is detached already.

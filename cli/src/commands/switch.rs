@@ -47,6 +47,9 @@ pub async fn run<A: UserPort>(
 
 /// Clears the current model if it is `name`, which was destroyed. As in Juju, there is then no current model until
 /// the operator selects one.
+///
+/// # Errors
+/// If the file cannot be written.
 pub fn clear_current(dir: &DataDir, name: &str) -> Result<(), CommandError> {
     if read_client_file(dir)?.is_some_and(|file| file.model == name) {
         choose(dir, NO_MODEL)?;
@@ -55,6 +58,9 @@ pub fn clear_current(dir: &DataDir, name: &str) -> Result<(), CommandError> {
 }
 
 /// Makes `name` the current model, and returns the previous one.
+///
+/// # Errors
+/// If the client file cannot be read or written.
 pub fn choose(dir: &DataDir, name: &str) -> Result<String, CommandError> {
     let Some(file) = read_client_file(dir)? else { return Ok(String::new()) };
     let before = file.model.clone();

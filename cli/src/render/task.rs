@@ -42,6 +42,9 @@ pub fn timing(task: &ActionInfo) -> Map<String, Value> {
 }
 
 /// The plain format: the results as YAML without the return code. For a failed task the message is in the first line.
+///
+/// # Errors
+/// If the results cannot be represented.
 pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
     let mut text = String::new();
     match task.status {

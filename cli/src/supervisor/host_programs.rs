@@ -7,11 +7,17 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Runs a program until it exits, and returns its stdout.
+///
+/// # Errors
+/// If the program cannot be started, or fails.
 pub fn run(program: &str, args: &[&str]) -> Result<String, CommandError> {
     run_with_input(program, args, "")
 }
 
 /// Like [`run`], with `input` on stdin.
+///
+/// # Errors
+/// If the program cannot be started, or fails.
 pub fn run_with_input(program: &str, args: &[&str], input: &str) -> Result<String, CommandError> {
     let line = || format!("{program} {}", args.join(" "));
     let to_error = |error: std::io::Error| CommandError::new(format!("cannot run {}: {error}", line()));

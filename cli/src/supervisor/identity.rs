@@ -120,6 +120,9 @@ fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {
 }
 
 /// Refuses a copy. Records the path of a folder that was moved.
+///
+/// # Errors
+/// If the folder is a copy.
 pub fn check(dir: &DataDir) -> Result<(), CommandError> {
     match standing(dir).map_err(|error| unusable(dir, &error))? {
         Standing::New => Ok(()),
@@ -136,6 +139,9 @@ pub fn check(dir: &DataDir) -> Result<(), CommandError> {
 }
 
 /// Checks the folder for `up` and records its identity. A copy is accepted only with a purpose.
+///
+/// # Errors
+/// If the folder is a copy and no purpose is given, or a file cannot be written.
 pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError> {
     let to_error = |error: io::Error| unusable(dir, &error);
     match (standing(dir).map_err(to_error)?, purpose) {

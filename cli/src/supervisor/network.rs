@@ -29,6 +29,9 @@ pub struct Network {
 
 impl Network {
     /// Reads the stored network of the folder, or chooses and stores one that is free on this host.
+    ///
+    /// # Errors
+    /// If no network is free, or the file cannot be written.
     pub fn open(folder: &Path) -> Result<Network, CommandError> {
         let path = folder.join(FILE);
         if let Ok(text) = std::fs::read_to_string(&path) {
@@ -80,6 +83,9 @@ impl Network {
     }
 
     /// Creates the bridge, the translation rules and forwarding. Parts that exist already are kept.
+    ///
+    /// # Errors
+    /// If `ip` or `nft` fails.
     pub fn create(&self) -> Result<(), CommandError> {
         if !self.exists() {
             host_programs::run("ip", &["link", "add", &self.bridge, "type", "bridge"])?;
@@ -111,6 +117,9 @@ impl Network {
     }
 
     /// Deletes the network, if it exists.
+    ///
+    /// # Errors
+    /// If `ip` or `nft` fails.
     pub fn delete(folder: &Path) -> Result<(), CommandError> {
         if !folder.join(FILE).exists() {
             return Ok(());

@@ -29,6 +29,9 @@ const SOCKET_LINK: &str = "run";
 
 /// Refuses a copy whose machines are containers: their addresses, their network and the tokens inside them are those
 /// of the original, and this host must not write below the root of a container.
+///
+/// # Errors
+/// If a machine of the folder is a container.
 pub fn require_renewable(dir: &DataDir) -> Result<(), CommandError> {
     let has_machines = entries(&dir.machines()).next().is_some();
     if UpSettings::read(dir)?.provider == ProviderKind::Nspawn && has_machines {
@@ -45,6 +48,9 @@ pub fn processes(dir: &DataDir) -> Vec<Process> {
 }
 
 /// Deletes what names processes and sockets of the original. A hook that ran when the folder was copied is interrupted.
+///
+/// # Errors
+/// If a file cannot be deleted.
 pub fn forget_processes(dir: &DataDir) -> io::Result<()> {
     for file in pid_files(dir) {
         ignore_not_found(std::fs::remove_file(file))?;
@@ -59,6 +65,9 @@ pub fn forget_processes(dir: &DataDir) -> io::Result<()> {
 
 /// Replaces the identity of the controller and all tokens on disk. The controller learns the new tokens when it and its
 /// agents start, and forgets the old ones then.
+///
+/// # Errors
+/// If a file cannot be read or written.
 pub fn renew_secrets(dir: &DataDir) -> io::Result<()> {
     let client = ignore_not_found(std::fs::read_to_string(dir.client_file()))?;
     if let Some(text) = client {
@@ -81,6 +90,9 @@ pub fn renew_secrets(dir: &DataDir) -> io::Result<()> {
 
 /// Makes the next start of the controller begin a new store generation: its agents report again what the copy of the
 /// store lacks.
+///
+/// # Errors
+/// If the mark cannot be written.
 pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
     write_atomic(&dir.restored_mark(), b"")
 }

@@ -23,6 +23,9 @@ pub struct UpSettings {
 
 impl UpSettings {
     /// Reads the settings of a data folder; the defaults if none are stored.
+    ///
+    /// # Errors
+    /// If the file cannot be read or parsed.
     pub fn read(dir: &DataDir) -> Result<UpSettings, CommandError> {
         let path = dir.settings();
         match ignore_not_found(std::fs::read_to_string(&path)) {
@@ -34,6 +37,9 @@ impl UpSettings {
     }
 
     /// Stores the settings.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write(&self, dir: &DataDir) -> Result<(), CommandError> {
         let (path, text) = (dir.settings(), serde_yaml::to_string(self).expect("plain data"));
         write_atomic(&path, text.as_bytes())

@@ -13,7 +13,7 @@ use api::error::{ApiError, ErrorCode};
 use api::{Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit};
 use state::documents::application::may_read_archive;
 use state::documents::draft::{Draft, read};
-use state::documents::keys::{GLOBAL, Model, TokenHolder};
+use state::documents::keys::{GLOBAL, Model};
 use state::operations::hook_commit;
 use state::operations::leadership::{self, GrantedTerm};
 use state::operations::run_reports::RejectedRecord;
@@ -244,10 +244,5 @@ impl<S: Store, O: Environment> crate::Controller<S, O> {
             ApiError::new(ErrorCode::Unavailable, text)
                 .hint("deploy or refresh from the same charm again to upload a new copy")
         })
-    }
-
-    /// Opens the session of a unit without a token: for the simulator and tests.
-    pub fn unit_session(self: &std::sync::Arc<Self>, model: Model, unit: Uuid) -> crate::Session<S, O> {
-        self.session_for(TokenHolder::Unit { model, unit })
     }
 }

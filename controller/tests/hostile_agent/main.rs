@@ -101,7 +101,7 @@ async fn damage(world: &World, controller: &Running) -> Vec<String> {
     let foreign = keys.filter(|key| before.get(*key) != after.get(*key) && !may_change(world, key));
     found.extend(foreign.map(|key| format!("{key} was changed")));
     for sha256 in &world.forbidden {
-        let api = controller.unit_session(world.model, world.hostile.unit);
+        let api = controller.session_for(TokenHolder::Unit { model: world.model, unit: world.hostile.unit });
         if api.handle(FetchArchive { sha256: sha256.clone() }).await.is_ok() {
             found.push(format!("the unit may fetch archive {sha256}, which was not assigned to it"));
         }
@@ -155,7 +155,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
         return Err(format!("the application status of the next leader is hidden: {shown:?}"));
     }
     let newcomer = Attach { nonce: Uuid(777), epoch: 0, store_generation: None };
-    let api = controller.unit_session(model, world.hostile.unit);
+    let api = controller.session_for(TokenHolder::Unit { model, unit: world.hostile.unit });
     answer(environment, api.handle(newcomer)).await.map_err(failed("an agent with an empty folder"))?;
     Ok(())
 }
@@ -167,7 +167,7 @@ async fn attempt(
     body: String,
 ) -> (Result<(), ApiError>, Vec<String>) {
     let controller = world.fork();
-    let api = controller.unit_session(world.model, world.hostile.unit);
+    let api = controller.session_for(TokenHolder::Unit { model: world.model, unit: world.hostile.unit });
     let answered = send(&world, &api, route, &body).await;
     (answered, damage(&world, &controller).await)
 }

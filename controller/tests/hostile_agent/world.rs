@@ -8,7 +8,7 @@ use controller::{Controller, Session};
 use serde_json::Value;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::keys::Model;
+use state::documents::keys::{Model, TokenHolder};
 use state::terms::member_version::Version;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
@@ -164,7 +164,7 @@ impl World {
         controller: &Arc<Controller<MemoryStore, FakeEnvironment>>,
         place: &Place,
     ) -> Agent<Api> {
-        let api = controller.unit_session(self.model, place.unit);
+        let api = controller.session_for(TokenHolder::Unit { model: self.model, unit: place.unit });
         Agent { api, epoch: place.epoch, sequence: place.sequence, digest: place.digest.clone() }
     }
 

@@ -26,7 +26,6 @@ const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
         &[("m/x/e", Some(1))],
         true,
     ),
-    ("a revision, changed", |d| assert_eq!(d.revision_of(&key("m/x/a")), 1), &[("m/x/a", Some(2))], false),
     (
         "the first document, deleted",
         |d| assert!(d.first("m/one/", &[]).is_some()),

@@ -217,7 +217,7 @@ impl<S: Store, O: Environment> Fixture<S, O> {
 
     pub async fn attach_agent(&self, name: &str) -> Agent<Session<S, O>> {
         let unit = self.unit(name).await;
-        Agent::attach(self.controller.unit_session(self.model, unit), 1).await
+        Agent::attach(self.controller.session_for(TokenHolder::Unit { model: self.model, unit }), 1).await
     }
 }
 

@@ -79,22 +79,6 @@ pub fn parse_change(charm: &Charm, texts: &BTreeMap<String, String>) -> Result<S
     }))
 }
 
-/// The same for values that already have a type (`--config FILE`, the API). Null and, for any type except
-/// string, the empty string unset the option.
-pub fn check_change(charm: &Charm, values: &BTreeMap<String, Value>) -> Result<SettingsChange, Vec<String>> {
-    collect(values.iter().map(|(name, value)| {
-        let option = charm.config.get(name).ok_or_else(|| unknown(name))?;
-        let unset = value.is_null() || (option.kind != OptionType::String && value == "");
-        let value = match unset {
-            true => None,
-            false => Some(
-                option.kind.coerce(value).ok_or_else(|| expected(name, option.kind, &value.to_string()))?,
-            ),
-        };
-        Ok((name.clone(), value))
-    }))
-}
-
 /// The change that `pintle config APP --reset a,b` requests.
 pub fn reset_change<'a>(
     charm: &Charm,
@@ -202,10 +186,6 @@ mod tests {
             r#"option "port" expected int, got "x""#,
         ];
         assert_eq!(parse_change(&charm(), &change), Err(problems.map(str::to_owned).to_vec()));
-        let typed = BTreeMap::from([("port".to_owned(), json!("80")), ("debug".to_owned(), json!(1))]);
-        let problems =
-            [r#"option "debug" expected boolean, got 1"#, r#"option "port" expected int, got "80""#];
-        assert_eq!(check_change(&charm(), &typed), Err(problems.map(str::to_owned).to_vec()));
     }
 
     #[test]

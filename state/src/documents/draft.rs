@@ -220,17 +220,6 @@ impl<'r> Draft<'r> {
         self.reader.scan(prefix, "", limit).into_iter().map(|stored| stored.key).collect()
     }
 
-    /// The revision of a document, which becomes a precondition; 0 if it is absent or was written in this
-    /// draft.
-    pub fn revision_of<T: Document>(&mut self, key: &Key<T>) -> Revision {
-        if self.txn.writes.contains_key(key.text()) {
-            return 0;
-        }
-        let revision = self.reader.get(key.text()).map_or(0, |s| s.revision);
-        self.txn.keys.insert(key.text().to_owned(), revision);
-        revision
-    }
-
     /// Writes one document. The write itself is unconditional; the reads make it safe.
     pub fn put<T: Document + Serialize>(&mut self, key: &Key<T>, document: &T) {
         self.txn.writes.insert(key.text().to_owned(), Some(Text::of(document)));
@@ -365,7 +354,6 @@ mod tests {
         let mut draft = Draft::new(&documents);
         assert_eq!(draft.get(&key("m/a")), Some(3));
         assert_eq!(draft.get(&key("m/b")), None);
-        assert_eq!(draft.revision_of(&key("m/a")), 3);
         let txn = draft.finish().expect("small");
         assert_eq!(txn.keys, BTreeMap::from([("m/a".to_owned(), 3), ("m/b".to_owned(), 0)]));
         assert!(txn.writes.is_empty());
@@ -379,7 +367,6 @@ mod tests {
         draft.remove(&key("m/b"));
         assert_eq!(draft.get(&key("m/a")), Some(10));
         assert_eq!(draft.get(&key("m/b")), None);
-        assert_eq!(draft.revision_of(&key("m/a")), 0);
         let txn = draft.finish().expect("small");
         assert!(txn.keys.is_empty());
         assert_eq!(

@@ -1,7 +1,8 @@
 //! Which file of the repository uses which, from `mod`, `use` and paths. Serves the rule against import cycles.
 //!
 //! A name is followed through re-exports to the file that defines it: `use crate::model::Draft` is a use of `draft.rs`
-//! although `model/mod.rs` re-exports it. Declaring a module, naming a module as such, re-exporting what is below and
+//! although `model/mod.rs` re-exports it. The methods of a type can be in several files: in an `impl`, `self.name(` and
+//! `Self::name` are uses of the file that defines this method of the type. Declaring a module, naming a module as such, re-exporting what is below and
 //! inline modules under `#[cfg(test)]` are no use of a file.
 
 use super::source::{Source, tokens};
@@ -22,6 +23,18 @@ struct Module {
     imports: Vec<Import>,
     /// Paths in the code, of one segment or more.
     paths: BTreeSet<Vec<String>>,
+    impls: Vec<Impl>,
+}
+
+/// An `impl` block.
+#[derive(Default)]
+struct Impl {
+    /// The path of the type.
+    path: Vec<String>,
+    /// The methods that it defines; none if it implements a trait, whose methods can have one name in several types.
+    methods: BTreeSet<String>,
+    /// The methods that it calls on `self` or `Self`.
+    calls: BTreeSet<String>,
 }
 
 struct Import {
@@ -47,6 +60,9 @@ pub struct Modules {
     all: Vec<Module>,
 }
 
+/// The files that define a method of a type: by the module of the type, its name, and that of the method.
+type Methods = BTreeMap<(usize, String, String), BTreeSet<String>>;
+
 /// Which file uses which.
 pub fn uses(sources: &[Source]) -> Uses {
     let texts = sources.iter().map(|source| (source.path.clone(), source.text.clone())).collect();
@@ -56,10 +72,11 @@ pub fn uses(sources: &[Source]) -> Uses {
         let root = modules.all.len();
         modules.add_file(&path, root, None);
     }
-    let mut uses = Uses::new();
+    let (mut uses, methods) = (Uses::new(), modules.methods());
     for (id, module) in modules.all.iter().enumerate() {
         let used = uses.entry(module.file.clone()).or_default();
         used.extend(modules.used_by(id));
+        used.extend(modules.called_by(id, &methods));
         used.remove(&module.file);
     }
     uses
@@ -134,6 +151,10 @@ impl Modules {
                     self.all[id].items.insert(name.to_owned());
                     at += 1;
                 }
+                "impl" if at == 0 || matches!(text(at - 1), "{" | "}" | ";" | "]" | "unsafe") => {
+                    self.all[id].impls.extend(impl_block(&tokens[at..]));
+                    at += 1;
+                }
                 word if is_word(word) && text(at.wrapping_sub(1)) != "." => {
                     let (path, end) = path(tokens, at);
                     self.all[id].paths.insert(path);
@@ -184,6 +205,40 @@ impl Modules {
             }
         }
         used
+    }
+
+    /// The type of an `impl` block: its module and its name.
+    fn impl_type(&self, id: usize, block: &Impl) -> Option<(usize, String)> {
+        match self.resolve(id, &block.path, &mut Asked::new())? {
+            Target::Item(module) => Some((module, block.path.last()?.clone())),
+            Target::Module(_) => None,
+        }
+    }
+
+    fn methods(&self) -> Methods {
+        let mut methods = Methods::new();
+        for (id, module) in self.all.iter().enumerate() {
+            for block in &module.impls {
+                let Some((owner, name)) = self.impl_type(id, block) else { continue };
+                for method in &block.methods {
+                    let files = methods.entry((owner, name.clone(), method.clone())).or_default();
+                    files.insert(module.file.clone());
+                }
+            }
+        }
+        methods
+    }
+
+    /// The files that define the methods that the `impl` blocks of a module call.
+    fn called_by(&self, id: usize, methods: &Methods) -> BTreeSet<String> {
+        let mut called = BTreeSet::new();
+        for block in &self.all[id].impls {
+            let Some((owner, name)) = self.impl_type(id, block) else { continue };
+            let files =
+                block.calls.iter().filter_map(|call| methods.get(&(owner, name.clone(), call.clone())));
+            called.extend(files.flatten().cloned());
+        }
+        called
     }
 
     /// The file that defines what a path means, unless that is a module or of another crate.
@@ -246,6 +301,39 @@ impl Modules {
 
 fn is_word(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
+}
+
+/// The `impl` block that begins here.
+fn impl_block(tokens: &[String]) -> Option<Impl> {
+    let (mut block, mut at, mut depth, mut is_inherent) = (Impl::default(), 1, 0, true);
+    // the path before generic arguments, of the type behind `for` if there is one
+    while tokens.get(at)? != "{" && tokens[at] != "where" {
+        match tokens[at].as_str() {
+            "<" => depth += 1,
+            ">" if tokens[at - 1] != "-" => depth -= 1,
+            "for" if depth == 0 => (block.path, is_inherent) = (Vec::new(), false),
+            "dyn" | "mut" => {}
+            word if depth == 0 && is_word(word) => block.path.push(word.to_owned()),
+            _ => {}
+        }
+        at += 1;
+    }
+    at += tokens[at..].iter().position(|token| token == "{")?;
+    let (body, mut depth) = (&tokens[at + 1..closing(tokens, at) - 1], 0);
+    for (at, token) in body.iter().enumerate() {
+        let text = |n: usize| body.get(at + n).map_or("", String::as_str);
+        match token.as_str() {
+            "(" | "[" | "{" => depth += 1,
+            ")" | "]" | "}" => depth -= 1,
+            "fn" if depth == 0 && is_inherent => _ = block.methods.insert(text(1).to_owned()),
+            "self" if text(1) == "." && matches!(text(3), "(" | ":") => {
+                _ = block.calls.insert(text(2).to_owned())
+            }
+            "Self" if text(1) == ":" => _ = block.calls.insert(text(3).to_owned()),
+            _ => {}
+        }
+    }
+    Some(block)
 }
 
 /// The path that begins at a token, and where it ends.
@@ -346,4 +434,28 @@ fn names_are_followed_through_re_exports_to_their_file() {
     assert_eq!(of("x/src/model/draft.rs"), ["x/src/model/keys.rs"]);
     assert_eq!(of("x/src/model/keys.rs"), Vec::<&str>::new());
     assert_eq!(of("x/src/unit.rs"), ["x/src/model/draft.rs", "x/src/model/keys.rs"]);
+}
+
+#[test]
+fn a_method_of_a_type_is_followed_to_the_file_that_defines_it() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let uses = uses(&[
+        source("x/src/lib.rs", "mod door; mod other;"),
+        source(
+            "x/src/door.rs",
+            "mod lock; pub struct Door<T>(T); impl<T: Fn() -> u8> Door<T> where T: Copy { fn open(&self) { self.unlock() } }",
+        ),
+        source(
+            "x/src/door/lock.rs",
+            "use super::Door; impl<T> Door<T> { pub fn unlock(&self) { Self::turn() } fn turn() {} }",
+        ),
+        source(
+            "x/src/other.rs",
+            "use crate::door::Door; struct Window; impl Window { fn unlock(&self) {} } impl Into<Window> for Door<u8> { fn into(self) { self.turn() } }",
+        ),
+    ]);
+    let of = |file: &str| uses[file].iter().map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(of("x/src/door.rs"), ["x/src/door/lock.rs"]);
+    assert_eq!(of("x/src/door/lock.rs"), ["x/src/door.rs"]);
+    assert_eq!(of("x/src/other.rs"), ["x/src/door.rs", "x/src/door/lock.rs"]);
 }

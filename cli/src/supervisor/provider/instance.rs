@@ -34,6 +34,9 @@ impl Instance {
     }
 
     /// Writes the file atomically.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let text = serde_yaml::to_string(self).expect("plain data");
         write_atomic(&folder.join(Instance::FILE), text.as_bytes())

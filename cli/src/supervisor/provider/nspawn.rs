@@ -125,6 +125,9 @@ pub fn require() -> Result<(), CommandError> {
 
 /// Creates the base system at `base` with debootstrap, in about two minutes. The folder gets its name only when it is
 /// complete.
+///
+/// # Errors
+/// If debootstrap is missing or fails.
 pub fn make_base(base: &Path) -> Result<(), CommandError> {
     let to_error = |error: io::Error| CommandError::new(format!("cannot create {}: {error}", base.display()));
     let name = base
@@ -153,6 +156,9 @@ pub fn make_base(base: &Path) -> Result<(), CommandError> {
 
 impl Nspawn {
     /// Creates the network and copies the executables to the folder that machines mount.
+    ///
+    /// # Errors
+    /// If a program is missing, or the network cannot be created.
     pub fn open(dir: DataDir, agent: PathBuf, base: PathBuf) -> Result<Nspawn, CommandError> {
         let own = own_folder(&dir);
         let to_error =
@@ -475,6 +481,9 @@ async fn stop_container(folder: &Path) -> Result<(), CommandError> {
 
 /// Shuts down all machines of a data folder, including kept instances, and deletes their network. Returns the number
 /// of machines that were running.
+///
+/// # Errors
+/// If a container does not stop, or the network cannot be deleted.
 pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
     let mut all = Vec::new();
     for path in [dir.machines(), dir.kept_instances()] {

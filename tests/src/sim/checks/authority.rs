@@ -8,7 +8,7 @@
 use super::check::{Check, Commit, key_parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, SessionDoc, StatusDoc, last_id};
+use state::documents::keys::{Kind, Model, ReportNumber, SessionDoc, StatusDoc, last_id};
 use state::terms::names::Uuid;
 use state::unit::hook::ReportContent;
 use state::unit::local::Event;
@@ -30,7 +30,7 @@ pub struct Authority {
     versions: BTreeSet<(Uuid, String)>,
     /// Numbers of the statuses that a unit reported ahead of its records, or that follow from the run it
     /// reported.
-    statuses: BTreeSet<(Uuid, (u64, u32))>,
+    statuses: BTreeSet<(Uuid, ReportNumber)>,
     /// The generation of the grant under which a record writes application settings, by digest of the record.
     generations: BTreeMap<String, u64>,
 }
@@ -52,7 +52,7 @@ impl Check for Authority {
                 let is_status = |report: &&RunReport| matches!(report.what, ReportContent::UnitStatus { .. });
                 let calls = reports.iter().filter(is_status).map(|report| report.call);
                 let calls = calls.chain(executes.then_some(0));
-                self.statuses.extend(calls.map(|call| (*unit, (*run, call))));
+                self.statuses.extend(calls.map(|call| (*unit, ReportNumber { run: *run, call })));
                 let versions = reports.iter().filter_map(|report| match &report.what {
                     ReportContent::WorkloadVersion(version) => Some((*unit, version.clone())),
                     _ => None,

@@ -6,7 +6,7 @@ use super::check::{Check, Commit, key_parts};
 use crate::sim::fact::Fact;
 use crate::sim::script::APPLICATION_STATUS_PREFIX;
 use state::documents::draft::read;
-use state::documents::keys::last_id;
+use state::documents::keys::{ReportNumber, last_id};
 use state::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ impl Check for EarlyReports {
                         continue;
                     };
                     let Some(status) = read(commit.reader, &commit.model.unit_status(unit)) else { continue };
-                    let (run, call) = status.number;
+                    let ReportNumber { run, call } = status.number;
                     found.extend(self.rejected_epoch(commit, (unit, run, call)));
                 }
                 ("log", rest) => {

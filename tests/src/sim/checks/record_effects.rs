@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, key_parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, ReplicaDoc, last_id};
+use state::documents::keys::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::unit::hook::{ALL_ENDPOINTS, PortWrites, Ports, ReportContent};
@@ -144,7 +144,7 @@ impl Check for RecordEffects {
             }
             for report in &record.reports {
                 let ReportContent::UnitStatus { message, .. } = &report.what else { continue };
-                let number = (record.run, report.call);
+                let number = ReportNumber { run: record.run, call: report.call };
                 let shown = read(reader, &model.unit_status(unit)).unwrap_or_default();
                 if shown.number < number || (shown.number == number && shown.message != *message) {
                     found.push(format!("{name}: reported {message:?} in {number:?}, but {shown:?} is shown"));

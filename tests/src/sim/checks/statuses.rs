@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, FinalState, key_parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{Model, last_id};
+use state::documents::keys::{Model, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::unit::hook::ReportContent;
 use state::unit::local::{Event, Local};
@@ -13,17 +13,14 @@ use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record, RunReport};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of a report: the run of the unit and the call in the run.
-type Number = (u64, u32);
-
 #[derive(Default)]
 pub struct StatusDelivery {
     /// The last durable status, by folder.
-    reports: BTreeMap<Uuid, (Number, String)>,
+    reports: BTreeMap<Uuid, (ReportNumber, String)>,
     /// The durable log lines, by folder.
-    lines: BTreeMap<Uuid, BTreeSet<Number>>,
+    lines: BTreeMap<Uuid, BTreeSet<ReportNumber>>,
     /// The number of the shown status, by unit.
-    shown: BTreeMap<Uuid, Number>,
+    shown: BTreeMap<Uuid, ReportNumber>,
     /// The last run in which status-set returned, and its message, by folder.
     answered_statuses: BTreeMap<Uuid, (u64, String)>,
 }
@@ -42,11 +39,12 @@ fn exited_by_itself(outcome: &Outcome) -> bool {
 impl StatusDelivery {
     fn record(&mut self, folder: Uuid, run: u64, reports: &[RunReport]) {
         for RunReport { call, what, .. } in reports {
+            let number = ReportNumber { run, call: *call };
             match what {
                 ReportContent::UnitStatus { message, .. } => {
-                    self.reports.insert(folder, ((run, *call), message.clone()));
+                    self.reports.insert(folder, (number, message.clone()));
                 }
-                ReportContent::Log { .. } => drop(self.lines.entry(folder).or_default().insert((run, *call))),
+                ReportContent::Log { .. } => drop(self.lines.entry(folder).or_default().insert(number)),
                 _ => {}
             }
         }
@@ -74,7 +72,7 @@ impl Check for StatusDelivery {
                 && record.operation.runs_charm()
                 && exited_by_itself(&record.outcome)
             {
-                let is_reported = |report: &RunReport| matches!(&report.what, ReportContent::UnitStatus { message: told, .. } if told == message);
+                let is_reported = |report: &RunReport| matches!(&report.what, ReportContent::UnitStatus { message: reported, .. } if reported == message);
                 if !record.reports.iter().any(is_reported) {
                     found.push(format!(
                         "{folder}: run {run} has set status {message:?}, but its record does not report it"
@@ -92,13 +90,14 @@ impl Check for StatusDelivery {
         if record.operation == Operation::Resync {
             self.lines.remove(&folder);
             let memory = record.resync_local.as_ref().and_then(|memory| memory.status.clone());
-            let last = memory.map(|(_, message)| (folder, ((record.run, u32::MAX), message)));
+            let last = memory
+                .map(|(_, message)| (folder, (ReportNumber { run: record.run, call: u32::MAX }, message)));
             self.reports.extend(last);
         }
         self.record(folder, record.run, &record.reports);
     }
 
-    fn journal_started(&mut self, folder: Uuid, _memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, _stored: &Local) {
         self.reports.remove(&folder);
         self.lines.remove(&folder);
     }
@@ -124,7 +123,7 @@ impl Check for StatusDelivery {
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
         for agent in &end.agents {
-            for (run, call) in self.lines.get(&agent.folder).into_iter().flatten() {
+            for ReportNumber { run, call } in self.lines.get(&agent.folder).into_iter().flatten() {
                 if read(end.reader, &end.model.log(agent.unit, *run, *call)).is_none() {
                     found.push(format!("{}: log line {call} of run {run} is not in the log", agent.name));
                 }

@@ -1,7 +1,7 @@
 //! Requests about applications and their units, except removals.
 
-use super::SimOperator;
 use super::archive::charm;
+use super::requests::SimOperator;
 use crate::sim::network::SimSession;
 use api::{
     AddUnits, CancelAction, ConfigChange, Configure, Deploy, EnqueueAction, Handle, ListActions, Refresh,

@@ -1,6 +1,6 @@
 //! Requests about machines, except removals.
 
-use super::SimOperator;
+use super::requests::SimOperator;
 use crate::sim::network::SimSession;
 use api::{AddMachines, Handle, ListMachines, RetryProvisioning};
 

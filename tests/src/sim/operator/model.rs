@@ -1,6 +1,6 @@
 //! Requests about the model: its configuration and its end.
 
-use super::SimOperator;
+use super::requests::SimOperator;
 use crate::sim::network::SimSession;
 use api::{ConfigChange, ConfigureModel, DestroyModel, Handle};
 use std::collections::BTreeMap;

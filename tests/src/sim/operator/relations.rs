@@ -1,6 +1,6 @@
 //! Requests about relations, except removals.
 
-use super::SimOperator;
+use super::requests::SimOperator;
 use crate::sim::network::SimSession;
 use api::{Ends, GetStatus, Handle, Integrate, ResumeRelation, SuspendRelation};
 

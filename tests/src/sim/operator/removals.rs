@@ -1,6 +1,6 @@
 //! Removals of units, applications, relations and machines, with and without force.
 
-use super::SimOperator;
+use super::requests::SimOperator;
 use crate::sim::fact::Fact;
 use crate::sim::network::SimSession;
 use api::{

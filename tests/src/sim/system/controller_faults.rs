@@ -1,6 +1,6 @@
 //! Faults of the controller and of the provider, applied between two polls.
 
-use super::System;
+use super::parts::System;
 use crate::sim::faults::{ControllerFault, inject};
 use crate::sim::identities::MODEL;
 use crate::sim::machine::Machine;

@@ -1,6 +1,6 @@
 //! What the checks observe after each step: the facts of the parts, and the commits of the store.
 
-use super::System;
+use super::parts::System;
 use crate::sim::checks::check::Commit;
 use crate::sim::fact::Fact;
 use crate::sim::identities::MODEL;

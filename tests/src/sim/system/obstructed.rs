@@ -7,7 +7,8 @@
 use crate::sim::checks::stuck_system::{Obstacle, StuckSystem, WhyAnswer};
 use crate::sim::identities::MODEL;
 use crate::sim::operator::removals::SimRemoval;
-use crate::sim::system::{MINUTE_MS, POLLS_MAX, System};
+use crate::sim::system::parts::System;
+use crate::sim::system::steps::{MINUTE_MS, POLLS_MAX};
 use api::{EntityChoice, Force, RelationChoice};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;

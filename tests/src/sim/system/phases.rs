@@ -1,6 +1,7 @@
 //! The phases of a run, except obstructed removals.
 
-use super::{MINUTE_MS, POLLS_MAX, System};
+use super::parts::System;
+use super::steps::{MINUTE_MS, POLLS_MAX};
 use crate::sim::checks::Violation;
 use crate::sim::checks::check::FinalState;
 use crate::sim::fact::Fact;
