@@ -6,6 +6,7 @@
 //! `ports` and through the requests of `api`, so that the simulator can run them.
 //!
 //! Reading order:
+//! * the program: `arguments`, `installed_programs`;
 //! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `folder_files`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
@@ -22,6 +23,7 @@ pub mod arguments;
 pub mod clock;
 pub mod config;
 pub mod deployer;
+mod disk_usage;
 pub mod enrolment;
 pub mod fault;
 pub mod file_watch;

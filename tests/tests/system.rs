@@ -171,6 +171,11 @@ fn corrupt_files_are_reported_and_kept_and_the_agent_recovers() {
         host.ok(&["run", "db/0", "get-units"]);
         let log = fs::read_to_string(folder.join("agent.log")).expect("the agent has a log");
         assert!(log.contains(file) && (log.contains("corrupt") || log.contains("torn")), "{log}");
+        let hook = |line: &&str| {
+            line.contains("operation=hook install run=") && line.contains("finished: ok duration_ms=")
+        };
+        assert_eq!(log.lines().filter(hook).count(), 1, "{log}");
+        assert!(log.contains("attached to the controller epoch="), "{log}");
         let after: Vec<String> =
             hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
         assert_eq!(after, before, "after a flipped byte in {file}");
@@ -326,13 +331,13 @@ fn the_proxies_of_a_model_are_set_in_its_next_hook_and_action() {
     let agent = host.agent_pid("hello/0").expect("it runs");
     let variables = |of: &str| -> Vec<String> {
         let text = fs::read_to_string(folder.join(format!("dump-{of}"))).expect("it ran");
-        let told = |line: &&str| {
+        let is_shown = |line: &&str| {
             let name = line.split('=').next().unwrap_or_default().to_lowercase();
             name.ends_with("_proxy") || name.starts_with("kubernetes")
         };
-        let mut told: Vec<String> = text.lines().filter(told).map(str::to_owned).collect();
-        told.sort();
-        told
+        let mut shown: Vec<String> = text.lines().filter(is_shown).map(str::to_owned).collect();
+        shown.sort();
+        shown
     };
     let none_set = [
         "JUJU_CHARM_FTP_PROXY=",

@@ -46,7 +46,7 @@ pub(super) fn read_outcome(run_folder: &Path) -> Option<Exit> {
     match kind {
         "exit" => rest.parse().ok().map(Exit::Code),
         "signal" => rest.parse().ok().map(Exit::Signal),
-        "refused" => {
+        "failed" => {
             let (errno, what) = rest.split_once(' ')?;
             let error = io::Error::from_raw_os_error(errno.parse().ok()?);
             Some(Exit::Failed(format!("{what}: {}", fault::with_setting(&error))))

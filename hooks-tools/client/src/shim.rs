@@ -14,7 +14,7 @@ pub const SHIM_PID: &str = "shim.pid";
 pub const HOOK_PID: &str = "hook.pid";
 /// The file of the hook's output.
 pub const OUTPUT: &str = "output.log";
-/// The file of the outcome: `exit CODE`, `signal NUMBER`, or `refused ERRNO WHAT` if the hook could not be started. It
+/// The file of the outcome: `exit CODE`, `signal NUMBER`, or `failed ERRNO WHAT` if the hook could not be started. It
 /// exists once the hook has ended.
 pub const OUTCOME: &str = "outcome";
 

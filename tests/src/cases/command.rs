@@ -81,7 +81,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
         ["why"] => {
             if let Some(wait) = world.look() {
                 let now_ms = world.wall_ms;
-                wait.causes.iter().for_each(|cause| world.say(told(cause, now_ms)));
+                wait.causes.iter().for_each(|cause| world.say(cause_text(cause, now_ms)));
                 if wait.causes.is_empty() {
                     world.say("nothing");
                 }
@@ -309,7 +309,7 @@ fn ending(how: &str) -> Result<Ending, String> {
         ["interrupted"] => Ending::Exit(Exit::Interrupted),
         ["missing"] => Ending::Exit(Exit::Missing),
         ["signal", signal] => Ending::Exit(Exit::Signal(parse(signal)?)),
-        ["refused", text @ ..] => Ending::Exit(Exit::Refused(text.join(" "))),
+        ["failed", text @ ..] => Ending::Exit(Exit::Failed(text.join(" "))),
         [code] => Ending::Exit(Exit::Code(parse(code)?)),
         _ => return Err("no such ending".to_owned()),
     })
@@ -348,7 +348,7 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 }
 
 /// The fields of a cause: `Charm: Recover(running start hook, failures 2, retry in 6 s), for 9 s: exit status 1`.
-fn told(cause: &Cause, now_ms: i64) -> String {
+fn cause_text(cause: &Cause, now_ms: i64) -> String {
     let duty = match &cause.duty {
         Duty::Recover { activity, failures, retry } => {
             let retry = match retry {

@@ -62,12 +62,12 @@ fn a_hook_that_cannot_be_started_is_refused_with_the_error() {
     let folder = Folder::new();
     let missing = folder.0.join("missing");
     assert!(command(&folder, &missing).status().unwrap().success());
-    assert_eq!(folder.read(OUTCOME), format!("refused 2 fork/exec {}", missing.display()));
+    assert_eq!(folder.read(OUTCOME), format!("failed 2 fork/exec {}", missing.display()));
     let no_program = folder.0.join("no-program");
     fs::write(&no_program, "text").unwrap();
     fs::set_permissions(&no_program, fs::Permissions::from_mode(0o755)).unwrap();
     assert!(command(&folder, &no_program).status().unwrap().success());
-    assert_eq!(folder.read(OUTCOME), format!("refused 8 fork/exec {}", no_program.display()));
+    assert_eq!(folder.read(OUTCOME), format!("failed 8 fork/exec {}", no_program.display()));
 }
 
 /// A pid file holds pid and start time. No temporary file is left.
@@ -187,6 +187,26 @@ fn a_hook_has_no_descriptor_of_its_shim() {
     assert!(listed.starts_with("/proc/"), "{output}");
 }
 
+/// The shim blocks the signal of the hook's end for itself. The hook is no shell, because shells unblock their signals.
+#[test]
+fn no_signal_is_blocked_in_a_hook() {
+    let folder = Folder::new();
+    let mut shim = command(&folder, Path::new("/usr/bin/yes")).spawn().unwrap();
+    let recorded = folder.0.join(HOOK_PID);
+    let started = Instant::now();
+    while !recorded.exists() {
+        assert!(started.elapsed() < Duration::from_secs(20), "the hook starts");
+        std::thread::yield_now();
+    }
+    let recorded = folder.read(HOOK_PID);
+    let pid = recorded.split(' ').next().unwrap();
+    let status = fs::read_to_string(Path::new("/proc").join(pid).join("status")).unwrap();
+    assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "{status}");
+    kill(pid);
+    assert!(shim.wait().unwrap().success());
+    assert_eq!(folder.read(OUTCOME), "signal 9");
+}
+
 /// A hook without a pid file would run beside its own repetition.
 #[test]
 fn a_hook_that_cannot_be_recorded_is_killed() {
@@ -196,7 +216,7 @@ fn a_hook_that_cannot_be_recorded_is_killed() {
     let started = Instant::now();
     assert!(shim.status().unwrap().success());
     assert!(started.elapsed() < Duration::from_secs(50), "it was waited for");
-    assert!(folder.read(OUTCOME).starts_with("refused 21 fork/exec "), "{}", folder.read(OUTCOME));
+    assert!(folder.read(OUTCOME).starts_with("failed 21 fork/exec "), "{}", folder.read(OUTCOME));
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn write_outcome(run_folder: RunFolder, outcome: &Outcome, program: &[u8]) -> Re
         }
         Outcome::Refused(errno) => {
             let errno = decimal(errno.0.into(), digits);
-            run_folder.write_atomic(OUTCOME, &[b"refused ", errno, b" fork/exec ", program])
+            run_folder.write_atomic(OUTCOME, &[b"failed ", errno, b" fork/exec ", program])
         }
     }
 }
