@@ -420,7 +420,7 @@ pub struct MachineAssignments {
     pub address: String,
     /// The units by UUID.
     pub units: BTreeMap<Uuid, UnitAssignment>,
-    /// Removed units of this machine, at most [`RECALLS_SHOWN_MAX`], until the machine's agent confirms that no folder of
+    /// Removed units of this machine, at most `RECALLS_SHOWN_MAX`, until the machine's agent confirms that no folder of
     /// them is left.
     pub recalls: BTreeSet<Uuid>,
 }
