@@ -13,8 +13,8 @@ use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
     ConfirmRecall, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
-    ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch,
-    WatchMachine,
+    ReportDiskUsage, ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken,
+    Stream, Watch, WatchMachine,
 };
 use host::backoff::Backoff;
 use state::machine::plan::{DeployStep, Evidence, confirmations, evidence, is_dying_and_empty, plan};
@@ -29,6 +29,9 @@ use std::convert::Infallible;
 /// s.
 const CONTROLLER_RETRY_FIRST_MS: u64 = 200;
 const CONTROLLER_RETRY_MAX_MS: u64 = 5_000;
+/// The pause between two measurements of what the units take on the disk: 2,000 units with 5,000 files each are 5,600
+/// files a second, one hundredth of a core.
+const DISK_USAGE_INTERVAL_MS: u64 = 30 * 60 * 1000;
 const BACKOFF: Backoff = Backoff::new(CONTROLLER_RETRY_FIRST_MS, CONTROLLER_RETRY_MAX_MS);
 
 /// Why the machine agent ends.
@@ -191,11 +194,16 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// Sends heartbeats, concurrently with the watch, so that neither waits for the other on a dead connection.
     /// The controller reports this agent as lost after three missing heartbeats.
     async fn send_heartbeats(&self) -> Infallible {
+        let mut measure_ms = self.clock.since_boot_ms();
         loop {
             let next_ms = self.clock.since_boot_ms() + api::HEARTBEAT_MS;
             // a lost heartbeat does no harm: the next one follows, and an outage ends the watch
             self.api.handle(ReportPresence).await.ok();
             self.report_health().await;
+            if self.clock.since_boot_ms() >= measure_ms {
+                self.report_disk_usage().await;
+                measure_ms = self.clock.since_boot_ms() + DISK_USAGE_INTERVAL_MS;
+            }
             self.clock.sleep_until(next_ms).await;
         }
     }
@@ -212,6 +220,17 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
         if !found.is_empty() && self.api.handle(ReportUnitHealth { units: found.clone() }).await.is_ok() {
             self.reported_health.borrow_mut().extend(found);
+        }
+    }
+
+    /// Reports what each unit takes on the disk. A report that is lost is replaced by the next one.
+    async fn report_disk_usage(&self) {
+        let mut units = BTreeMap::new();
+        for (unit, folder) in self.deployments.deployed() {
+            units.insert(unit, self.deployments.disk_usage(&folder).await);
+        }
+        if !units.is_empty() {
+            self.api.handle(ReportDiskUsage { units }).await.ok();
         }
     }
 

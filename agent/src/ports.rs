@@ -5,6 +5,7 @@
 //! implements these traits, and nothing else of this crate.
 
 use state::charm::Charm;
+use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::settings::Bag;
@@ -149,6 +150,8 @@ pub trait Deployments {
     /// What is observed of the unit agent from outside: how it ended, what prevents it from going on, and which damaged
     /// files were set aside.
     fn health(&self, unit: Uuid, folder: &Self::Folder) -> UnitHealth;
+    /// What the unit takes on the disk.
+    fn disk_usage(&self, folder: &Self::Folder) -> impl Future<Output = UnitDiskUsage>;
     /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
 }

@@ -9,10 +9,11 @@ use crate::folder::UnitFolder;
 use crate::installed_programs::EXIT_SIGNALLED;
 use crate::ports::{Deployments, UnitToken};
 use crate::service::{self, AgentExit, EndedAgent};
-use crate::{clock, fault, observation};
+use crate::{clock, disk_usage, fault, observation};
 use anyhow::Result;
 use api::text::fault::process_end;
 use host::restart::{EndedBy, Restarts};
+use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{ProcessEnd, UnitAgentExit, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use std::cell::RefCell;
@@ -224,6 +225,12 @@ impl Deployments for UnitSupervisor {
         let exits = self.exits.lock().expect("no holder panics");
         let exit = exits.get(&unit).filter(|_| !runs_long && self.deployer.may_run(folder)).cloned();
         UnitHealth { exit, ..observation::observe(folder) }
+    }
+
+    async fn disk_usage(&self, folder: &UnitFolder) -> UnitDiskUsage {
+        let folder = folder.clone();
+        // a charm may have thousands of files
+        tokio::task::spawn_blocking(move || disk_usage::measure(&folder)).await.unwrap_or_default()
     }
 
     async fn changed(&self) {

@@ -10,6 +10,7 @@ use crate::archives::ArchiveRequests;
 use crate::changes::{ChangeRequests, WaitForChange};
 use crate::client::Client;
 use crate::controller_info::AboutRequests;
+use crate::disk_usage::DiskUsageRequests;
 use crate::log::LogRequests;
 use crate::machine_agent::MachineAgentRequests;
 use crate::machines::MachineRequests;
@@ -37,7 +38,7 @@ macro_rules! nouns {
 }
 
 nouns! {
-    UnitAgentRequests MachineAgentRequests AboutRequests ChangeRequests ModelRequests ArchiveRequests
+    UnitAgentRequests MachineAgentRequests AboutRequests DiskUsageRequests ChangeRequests ModelRequests ArchiveRequests
     ApplicationRequests UnitRequests RelationRequests RemovalRequests StatusRequests LogRequests WhyRequests
     ActionRequests MachineRequests ProvisioningRequests
 }
@@ -74,7 +75,7 @@ macro_rules! ports {
 
 ports! {
     /// The requests of a user, through the command-line client.
-    UserPort: InModel, AboutRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
+    UserPort: InModel, AboutRequests, DiskUsageRequests, ChangeRequests, ModelRequests, ArchiveRequests, ApplicationRequests,
         UnitRequests, RelationRequests, RemovalRequests, StatusRequests, LogRequests, WhyRequests, ActionRequests,
         MachineRequests;
     /// The requests of the provisioner.

@@ -34,10 +34,10 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
 /// does not close a connection on which a request is being sent.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest line of a stream is a full view. It contains the inline settings (design 9); one document each
-/// for the charm's declarations, the configuration and every queued action; and 8 MiB of relation heads,
+/// for the charm's declarations, the configuration and every enqueued action; and 8 MiB of relation heads,
 /// members, versions and statuses, which is 400 bytes for each of 20,000 related units.
 const LINE_BYTES_MAX: usize =
-    inline_settings::INLINE_BYTES_MAX + (2 + action::QUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
+    inline_settings::INLINE_BYTES_MAX + (2 + action::ENQUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
 
 /// The address of a controller, and how to authenticate it.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
@@ -16,6 +17,7 @@ requests! { MachineAgentRequests {
     ConfirmRecall = post "/v1/models/{model}/machine-agents/{agent}/confirm-recall", MachineAgent => ();
     ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
     ReportUnitHealth = post "/v1/models/{model}/machine-agents/{agent}/unit-health", MachineAgent => ();
+    ReportDiskUsage = post "/v1/models/{model}/machine-agents/{agent}/disk-usage", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
     ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", MachineAgent => ();
     Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
@@ -74,6 +76,13 @@ pub struct ReportMachineDead;
 pub struct ConfirmRecall {
     /// The unit.
     pub unit: Uuid,
+}
+
+/// Reports what units of this machine take on its disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportDiskUsage {
+    /// The units by uuid.
+    pub units: BTreeMap<Uuid, UnitDiskUsage>,
 }
 
 /// Reports that the agent of this Dead machine has removed what it had installed.

@@ -107,7 +107,7 @@ fn packages_that_cannot_be_installed_are_one_problem() {
 /// A version manager puts its own `python3` on PATH, and pyenv's writes a folder after each `pip install`, so that two
 /// at once fail. The packages are therefore installed by the interpreter behind it.
 #[test]
-fn a_python3_that_is_a_script_of_a_version_manager_does_not_install() {
+fn a_python3_that_is_a_script_that_selects_a_version_does_not_install() {
     let folder = TempDir::new().expect("tempdir");
     let path = std::env::var_os("PATH").expect("a PATH");
     let script = "#!/bin/sh\ncase \"$*\" in *'-m pip install '*) echo 'the shim was asked' >&2; exit 1;; esac\n\

@@ -9,7 +9,8 @@ use cli::command_error::CommandError;
 use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{
-    add_unit, config, debug_log, deploy, destroy_model, model_config, remove_unit, run, suspend_relation, why,
+    add_unit, config, debug_log, deploy, destroy_model, disk_usage, model_config, remove_unit, run,
+    suspend_relation, why,
 };
 use cli::data_dir::DataDir;
 use common::fake::FakeController;
@@ -30,6 +31,7 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
         Verb::DebugLog(args) => debug_log::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,
+        Verb::DiskUsage(args) => disk_usage::run(&args, session).await,
         Verb::SuspendRelation(args) => suspend_relation::suspend(&args, session).await,
         Verb::ResumeRelation(args) => suspend_relation::resume(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
@@ -44,6 +46,33 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
 
 fn ledger(task: Option<api::ActionInfo>) -> FakeSession {
     FakeSession::new(FakeController { units: vec!["ledger/0".to_owned()], task, ..FakeController::default() })
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn disk_usage_lists_the_largest_units_first_and_what_nothing_uses() {
+    let session = FakeSession::new(FakeController::default());
+    assert_eq!(run_command(&["disk-usage"], &session).await, Ok(()));
+    let expected = [
+        "Database   WAL  Change-log  Global",
+        "    5.0M  4.0M        2.0M    900B",
+        "",
+        "Model  Documents   Log  Actions  Tombstones",
+        "dev          69K  600B        0        200B",
+        "",
+        "Unit   Model  Machine  On-machine  Runs  Charm  Agent-logs  State  Debug-log",
+        "web/1  dev    0               81M   60M    20M        4.0K      0       300B",
+        "web/0  dev    0               22M  1.0M    20M        4.0K      0       300B",
+        "web/2  dev    1                 -     -      -           -      -          0",
+        "",
+        "Archive       Charm  Size  Used by",
+        "aaaaaaaaaaaa  web    2.9M  dev:web, dev:web/1",
+        "bbbbbbbbbbbb  web    2.9M  nothing",
+    ];
+    assert_eq!(session.printed().0.lines().collect::<Vec<_>>(), expected);
+    let session = FakeSession::new(FakeController::default());
+    assert_eq!(run_command(&["disk-usage", "--format", "json"], &session).await, Ok(()));
+    let document: Value = serde_json::from_str(&session.printed().0).expect("JSON");
+    assert_eq!(document["models"][0]["units"][1]["on-machine"]["runs-bytes"], json!(60 << 20));
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -19,6 +19,9 @@ pub fn unauthorised() -> ApiError {
 }
 
 /// Checks that the principal may send requests that declare this caller.
+///
+/// # Errors
+/// If it may not.
 pub fn check(principal: &TokenHolder, caller: Caller) -> Result<(), ApiError> {
     let has_role = |role: UserRole| matches!(principal, TokenHolder::User { role: own, .. } if *own >= role);
     let is_allowed = match caller {
@@ -33,6 +36,9 @@ pub fn check(principal: &TokenHolder, caller: Caller) -> Result<(), ApiError> {
 }
 
 /// Checks that the agent named in the request's path is the caller.
+///
+/// # Errors
+/// If it is not.
 pub fn check_agent(principal: &TokenHolder, model: Uuid, agent: Uuid) -> Result<(), ApiError> {
     let is_caller = match principal {
         TokenHolder::Unit { model: own, unit } => (*own, *unit) == (Model(model), agent),

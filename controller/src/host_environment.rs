@@ -34,6 +34,9 @@ pub struct HostEnvironment {
 impl HostEnvironment {
     /// Creates the folder `archives` if it does not exist, and removes unfinished archives from it. No other process may
     /// use the folder. The monotonic clock starts at 0.
+    ///
+    /// # Errors
+    /// If the folder cannot be created, read or cleaned.
     pub fn new(archives: PathBuf) -> io::Result<HostEnvironment> {
         fs::create_dir_all(&archives)?;
         for entry in fs::read_dir(&archives)? {

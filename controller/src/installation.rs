@@ -108,6 +108,9 @@ impl Installation {
     }
 
     /// Stores the address on which the controller listens.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn store_address(&mut self, address: SocketAddr) -> Result<()> {
         if self.identity.address != Some(address) {
             self.identity.address = Some(address);
@@ -119,6 +122,9 @@ impl Installation {
 
     /// Creates the first model, the first user and the user's client file. The file is written before the token is
     /// stored: if the controller dies in between, no stored token is unknown to the user.
+    ///
+    /// # Errors
+    /// If `client.yaml` is damaged or cannot be written, or the transaction fails.
     pub async fn create_first_user<S: Store, O: Environment>(
         &self,
         controller: &Controller<S, O>,

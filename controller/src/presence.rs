@@ -4,6 +4,7 @@
 //! every 5 s. An open stream is not a sign of life. The presence is in memory only: after a start of the controller
 //! every agent has the full time to report.
 
+use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::unit::activity::Activity;
@@ -34,6 +35,8 @@ pub struct AgentPresence {
     pub streams: u32,
     /// What the machine agent has observed of a unit agent.
     pub health: Option<ObservedHealth>,
+    /// What a unit takes on the disk of its machine.
+    pub disk_usage: Option<UnitDiskUsage>,
 }
 
 /// What a machine agent has observed of a unit agent. It is not stored, because it must be known while the disk of the
@@ -107,6 +110,17 @@ impl Presence {
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         let presence = agents.entry(unit).or_insert_with(unknown);
         presence.health = health.map(|health| ObservedHealth { health, reported_ms: now_ms });
+    }
+
+    /// Records what a unit takes on the disk of its machine.
+    pub fn set_disk_usage(&self, unit: Uuid, usage: UnitDiskUsage) {
+        let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
+        self.agents().entry(unit).or_insert_with(unknown).disk_usage = Some(usage);
+    }
+
+    /// Returns what the machine agents have reported of the disk usage of their units.
+    pub fn disk_usage(&self) -> BTreeMap<Uuid, UnitDiskUsage> {
+        self.agents().iter().filter_map(|(unit, presence)| Some((*unit, presence.disk_usage?))).collect()
     }
 
     /// Records that the record of a run was applied: the run is no longer executing. If the agent has already reported

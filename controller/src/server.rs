@@ -88,7 +88,7 @@ async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::n
     .await
 }
 
-/// Serves until `stop` resolves, then waits at most [`STOP_TIMEOUT`] for the requests in progress.
+/// Serves until `stop` resolves, then waits at most `STOP_TIMEOUT` for the requests in progress.
 pub async fn serve<S: Store, O: Environment>(
     controller: Arc<Controller<S, O>>,
     listeners: Vec<TcpListener>,

@@ -5,19 +5,19 @@
 //! entity.
 
 mod application;
-mod info;
 mod machine;
 mod relation;
+mod status_info;
 mod unit;
 mod unit_info;
 
 use crate::presence::PresenceSnapshot;
 use api::{ModelStatus, Status};
-use info::info;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::position::Position;
 use state::terms::status::ModelState;
+use status_info::status_info;
 use std::collections::BTreeMap;
 
 pub use machine::{MachineAgent, machine_agent};
@@ -60,8 +60,8 @@ pub fn model_status(
             region: "local".to_owned(),
             version: api::JUJU_VERSION.to_owned(),
             status: match read(reader, &model.model_destruction()) {
-                Some(destruction) => info(ModelState::Destroying, "", Some(destruction.since_ms)),
-                None => info(ModelState::Available, "", Some(doc.created_ms)),
+                Some(destruction) => status_info(ModelState::Destroying, "", Some(destruction.since_ms)),
+                None => status_info(ModelState::Available, "", Some(doc.created_ms)),
             },
         },
         machines,

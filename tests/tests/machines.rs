@@ -115,13 +115,13 @@ impl Machine {
     }
 
     /// Returns the lines that the hooks have logged.
-    fn told(&self) -> Vec<String> {
+    fn hook_log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.root("var/log/hooks")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
     fn count(&self, line: &str) -> usize {
-        self.told().iter().filter(|told| *told == line).count()
+        self.hook_log().iter().filter(|logged| *logged == line).count()
     }
 }
 
@@ -246,13 +246,13 @@ fn a_hook_survives_its_agent(host: &Host, machine: &Machine) {
     host.until("systemd starts another agent", |_| machine.agent().filter(|new| *new != old));
     fs::remove_file(machine.root("var/gate")).unwrap();
     until_word(host, "two");
-    assert_eq!(machine.count("begin config-changed"), started + 1, "{:?}", machine.told());
-    assert_eq!(machine.count("end config-changed"), started + 1, "{:?}", machine.told());
+    assert_eq!(machine.count("begin config-changed"), started + 1, "{:?}", machine.hook_log());
+    assert_eq!(machine.count("end config-changed"), started + 1, "{:?}", machine.hook_log());
 }
 
 /// With SIGTERM and with SIGKILL.
 fn units_survive_their_machine_agent(host: &Host, machine: &Machine) {
-    let (agent, told) = (machine.agent().expect("it runs"), machine.told());
+    let (agent, hook_log) = (machine.agent().expect("it runs"), machine.hook_log());
     let pid = || machine.pid("var/lib/pintle/machine.pid");
     for how in [
         &["systemctl", "restart", "pintle-machine"][..],
@@ -263,7 +263,7 @@ fn units_survive_their_machine_agent(host: &Host, machine: &Machine) {
         host.until("another machine agent", |_| pid().filter(|new| *new != old));
         assert_eq!(machine.agent(), Some(agent.clone()), "after {how:?}");
     }
-    assert_eq!(machine.told(), told, "no hook ran");
+    assert_eq!(machine.hook_log(), hook_log, "no hook ran");
 }
 
 fn start_runs_once_a_boot(host: &Host, machine: &Machine) {
@@ -275,7 +275,7 @@ fn start_runs_once_a_boot(host: &Host, machine: &Machine) {
         let word = format!("boot {boot}");
         host.ok(&["config", "slow", &format!("word={word}")]);
         until_word(host, &word);
-        assert_eq!(machine.count("begin start"), boot, "{:?}", machine.told());
+        assert_eq!(machine.count("begin start"), boot, "{:?}", machine.hook_log());
     }
 }
 
@@ -311,12 +311,12 @@ fn a_hook_reboots_the_machine(host: &Host, machine: &Machine) {
         ("now", [&interrupted[..], &hook("config-changed"), &hook("start")].concat()),
     ];
     for (word, hooks) in wanted {
-        let (old, before) = (machine.leader(), machine.told().len());
+        let (old, before) = (machine.leader(), machine.hook_log().len());
         host.ok(&["config", "slow", &format!("word={word}")]);
         host.until("the machine boots again", |_| machine.leader().filter(|new| Some(*new) != old));
-        host.until("start ran", |_| (machine.told().last()? == "end start").then_some(()));
+        host.until("start ran", |_| (machine.hook_log().last()? == "end start").then_some(()));
         until_word(host, word);
-        assert_eq!(machine.told()[before..], hooks, "{word}");
+        assert_eq!(machine.hook_log()[before..], hooks, "{word}");
     }
 }
 
@@ -333,7 +333,7 @@ fn a_container_that_dies_is_a_boot(host: &Host, machine: &Machine) {
 }
 
 fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
-    let (leader, told) = (machine.leader(), machine.told());
+    let (leader, hook_log) = (machine.leader(), machine.hook_log());
     let supervisor = host.pid(&host.dir.join("supervisor.pid")).expect("it runs");
     host.kill(supervisor);
     // for `up`, a process that is about to exit still exists
@@ -345,7 +345,12 @@ fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
     assert_eq!(machine.leader(), leader);
     host.ok(&["config", "slow", "word=three"]);
     until_word(host, "three");
-    assert_eq!(machine.told().len(), told.len() + 2, "only config-changed ran: {:?}", machine.told());
+    assert_eq!(
+        machine.hook_log().len(),
+        hook_log.len() + 2,
+        "only config-changed ran: {:?}",
+        machine.hook_log()
+    );
 }
 
 /// The watchdog expires after two seconds here, instead of three minutes.
@@ -366,7 +371,7 @@ fn a_hanging_agent_is_replaced_and_its_hook_continues(host: &Host, machine: &Mac
     host.until("systemd starts another agent", |_| machine.agent().filter(|new| *new != old));
     fs::remove_file(machine.root("var/gate")).unwrap();
     until_word(host, "four");
-    assert_eq!(machine.count("begin config-changed"), started + 1, "{:?}", machine.told());
+    assert_eq!(machine.count("begin config-changed"), started + 1, "{:?}", machine.hook_log());
     machine.run(&["rm", "-r", drop_in]);
     machine.run(&["systemctl", "daemon-reload"]);
     machine.run(&["systemctl", "restart", service]);

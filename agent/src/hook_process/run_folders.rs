@@ -71,10 +71,10 @@ mod tests {
             fs::write(folder.run(number).join(shim::OUTPUT), text).expect("it is written");
             fs::write(folder.run(number).join(shim::OUTCOME), outcome).expect("it is written");
         };
-        write(1, 10, "exit 0\n");
-        write(2, 10, "exit 1\n");
+        write(1, 10, "exit 0");
+        write(2, 10, "exit 1");
         for number in 3..=6 {
-            write(number, RUN_BYTES_MAX / 4, "exit 0\n");
+            write(number, RUN_BYTES_MAX / 4, "exit 0");
         }
         let left = || {
             let mut left: Vec<u64> = measure_all(&folder).into_keys().collect();
@@ -84,7 +84,7 @@ mod tests {
         let folders = RunFolders::default();
         folders.delete_expired(&folder, 6);
         assert_eq!(left(), [2, 4, 5, 6]);
-        write(7, RUN_BYTES_MAX / 4, "signal 9\n");
+        write(7, RUN_BYTES_MAX / 4, "signal 9");
         folders.delete_expired(&folder, 7);
         assert_eq!(left(), [5, 6, 7], "a newer run has failed");
     }

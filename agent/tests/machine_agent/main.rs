@@ -12,7 +12,7 @@ use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
     AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, MachineView,
-    MachineWatchEvent, RemoveDeadUnit, ReportMachineDead, ReportPresence, ReportUninstalled,
+    MachineWatchEvent, RemoveDeadUnit, ReportDiskUsage, ReportMachineDead, ReportPresence, ReportUninstalled,
     ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
@@ -109,6 +109,12 @@ impl Handle<ReportUnitHealth> for FakeController {
     async fn handle(&self, ReportUnitHealth { units }: ReportUnitHealth) -> Result<(), ApiError> {
         self.health.lock().expect("one thread").extend(units);
         self.health_changed.notify_one();
+        Ok(())
+    }
+}
+
+impl Handle<ReportDiskUsage> for FakeController {
+    async fn handle(&self, _: ReportDiskUsage) -> Result<(), ApiError> {
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ pub mod constraints;
 pub mod debug_log;
 pub mod deploy;
 pub mod destroy_model;
+pub mod disk_usage;
 pub mod down;
 pub mod integrate;
 pub mod machines;
@@ -139,6 +140,8 @@ pub enum Verb {
     ShowMachine(show_machine::ShowMachineArgs),
     /// Retry the provisioning of machines now
     RetryProvisioning(retry_provisioning::RetryProvisioningArgs),
+    /// Show what the store, the models, the units and the charm archives take on disk
+    DiskUsage(disk_usage::DiskUsageArgs),
     /// Explain what a unit, application, relation, machine or the model waits for, and who must act
     Why(why::WhyArgs),
     /// Show the version
@@ -310,6 +313,7 @@ async fn with_controller(
         Verb::AddMachine(args) => add_machine::run(&args, session, dir).await,
         Verb::RemoveMachine(args) => remove_machine::run(&args, session).await,
         Verb::Machines(args) => machines::run(&args, session).await,
+        Verb::DiskUsage(args) => disk_usage::run(&args, session).await,
         Verb::ShowMachine(args) => show_machine::run(&args, session).await,
         Verb::RetryProvisioning(args) => retry_provisioning::run(&args, session).await,
         Verb::Why(args) => why::run(&args, session).await,

@@ -111,6 +111,7 @@ impl FakeClient {
     fn answer(&self, request: &str, body: Vec<u8>) -> Result<Vec<u8>, ApiError> {
         match request {
             "ListModels" => json(vec![super::sample_model()]),
+            "GetDiskUsage" => json(super::sample_disk_usage()),
             "DestroyModel" => {
                 let DestroyModel { force } = parsed(&body);
                 self.require_known(&self.model)?;

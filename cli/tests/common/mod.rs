@@ -7,6 +7,7 @@ pub mod session;
 use api::*;
 use serde_json::json;
 use state::charm::{Base, OptionType, Role, Scope};
+use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Position;
@@ -211,6 +212,45 @@ pub fn sample_task() -> ActionInfo {
         enqueued_ms: NOW_MS,
         started_ms: Some(NOW_MS),
         completed_ms: Some(NOW_MS),
+    }
+}
+
+pub fn sample_disk_usage() -> DiskUsage {
+    let unit = |unit: &str, runs_bytes: u64| UnitDisk {
+        unit: unit.to_owned(),
+        machine: "0".to_owned(),
+        log_bytes: 300,
+        on_machine: Some(UnitDiskUsage {
+            runs_bytes,
+            charm_bytes: 20 << 20,
+            logs_bytes: 4096,
+            state_bytes: 0,
+        }),
+    };
+    let unreported = UnitDisk { unit: "web/2".to_owned(), machine: "1".to_owned(), ..UnitDisk::default() };
+    let model = ModelDiskUsage {
+        model: "dev".to_owned(),
+        documents_bytes: 70_000,
+        log_bytes: 600,
+        actions_bytes: 0,
+        tombstones_bytes: 200,
+        units: vec![unit("web/0", 1 << 20), unit("web/1", 60 << 20), unreported],
+    };
+    let archive = |sha256: &str, used_by: &[&str]| ArchiveDiskUsage {
+        sha256: sha256.repeat(64),
+        charm: "web".to_owned(),
+        bytes: 3_000_000,
+        used_by: used_by.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    DiskUsage {
+        store: StoreDiskUsage {
+            database_bytes: 5 << 20,
+            wal_bytes: 4 << 20,
+            change_log_bytes: 2 << 20,
+            global_bytes: 900,
+        },
+        models: vec![model],
+        archives: vec![archive("a", &["dev:web", "dev:web/1"]), archive("b", &[])],
     }
 }
 

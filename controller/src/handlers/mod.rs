@@ -9,6 +9,7 @@ mod actions;
 mod applications;
 mod archives;
 mod changes;
+mod disk_usage;
 mod log;
 mod machine_agent;
 mod machines;

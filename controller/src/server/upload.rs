@@ -91,6 +91,9 @@ fn deadline(received: u64) -> Duration {
 }
 
 /// Receives the body of a request into a file. The content is durable when this returns.
+///
+/// # Errors
+/// If it is too large or too slow, ends early, or cannot be stored.
 pub async fn receive(environment: &impl Environment, request: Request) -> Result<Received, ApiError> {
     let Some(folder) = environment.receiving_folder() else {
         return Err(ApiError::new(

@@ -1,6 +1,6 @@
 //! The status of an application: its charm, its relations and its units, and the worst status of these.
 
-use super::info::{base, info, status_info};
+use super::status_info::{base, status_info, stored_status_info};
 use super::unit::unit_status;
 use crate::presence::PresenceSnapshot;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo, UnitStatus};
@@ -60,7 +60,7 @@ pub(super) fn application_status(
         subordinate: doc.subordinate,
         subordinate_to: subordinate_to.into_iter().collect(),
         workload_version: version.1,
-        status: set.map_or_else(|| worst(units.values(), doc.created_ms), status_info),
+        status: set.map_or_else(|| worst(units.values(), doc.created_ms), stored_status_info),
         relations,
         units,
     })
@@ -69,5 +69,5 @@ pub(super) fn application_status(
 /// Returns the worst workload status of the units, with the message of its unit; of equal statuses the first.
 fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo<WorkloadStatus> {
     let worst = units.map(|unit| &unit.workload).min_by_key(|status| status.current);
-    worst.cloned().unwrap_or_else(|| info(WorkloadStatus::Unknown, "", Some(created_ms)))
+    worst.cloned().unwrap_or_else(|| status_info(WorkloadStatus::Unknown, "", Some(created_ms)))
 }

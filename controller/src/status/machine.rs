@@ -1,6 +1,6 @@
 //! The status of a machine: its agent, as the presence of the agents shows it, and its instance.
 
-use super::info::{LOST_MESSAGE, base, info};
+use super::status_info::{LOST_MESSAGE, base, status_info};
 use crate::presence::PresenceSnapshot;
 use api::MachineStatus;
 use state::documents::draft::{Reader, read};
@@ -60,28 +60,28 @@ pub(super) fn machine_status(
     let error = read(reader, &model.machine_provisioning_error(id));
     let failed = error.as_ref().map(|error| error.since_ms);
     let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
-        (Life::Dead, _) => (info(MachineAgentStatus::Stopped, "", None), InstanceStatus::Stopped),
+        (Life::Dead, _) => (status_info(MachineAgentStatus::Stopped, "", None), InstanceStatus::Stopped),
         (Life::Alive | Life::Dying, MachineAgent::Pending) => {
-            (info(MachineAgentStatus::Pending, "", created), InstanceStatus::Pending)
+            (status_info(MachineAgentStatus::Pending, "", created), InstanceStatus::Pending)
         }
         (Life::Alive | Life::Dying, MachineAgent::Failed) => {
-            (info(MachineAgentStatus::Down, "", failed), InstanceStatus::Pending)
+            (status_info(MachineAgentStatus::Down, "", failed), InstanceStatus::Pending)
         }
         (Life::Alive | Life::Dying, MachineAgent::Lost) => {
-            (info(MachineAgentStatus::Down, LOST_MESSAGE, silent), InstanceStatus::Running)
+            (status_info(MachineAgentStatus::Down, LOST_MESSAGE, silent), InstanceStatus::Running)
         }
         (Life::Alive | Life::Dying, MachineAgent::Late) => (
-            info(MachineAgentStatus::Started, "agent is late: it has not reported since", silent),
+            status_info(MachineAgentStatus::Started, "agent is late: it has not reported since", silent),
             InstanceStatus::Running,
         ),
         (Life::Alive | Life::Dying, MachineAgent::Present) => {
-            (info(MachineAgentStatus::Started, "", created), InstanceStatus::Running)
+            (status_info(MachineAgentStatus::Started, "", created), InstanceStatus::Running)
         }
     };
     let text = if instance == InstanceStatus::Running { "Running" } else { "" };
-    let mut instance = info(instance, text, created);
+    let mut instance = status_info(instance, text, created);
     if let Some(error) = error {
-        instance = info(InstanceStatus::ProvisioningError, &error.message, Some(error.since_ms));
+        instance = status_info(InstanceStatus::ProvisioningError, &error.message, Some(error.since_ms));
     }
     MachineStatus {
         uuid: id,

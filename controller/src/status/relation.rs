@@ -1,6 +1,6 @@
 //! The status of a relation, and the relations of a model in the order of their numbers.
 
-use super::info::info;
+use super::status_info::status_info;
 use api::{RelationEnd, RelationStatus};
 use state::charm::Role;
 use state::documents::draft::{Reader, read, read_all};
@@ -42,13 +42,13 @@ pub(super) fn relation_status(
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
         doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
-    let created = |status| info(status, "", Some(doc.created_ms));
+    let created = |status| status_info(status, "", Some(doc.created_ms));
     let status = match (life, read(reader, &model.relation_suspended(id))) {
         (Life::Dying | Life::Dead, _) => created(RelationState::Broken),
         (Life::Alive, Some(suspended)) => {
             let status =
                 if present.is_empty() { RelationState::Suspended } else { RelationState::Suspending };
-            info(status, &suspended.message, Some(suspended.since_ms))
+            status_info(status, &suspended.message, Some(suspended.since_ms))
         }
         (Life::Alive, None) => created(if joined { RelationState::Joined } else { RelationState::Joining }),
     };

@@ -1,7 +1,7 @@
 //! The status of a unit: what its charm has reported, and what its agent does or will do next.
 
-use super::info::{LOST_MESSAGE, info, status_info};
 use super::machine::{MachineAgent, machine_agent};
+use super::status_info::{LOST_MESSAGE, status_info, stored_status_info};
 use crate::presence::PresenceSnapshot;
 use api::text::fault;
 use api::{StatusInfo, UnitStatus};
@@ -62,7 +62,7 @@ fn workload_status(
 ) -> StatusInfo<WorkloadStatus> {
     let status = read(reader, &model.unit_status(id)).unwrap_or_default();
     let is_initial = status.number == ReportNumber::default();
-    let shown = status_info(status);
+    let shown = stored_status_info(status);
     if is_initial && reader.get(model.session(id).text()).is_some() {
         StatusInfo { message: "agent initialising".to_owned(), ..shown }
     } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
@@ -90,7 +90,7 @@ impl UnitStatuses {
         activity: Activity,
         since_ms: Option<i64>,
     ) -> UnitStatuses {
-        let agent = info(AgentStatus::Executing, &activity.to_string(), since_ms);
+        let agent = status_info(AgentStatus::Executing, &activity.to_string(), since_ms);
         UnitStatuses { workload, agent, activity: Some(activity) }
     }
 }
@@ -105,7 +105,7 @@ pub fn statuses(
     doc: &UnitDoc,
 ) -> UnitStatuses {
     let workload = workload_status(reader, model, presence, id, doc);
-    let agent = read(reader, &model.agent_status(id)).map(status_info).unwrap_or_default();
+    let agent = read(reader, &model.agent_status(id)).map(stored_status_info).unwrap_or_default();
     // the message of a unit that is lost together with its machine names the machine (F.4)
     let lost_with = || {
         let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
@@ -120,7 +120,7 @@ pub fn statuses(
     if let Some(message) = failure.filter(|_| lost_with().is_none()) {
         let since_ms = health.as_ref().and_then(|health| health.exit.as_ref()).map(|exit| exit.since_ms);
         let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
-        return UnitStatuses::new(workload, info(AgentStatus::Failed, &message, since_ms));
+        return UnitStatuses::new(workload, status_info(AgentStatus::Failed, &message, since_ms));
     }
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
@@ -145,9 +145,9 @@ pub fn statuses(
         let workload = match workload.current {
             _ if failed => as_workload(agent),
             WorkloadStatus::Terminated => workload,
-            _ => info(WorkloadStatus::Unknown, &message, since_ms),
+            _ => status_info(WorkloadStatus::Unknown, &message, since_ms),
         };
-        return UnitStatuses::new(workload, info(AgentStatus::Lost, &silent, since_ms));
+        return UnitStatuses::new(workload, status_info(AgentStatus::Lost, &silent, since_ms));
     }
     if let Some(running) = presence.executing(id) {
         return UnitStatuses::executing(workload, running.activity.clone(), Some(running.since_ms));
@@ -157,19 +157,19 @@ pub fn statuses(
     match next_act(reader, model, id) {
         Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
         // attached, but no run has completed yet: the agent downloads the charm
-        None => UnitStatuses::new(workload, info(AgentStatus::Allocating, "", since_ms)),
+        None => UnitStatuses::new(workload, status_info(AgentStatus::Allocating, "", since_ms)),
         Some(Act::Reboot) => {
             let overdue = match is_reboot_overdue(since_ms, presence.wall_ms()) {
                 true => format!("the reboot is overdue, see: pintle why {}", doc.name),
                 false => String::new(),
             };
-            UnitStatuses::new(workload, info(AgentStatus::Rebooting, &overdue, since_ms))
+            UnitStatuses::new(workload, status_info(AgentStatus::Rebooting, &overdue, since_ms))
         }
         Some(Act::Wait(_) | Act::Finish) => {
             let set_aside = health.filter(|health| !health.set_aside.is_empty());
             let message = set_aside.map(|health| fault::set_aside_message(&health.set_aside, &doc.name));
             let message = message.unwrap_or_else(|| skipped_hooks(reader, model, id));
-            let idle = info(AgentStatus::Idle, &message, since_ms);
+            let idle = status_info(AgentStatus::Idle, &message, since_ms);
             UnitStatuses::new(workload, idle)
         }
         Some(
@@ -178,7 +178,7 @@ pub fn statuses(
             | Act::FetchBag(_)
             | Act::RecordOutcome(_)
             | Act::PersistEvent(_),
-        ) => UnitStatuses::new(workload, info(AgentStatus::Executing, "", since_ms)),
+        ) => UnitStatuses::new(workload, status_info(AgentStatus::Executing, "", since_ms)),
     }
 }
 

@@ -14,6 +14,7 @@
 
 pub mod sqlite;
 pub mod unavailable;
+pub mod usage;
 
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Txn};
 use state::documents::json_text::Text;
@@ -22,6 +23,7 @@ pub use state::terms::position::{Committed, Position};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use usage::StoreUsage;
 
 /// Retries of one transition after conflicts. Each conflict means that another transaction committed, so this is the
 /// number of concurrent writers of one document that a request tolerates.
@@ -157,6 +159,17 @@ pub trait Store: Clone + Send + Sync + 'static {
         after: Position,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<CommitChanges>, Compacted>> + Send;
+
+    /// Returns what the files and the documents of the store take.
+    fn usage(&self) -> impl Future<Output = StoreUsage> + Send {
+        self.read(|reader| {
+            let mut usage = StoreUsage::default();
+            for stored in reader.scan("", "", usize::MAX) {
+                usage.add(&stored.key, stored.value.len() as u64);
+            }
+            usage
+        })
+    }
 
     /// Waits until the newest revision is greater than `revision`, and returns the newest. Returns at once if it
     /// already is greater.

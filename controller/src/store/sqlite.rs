@@ -23,12 +23,13 @@ mod writer;
 
 pub use open::{OpenError, Options, VERSION};
 
+use super::usage::StoreUsage;
 use super::{
     ApplyError, CommitChanges, Committed, Compacted, EarlierReader, Position, RunError, Store, StoreError,
     unavailable,
 };
 use open::OpenStore;
-use reads::{ConnectionReader, Readers, change_bytes, changes_since, covers, undo_since};
+use reads::{ConnectionReader, Readers, change_bytes, changes_since, covers, undo_since, usage};
 use state::documents::draft::{Draft, Reader, Revision, Txn};
 use state::terms::names::Uuid;
 use std::path::Path;
@@ -188,6 +189,10 @@ impl Store for Sqlite {
             changes_since(newest.connection, after.revision, limit).ok().flatten().ok_or(Compacted)
         };
         intact(self.0.readers.view(changes).await).await
+    }
+
+    async fn usage(&self) -> StoreUsage {
+        self.0.readers.view(|newest| usage(newest.connection)).await.0
     }
 
     async fn wait_past(&self, revision: Revision) -> Revision {

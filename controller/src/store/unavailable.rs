@@ -2,7 +2,7 @@
 //!
 //! A view of the store cannot fail: it is a pure function of documents. When an engine cannot begin the read, because
 //! the process or the host has no file descriptor left, or when the view has read a damaged document, the request must
-//! end instead of its process. The engine then calls [`retry`] or [`damaged`], which end the innermost [`answer`] around
+//! end instead of its process. The engine then calls `retry` or `damaged`, which end the innermost [`answer`] around
 //! them: the future of the request is dropped at this await, as if its client had gone. Outside of a request, such as in
 //! the janitor, `retry` waits, and the engine tries again.
 

@@ -139,7 +139,7 @@ impl World {
         for unit in ["web/1", "web/0"] {
             let run =
                 EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
-            admin.handle(run).await.expect("it is queued");
+            admin.handle(run).await.expect("it is enqueued");
         }
         let (model, hostile, honest) = (fixture.model, places[0].clone(), places[1].clone());
         let (store, environment) = (fixture.controller.store.clone(), fixture.controller.environment.clone());

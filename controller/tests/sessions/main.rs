@@ -2,6 +2,7 @@
 
 mod archives;
 mod commits;
+mod disk_usage;
 mod janitor;
 mod leadership;
 mod log;

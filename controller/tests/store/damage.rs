@@ -81,7 +81,7 @@ async fn the_documents_beside_a_damaged_one_are_served() {
 }
 
 #[tokio::test]
-async fn a_request_that_needs_a_damaged_document_is_told_its_name_and_changes_nothing() {
+async fn the_answer_to_a_request_that_needs_a_damaged_document_names_it_and_nothing_changes() {
     let folder = filled().await;
     let connection = rusqlite::Connection::open(folder.path().join("store.sqlite")).expect("a database");
     connection.execute("UPDATE documents SET value = '6' WHERE key = 'm/unit/b'", []).expect("damaged");

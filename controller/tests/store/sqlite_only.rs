@@ -4,6 +4,7 @@ use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, RunError, Store, StoreError};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Txn};
+use state::documents::keys::Model;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,6 +54,25 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
     assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
     let revisions = store.changes_after(at(&store, 0), 10).await.map(|c| c.len());
     assert_eq!(revisions, Ok(2), "each commit of a batch is one revision");
+}
+
+#[tokio::test]
+async fn the_usage_counts_every_document_with_its_key_and_the_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = open(folder.path(), GENERATION).expect("opens");
+    let model = Model(Uuid(7));
+    let write = move |draft: &mut Draft<'_>| {
+        draft.put(&Key::new(model.log(Uuid(1), 1, 1).text().to_owned()), &"ü".repeat(100));
+        draft.put(&model.sequence("machine"), &12);
+        Ok::<_, ()>(())
+    };
+    store.run(write).await.expect("committed");
+    let usage = store.usage().await;
+    let log = model.log(Uuid(1), 1, 1).text().len() as u64 + 202;
+    assert_eq!(usage.log_lines, BTreeMap::from([((model.0, Uuid(1)), log)]), "bytes, not characters");
+    assert_eq!(usage.of_model(model.0), log + model.sequence("machine").text().len() as u64 + 2);
+    assert!(usage.change_log_bytes >= usage.of_model(model.0), "{usage:?}");
+    assert!(usage.database_bytes > 0 && usage.wal_bytes > 0, "{usage:?}");
 }
 
 #[tokio::test]

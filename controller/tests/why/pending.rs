@@ -57,7 +57,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
 
     let asked =
         EnqueueAction { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
-    fixture.admin.handle(asked).await.expect("it is queued");
+    fixture.admin.handle(asked).await.expect("it is enqueued");
     let asked_ms = now();
     hour();
     assert_eq!(pending(&fixture, "web/0").await, ("running action backup".to_owned(), asked_ms));
@@ -140,8 +140,8 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
     let backup =
         |unit: &str| EnqueueAction { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
-    let id = fixture.admin.handle(backup("web/0")).await.expect("it is queued").id;
-    let next = fixture.admin.handle(backup("web/1")).await.expect("it is queued").id;
+    let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").id;
+    let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").id;
     let machine = async || {
         let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
         api::text::entity_state::words(&why.now)

@@ -82,6 +82,9 @@ fn join(endpoints: &[String]) -> String {
 /// The one pair of endpoints by which the two applications can be related. Pairs with the implicit `juju-info`
 /// count only if there is no other pair. Peer endpoints are never selected, because they relate an application
 /// only to itself.
+///
+/// # Errors
+/// If a named endpoint does not exist, or no pair or more than one is left.
 pub fn infer(left: IntegrateEnd, right: IntegrateEnd) -> Result<EndpointPair, NoMatch> {
     let (lefts, rights) = (candidate_endpoints(left)?, candidate_endpoints(right)?);
     let mut pairs = pairs_between(&lefts, &rights);
@@ -112,6 +115,9 @@ pub fn infer(left: IntegrateEnd, right: IntegrateEnd) -> Result<EndpointPair, No
 }
 
 /// All pairs by which the two applications can be related, including those that [`infer`] would not select.
+///
+/// # Errors
+/// If a named endpoint does not exist.
 pub fn compatible_pairs(left: IntegrateEnd, right: IntegrateEnd) -> Result<Vec<EndpointPair>, NoMatch> {
     Ok(pairs_between(&candidate_endpoints(left)?, &candidate_endpoints(right)?))
 }

@@ -80,6 +80,9 @@ pub fn parse_change(charm: &Charm, texts: &BTreeMap<String, String>) -> Result<S
 }
 
 /// The change that `pintle config APP --reset a,b` requests.
+///
+/// # Errors
+/// One problem for each option that the charm does not declare.
 pub fn reset_change<'a>(
     charm: &Charm,
     names: impl Iterator<Item = &'a str>,

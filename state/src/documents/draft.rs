@@ -153,6 +153,9 @@ impl fmt::Display for TooLarge {
 
 impl Txn {
     /// Evaluates the preconditions against the newest documents.
+    ///
+    /// # Errors
+    /// The first document that has another revision than was read, or that does not exist any more.
     pub fn check(&self, reader: &dyn Reader) -> Result<(), Conflict> {
         for (key, revision) in &self.keys {
             if reader.get(key).map_or(0, |stored| stored.revision) != *revision {

@@ -79,6 +79,9 @@ pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u6
 }
 
 /// The application named `name`.
+///
+/// # Errors
+/// If there is none.
 pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
     let found = documents.document(&model.application_name(name));
     found.ok_or_else(|| Refusal::not_found("application", format!("{name:?}")))
@@ -239,6 +242,9 @@ fn change_settings(
 
 /// The user's `config`: sets and resets options together, coerced to the types that the charm declares. Nothing
 /// is written if no value changes.
+///
+/// # Errors
+/// If the application does not exist, an option is unknown, or a value is not of its type.
 pub fn configure(
     draft: &mut Draft,
     model: Model,
@@ -361,6 +367,9 @@ fn require_endpoints(
 /// Writes one document: the lives of units and relations are derived from the application's. Relations with an
 /// empty scope are removed in this transaction, and so is the application if nothing refers to it then.
 /// Repeating the request changes nothing.
+///
+/// # Errors
+/// If the application never existed.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.application(id)) else {
         return match draft.get(&model.tombstone(id)) {

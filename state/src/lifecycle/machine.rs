@@ -25,6 +25,9 @@ pub const UNITS_MAX: usize = 24;
 const ADDRESSES: u64 = 250 * 256;
 
 /// Creates a machine and returns its name. The model must be Alive (spec E.1).
+///
+/// # Errors
+/// If the model is being removed or does not exist.
 pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
     let number = sequence::take(draft, model, "machine");
@@ -39,6 +42,9 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
 }
 
 /// Creates a manually provisioned machine and returns its name. Its address is empty until it enrols.
+///
+/// # Errors
+/// If the model is being removed or does not exist.
 pub fn add_manual(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
     let name = add(draft, model, id, now_ms)?;
     let doc = draft.get(&model.machine(id)).expect("it was just added");
@@ -56,6 +62,9 @@ fn address(number: u64) -> String {
 }
 
 /// The machine named `name`.
+///
+/// # Errors
+/// If there is none.
 pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
     documents.document(&model.machine_name(name)).ok_or_else(|| Refusal::not_found("machine", name))
 }
@@ -185,6 +194,9 @@ pub fn has_attached_unit(reader: &dyn Reader, model: Model, id: Uuid) -> bool {
 
 /// Removes a Dead machine; the provisioner calls this once the instance is released (spec E.5). The name is not
 /// used again.
+///
+/// # Errors
+/// If the machine is not Dead, or never existed.
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else {
         return ok_if_removed(draft, model, id);

@@ -29,6 +29,9 @@ const INTERVAL_MS_MAX: u64 = 8760 * 3600 * 1000;
 const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 
 /// Creates a model. Its name must be valid and free.
+///
+/// # Errors
+/// If the name is invalid, too long or taken, also by a model that is being removed.
 pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
     if !is_application_name(name) {
         let message = format!("invalid model name {name:?}");
@@ -72,6 +75,9 @@ pub fn defaults() -> BTreeMap<String, Value> {
 
 /// Sets and resets settings, all or none. A key that this version does not support is stored as text and has no
 /// effect (spec/clients.md 3.9); the returned names are those keys, for a warning.
+///
+/// # Errors
+/// If the model does not exist, or a value is invalid for its setting.
 pub fn configure(
     draft: &mut Draft,
     model: Model,

@@ -67,6 +67,9 @@ fn end(draft: &mut Draft, model: Model, text: &str) -> Result<RequestedEnd, Refu
 ///
 /// Requires that both applications are Alive, that exactly one pair of their endpoints is compatible, that the
 /// relation does not exist yet, and that the limits of both endpoints permit another relation.
+///
+/// # Errors
+/// If one of these does not hold; the refusal names the blockers of what is being removed.
 pub fn add(
     draft: &mut Draft,
     model: Model,
@@ -257,6 +260,9 @@ fn current_link(
 
 /// The relation between two ends that a user names, for example in `remove-relation`. A peer relation is named
 /// by its endpoint given twice; `remove-relation web web` matches none.
+///
+/// # Errors
+/// If an application does not exist, or none or several relations match.
 pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<Uuid, Refusal> {
     let ((a, a_endpoint), (b, b_endpoint)) = (split(left)?, split(right)?);
     let (id, other) = (application::find(draft, model, a)?, application::find(draft, model, b)?);
@@ -293,6 +299,9 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
 /// The user's `remove-relation` (spec E.2; scenarios 160, 161, 175): removes the relation if its scope is
 /// empty, else sets it Dying. Repeating the request changes nothing. A peer relation is removed only together
 /// with its application.
+///
+/// # Errors
+/// If it is a peer relation, or never existed.
 pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.relation(id)) else {
         return match draft.get(&model.tombstone(id)) {
@@ -338,6 +347,9 @@ pub fn suspend(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms:
 
 /// The user's `resume-relation`: all units enter again, as if the relation were new. Changes nothing for a
 /// relation that is not suspended.
+///
+/// # Errors
+/// If the relation does not exist, is not Alive, or is a peer relation.
 pub fn resume(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     if suspension(draft, model, id, "resume")?.is_some() {
         draft.remove(&model.relation_suspended(id));

@@ -32,6 +32,9 @@ struct Entry<'a> {
 /// that is in scope already stays in it (spec E.8#15), and its settings are replaced: its agent is their only
 /// author. Each entry is another incarnation, numbered by the bag's counter, which increases with it. If the
 /// relation links a subordinate and the unit is the principal, the subordinate unit is created.
+///
+/// # Errors
+/// If one of these does not hold, the unit has no part in the relation, or its subordinate cannot be created.
 pub fn enter(
     draft: &mut Draft,
     model: Model,

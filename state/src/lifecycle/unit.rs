@@ -32,6 +32,9 @@ pub enum Destroyed {
 }
 
 /// The unit named `name`.
+///
+/// # Errors
+/// If there is none.
 pub fn find(documents: &mut impl Documents, model: Model, name: &UnitName) -> Result<Uuid, Refusal> {
     documents.document(&model.unit_name(name)).ok_or_else(|| Refusal::not_found("unit", name))
 }
@@ -206,6 +209,9 @@ fn has_never_attached(draft: &mut Draft, model: Model, id: Uuid) -> bool {
 ///
 /// The unit must be Dying, without subordinates, and in no scope but those of peer relations, which it leaves
 /// here. Leadership is released. Repeating the request changes nothing.
+///
+/// # Errors
+/// If the unit is Alive, has subordinates, is in another scope, or never existed.
 pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id);
@@ -248,6 +254,9 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
 /// A Dying unit whose agent never attached is removed, too: no agent is started only to finish. In the same
 /// transaction the name becomes free, the machine becomes Dying if this was its last unit, and a Dying
 /// application is removed if nothing else refers to it. Repeating the request changes nothing (I26).
+///
+/// # Errors
+/// If the unit is not Dead and an agent has attached for it, or if it never existed.
 pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id);

@@ -1,4 +1,4 @@
-//! Actions: a user's request to one unit, validated before it is queued, run at most once (spec A.16, clients
+//! Actions: a user's request to one unit, validated before it is enqueued, run at most once (spec A.16, clients
 //! 2.5).
 //!
 //! An action is started and finished by the records of its unit's agent. After the restore of a backup, an
@@ -23,16 +23,16 @@ use crate::unit::record::{Outcome, Record, RunReport};
 use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};
 use serde_json::{Map, Value};
 
-/// The maximum number of queued actions of one unit. All of them are cancelled in the transaction that removes
+/// The maximum number of enqueued actions of one unit. All of them are cancelled in the transaction that removes
 /// the unit, with two writes each beside its own 30.
-pub const QUEUED_MAX: usize = 20;
+pub const ENQUEUED_MAX: usize = 20;
 
-/// The maximum number of unfinished actions of one unit: the queued ones, and one that was cancelled, made room for
+/// The maximum number of unfinished actions of one unit: the enqueued ones, and one that was cancelled, made room for
 /// another, and is then reported as started.
-const UNFINISHED_MAX: usize = QUEUED_MAX + 1;
+const UNFINISHED_MAX: usize = ENQUEUED_MAX + 1;
 
 /// The maximum number of actions that one record of another action fails as lost: 5 reads with the page, where
-/// the largest record of an action has 94, and 4 writes. If more were queued between a restore and that record,
+/// the largest record of an action has 94, and 4 writes. If more were enqueued between a restore and that record,
 /// the records of the next actions fail them.
 const LOST_PER_RECORD_MAX: usize = 2;
 /// The message of a lost action.
@@ -46,7 +46,7 @@ const SEQUENCE: &str = "action";
 const ACTION_LOG_LINES_MAX: usize = 1000;
 
 /// Queues an action with validated parameters and returns its number. Refused if the unit is Dead, the charm
-/// does not declare the action, a parameter is invalid, or [`QUEUED_MAX`] actions are queued.
+/// does not declare the action, a parameter is invalid, or [`ENQUEUED_MAX`] actions are enqueued.
 pub fn enqueue(
     draft: &mut Draft,
     model: Model,
@@ -80,8 +80,8 @@ pub fn enqueue(
             format!("the parameters of action {name:?} take {bytes} bytes: {PARAMS_BYTES_MAX} at most");
         return Err(Refusal::new(Code::Invalid, message));
     }
-    if draft.page::<bool>(&model.actions_of(unit), "", QUEUED_MAX).len() >= QUEUED_MAX {
-        let message = format!("{QUEUED_MAX} actions wait for unit {} already", doc.name);
+    if draft.page::<bool>(&model.actions_of(unit), "", ENQUEUED_MAX).len() >= ENQUEUED_MAX {
+        let message = format!("{ENQUEUED_MAX} actions wait for unit {} already", doc.name);
         return Err(Refusal::new(Code::Busy, message));
     }
     // After a restore, a new action with a number that this unit has seen would wait without end. The number comes
@@ -155,7 +155,7 @@ pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) 
 /// The name is compared, too:
 ///
 /// 1. A unit runs action 3, `backup`.
-/// 2. The store is restored from a backup made before it, and another action, `restore`, is queued for this
+/// 2. The store is restored from a backup made before it, and another action, `restore`, is enqueued for this
 ///    unit as number 3.
 /// 3. The report of the first one arrives.
 pub(crate) fn set_running(draft: &mut Draft, model: Model, unit: Uuid, activity: &Activity, now_ms: i64) {
@@ -173,7 +173,7 @@ fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<Ac
 
 /// An action that a report or a record of this unit can be about: an unfinished one, or one that was cancelled.
 ///
-/// 1. An action is queued, and the unit starts it.
+/// 1. An action is enqueued, and the unit starts it.
 /// 2. A user cancels it before the unit's report arrives.
 /// 3. The unit reports that it runs, and later how it ended: that is what people are shown.
 fn reportable(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<ActionDoc> {
@@ -224,9 +224,9 @@ fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
 /// Completes or fails an action by its record. It fails if the charm called `action-fail` or if its process
 /// failed; the message is the one of `action-fail`, or else the reason of the process.
 pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
-    // 1. `run` queues action 3, and the unit runs it.
+    // 1. `run` enqueues action 3, and the unit runs it.
     // 2. The store is restored from a backup made before it.
-    // 3. `run` queues another action 2 for this unit.
+    // 3. `run` enqueues another action 2 for this unit.
     // 4. The record of action 3 arrives, in order. The unit has recorded that it finished all actions up to 3,
     //    so action 2 and the following ones would wait without end (cargo sim 51042551).
     fail_lost(draft, model, unit, id.saturating_sub(1), LOST_PER_RECORD_MAX, record.at_ms);
@@ -287,12 +287,12 @@ pub(crate) fn last_granted(draft: &mut Draft, model: Model) -> u64 {
     draft.get(&model.sequence(SEQUENCE)).unwrap_or(0)
 }
 
-/// Fails the queued actions that a resynchronising unit has passed: see [`fail_lost`].
+/// Fails the enqueued actions that a resynchronising unit has passed: see [`fail_lost`].
 pub(crate) fn fail_passed(draft: &mut Draft, model: Model, unit: Uuid, last: u64, at_ms: i64) {
-    fail_lost(draft, model, unit, last, QUEUED_MAX, at_ms);
+    fail_lost(draft, model, unit, last, ENQUEUED_MAX, at_ms);
 }
 
-/// Fails queued actions whose numbers the unit has passed. A restored store has no record of them; whether the
+/// Fails enqueued actions whose numbers the unit has passed. A restored store has no record of them; whether the
 /// unit ran them is unknown, and no action is run twice.
 fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize, at_ms: i64) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", most) {

@@ -32,6 +32,9 @@ const MACHINES_PER_BATCH: usize = 20;
 
 /// The user's `destroy-model`. Repeating the request with force forces what was not forced before, or removes
 /// the grace period; without force it changes nothing.
+///
+/// # Errors
+/// If the model does not exist.
 pub fn destroy(
     draft: &mut Draft,
     model: Model,
@@ -64,6 +67,9 @@ pub fn destroy(
 }
 
 /// Destroys the next batch of a model that is being destroyed. Returns whether there is more to do now.
+///
+/// # Errors
+/// The refusal of one of its removals.
 pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
     let Some(doc) = draft.get(&model.model_destruction()) else {
         return Ok(false);

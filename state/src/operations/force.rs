@@ -81,6 +81,9 @@ pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -> R
 }
 
 /// The user's `remove-application --force`.
+///
+/// # Errors
+/// If the application never existed.
 pub fn application(
     draft: &mut Draft,
     model: Model,
@@ -95,6 +98,9 @@ pub fn application(
 }
 
 /// The user's `remove-relation --force`.
+///
+/// # Errors
+/// If it is a peer relation, or never existed.
 pub fn relation(
     draft: &mut Draft,
     model: Model,
@@ -109,6 +115,9 @@ pub fn relation(
 }
 
 /// The user's `remove-machine --force`: its units are removed with it (spec E.5 last row).
+///
+/// # Errors
+/// If the machine never existed.
 pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -> Result<(), Refusal> {
     if draft.get(&model.machine_life(id)) == Some(Life::Alive) {
         draft.put(&model.machine_life(id), &Life::Dying);
@@ -229,6 +238,9 @@ pub fn store_timers(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
 
 /// Executes the next batch of one forced removal. Returns whether there is more to do now. Deletes the `forced`
 /// document of an entity that is removed or needs no force any more.
+///
+/// # Errors
+/// The refusal of a removal of this batch.
 pub fn force_batch(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<bool, Refusal> {
     let Some(forced) = draft.get(&model.forced(id)) else {
         return Ok(false);

@@ -165,6 +165,9 @@ fn assigned_archive(
 
 /// Stores reports of run `run` before it has finished; returns what was dropped, and why. Reports of a run
 /// whose record was applied are ignored, because the record contained all of them.
+///
+/// # Errors
+/// If a newer agent has attached, a report exceeds its bounds, or the unit does not exist.
 pub fn apply_report(
     draft: &mut Draft,
     model: Model,

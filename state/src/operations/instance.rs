@@ -89,6 +89,9 @@ pub fn record_failure(
 }
 
 /// The user's `retry-provisioning`: schedules the retry for now.
+///
+/// # Errors
+/// If the machine does not exist, or has no provisioning error.
 pub fn retry_now(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
     let Some(error) = draft.get(&model.machine_provisioning_error(id)) else {
@@ -101,6 +104,9 @@ pub fn retry_now(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusa
 
 /// Issues the enrolment token with the hash `sha256` for a manually provisioned machine that has not enrolled
 /// yet. It is valid once, until `expires_ms`; an earlier token is revoked.
+///
+/// # Errors
+/// If the machine does not exist, is not manually provisioned, or has enrolled.
 pub fn issue_enrolment_token(
     draft: &mut Draft,
     model: Model,
@@ -130,6 +136,9 @@ pub fn issue_enrolment_token(
 /// 2. The other one enrols, or a new enrolment token is issued.
 /// 3. The delayed body arrives. It must not replace the token of the enrolled machine, nor use a revoked
 ///    enrolment token.
+///
+/// # Errors
+/// If the enrolment token was revoked or used, or the machine is not Alive.
 pub fn enrol(
     draft: &mut Draft,
     model: Model,
@@ -161,6 +170,9 @@ pub fn enrol(
 
 /// Records that the agent of a Dead machine has uninstalled itself. A manually provisioned machine is removed;
 /// any other is left to its provider, which releases a kept instance first.
+///
+/// # Errors
+/// If a manually provisioned machine is not Dead.
 pub fn record_agent_uninstalled(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     let Some(machine) = draft.get(&model.machine(id)) else { return Ok(()) };
     if machine.manual {

@@ -66,6 +66,9 @@ pub struct ResyncBatch<'a> {
 
 /// Applies one batch of a resync; returns the position of the next batch and what was
 /// dropped. No position means that the rest is applied with the record, or that the record was applied before.
+///
+/// # Errors
+/// If a newer agent has attached, or the record may not be applied next.
 pub fn apply_batch(
     draft: &mut Draft,
     model: Model,

@@ -4,6 +4,7 @@
 //! other crates, use these types.
 
 pub mod cause;
+pub mod disk_usage;
 pub mod force;
 pub mod health;
 pub mod life;

@@ -109,7 +109,7 @@ string_enum! {
 string_enum! {
     /// The progress of an action (which people know as a task).
     ActionStatus {
-        /// The action is queued; the unit agent has not started it.
+        /// The action is enqueued; the unit agent has not started it.
         Pending = "pending",
         /// The unit agent has started it.
         Running = "running",

@@ -1,4 +1,4 @@
-//! Tests of actions: validated when they are queued, run at most once, cancelled with their unit.
+//! Tests of actions: validated when they are enqueued, run at most once, cancelled with their unit.
 
 use crate::documents::keys::{ActionDoc, StatusDoc};
 use crate::lifecycle::unit;
@@ -40,7 +40,7 @@ fn an_action_on_a_dead_unit_is_refused_with_its_blockers() {
 }
 
 #[test]
-fn an_action_is_checked_queued_and_finished_once() {
+fn an_action_is_checked_enqueued_and_finished_once() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
@@ -155,7 +155,7 @@ fn the_pending_actions_of_a_removed_unit_fail() {
     let (code, text) = refused(enqueue(&mut world, unit, "backup", larger));
     assert_eq!(code, Code::Invalid);
     assert!(text.contains("the parameters of action \"backup\" take 65545 bytes: 65536 at most"), "{text}");
-    for _ in 0..action::QUEUED_MAX {
+    for _ in 0..action::ENQUEUED_MAX {
         enqueue(&mut world, unit, "backup", large()).expect("it fits");
     }
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
@@ -192,7 +192,7 @@ fn an_action_whose_writes_are_refused_fails() {
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }
 
-/// 1. `run` queues action 5 and the unit runs it. 2. The store is restored from an earlier backup. 3. The record arrives
+/// 1. `run` enqueues action 5 and the unit runs it. 2. The store is restored from an earlier backup. 3. The record arrives
 ///    in order.
 #[test]
 fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
@@ -204,7 +204,7 @@ fn the_number_of_an_action_that_a_restore_lost_is_never_reused() {
     assert_eq!(enqueue(&mut world, agent.unit, "backup", json!({})), Ok(6));
 }
 
-/// 1. The unit runs action 3. 2. The store is restored from an earlier backup, and `run` queues another action 1 and 2.
+/// 1. The unit runs action 3. 2. The store is restored from an earlier backup, and `run` enqueues another action 1 and 2.
 /// 3. The record of action 3 arrives in order. For the unit, actions 1 and 2 are finished.
 #[test]
 fn an_action_with_a_number_below_that_of_a_finished_action_does_not_wait_for_ever() {

@@ -424,7 +424,7 @@ pub struct MachineView {
     pub life: Life,
     /// The units by uuid.
     pub units: BTreeMap<Uuid, Assigned>,
-    /// Removed units of this machine, at most [`RECALLS_SHOWN_MAX`], until the machine's agent confirms that no folder of
+    /// Removed units of this machine, at most `RECALLS_SHOWN_MAX`, until the machine's agent confirms that no folder of
     /// them is left.
     pub recalls: BTreeSet<Uuid>,
 }

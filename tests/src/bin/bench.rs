@@ -27,12 +27,12 @@ fn charm(dir: &Path, name: &str, endpoint: &str, body: &str) -> PathBuf {
 fn main() {
     let dir = std::env::temp_dir().join(format!("pintle-bench-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("there is room for a bench");
-    let (told, seen) = (dir.join("told"), dir.join("seen"));
+    let (set, seen) = (dir.join("set"), dir.join("seen"));
     let speak = format!(
         "case $JUJU_DISPATCH_PATH in actions/set)\n\
          for id in $(relation-ids out); do relation-set -r $id n=$EPOCHREALTIME; done\n\
          echo $EPOCHREALTIME >> {} ;; esac",
-        told.display()
+        set.display()
     );
     let hear = format!(
         "now=$EPOCHREALTIME; case $JUJU_DISPATCH_PATH in *-relation-changed) echo $now >> {} ;; esac",
@@ -50,8 +50,8 @@ fn main() {
     for round in 0..ROUNDS {
         host.ok(&["run", "speaker/0", "set"]);
         host.until("the other side ran", |_| (stamps(&seen).len() == round + 2).then_some(()));
-        let (told, seen) = (stamps(&told)[round], stamps(&seen)[round + 1]);
-        latencies.push((seen - told) * 1000.0);
+        let (set, seen) = (stamps(&set)[round], stamps(&seen)[round + 1]);
+        latencies.push((seen - set) * 1000.0);
         floors.push(floor(&dir).as_secs_f64() * 1000.0);
     }
     report("relation-set to relation-changed", &mut latencies);

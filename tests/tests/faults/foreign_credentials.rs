@@ -16,7 +16,7 @@ fn folder(host: &Host, unit: &str) -> PathBuf {
 }
 
 /// Waits for a line of a log that holds `words`; it is told once.
-fn told_once(host: &Host, log: &Path, words: &str) {
+fn logged_once(host: &Host, log: &Path, words: &str) {
     let count = || fs::read_to_string(log).unwrap_or_default().matches(words).count();
     host.until(format_args!("{words:?} in {}", log.display()), |_| (count() > 0).then_some(()));
     assert_eq!(count(), 1, "{}", fs::read_to_string(log).unwrap_or_default());
@@ -64,8 +64,8 @@ fn a_controller_of_another_ca_is_refused_by_the_agents_which_come_back() {
         config.controllers = vec![other_client["controller"].as_str().expect("text").to_owned()];
     });
     let words = "is not the expected controller";
-    told_once(&scene, &machine.join("machine.log"), words);
-    told_once(&scene, &folder(&scene, "db/0").join("agent.log"), words);
+    logged_once(&scene, &machine.join("machine.log"), words);
+    logged_once(&scene, &folder(&scene, "db/0").join("agent.log"), words);
     scene.ok(&["config", "db", "say=meanwhile"]);
     lead_agent(&scene, &machine, |config| config.controllers = known.controllers);
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
@@ -115,7 +115,7 @@ fn an_agent_with_another_units_token_reports_it_and_continues_with_its_own() {
     let (db, web) = (folder(&scene, "db/0"), folder(&scene, "web/0"));
     let token = config::read(&web).expect("an agent's folder").token;
     let own = reconfigure(&db, |config| config.token = token);
-    told_once(&scene, &db.join("agent.log"), "not authorised: this token may not do that");
+    logged_once(&scene, &db.join("agent.log"), "not authorised: this token may not do that");
     scene.ok(&["config", "db", "say=meanwhile"]);
     scene.ok(&["config", "web", "say=other"]);
     until_ran(&scene, "web/0", &[&STARTED[..], &["config-changed"]].concat());

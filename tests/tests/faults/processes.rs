@@ -195,14 +195,14 @@ fn task(output: &tests::host::CommandOutput) -> Value {
 #[test]
 fn a_hook_sees_one_configuration_and_its_child_keeps_nobody_waiting() {
     let scene = scene();
-    let (hold, told) = (scene.beside("hold"), scene.beside("told"));
+    let (hold, report) = (scene.beside("hold"), scene.beside("report"));
     let charm = scene.copy_of(&tally(), "twice");
     let dispatch = fs::read_to_string(charm.join("dispatch")).expect("the charm has one");
     let holding = "    hold\n    ;;\nstart)";
     assert!(dispatch.contains(holding));
     let twice = format!(
         "    say=$(config-get say)\n    sleep 600 &\n    hold\n    echo \"$! $say $(config-get say)\" >>{}\n    ;;\nstart)",
-        text(&told)
+        text(&report)
     );
     fs::write(charm.join("dispatch"), dispatch.replace(holding, &twice)).expect("it is ours");
     let options = [("ran", scene.beside("ran")), ("hold", hold.clone())];
@@ -220,9 +220,9 @@ fn a_hook_sees_one_configuration_and_its_child_keeps_nobody_waiting() {
     });
     fs::remove_file(&hold).expect("it was made");
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed", "config-changed"]].concat());
-    let told = fs::read_to_string(told).expect("the hooks wrote it");
+    let report = fs::read_to_string(report).expect("the hooks wrote it");
     let (children, read): (Vec<&str>, Vec<&str>) =
-        told.lines().map(|line| line.split_once(' ').expect("a pid, and what was read")).unzip();
+        report.lines().map(|line| line.split_once(' ').expect("a pid, and what was read")).unzip();
     assert_eq!(read, ["nothing nothing", "one one", "two two"]);
     for child in children {
         assert!(Path::new("/proc").join(child).exists(), "{child} lives on: nobody waited for it");

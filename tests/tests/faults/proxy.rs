@@ -55,12 +55,14 @@ impl Proxy {
         let (http, base) = caller(host);
         let ledger = Arc::<Mutex<Ledger>>::default();
         let onward = Arc::new(Onward { http, base, ledger: ledger.clone() });
-        let (told, address) = std::sync::mpsc::channel();
+        let (address_sender, address) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-                told.send(listener.local_addr().expect("it listens").to_string()).expect("the test waits");
+                address_sender
+                    .send(listener.local_addr().expect("it listens").to_string())
+                    .expect("the test waits");
                 loop {
                     let (stream, _) = listener.accept().await.expect("connections come");
                     let (acceptor, onward) = (acceptor.clone(), onward.clone());

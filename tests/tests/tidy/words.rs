@@ -66,6 +66,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("tend", "unit supervisor, reach"),
     ("tended", "unit supervisor"),
     ("tends", "unit supervisor"),
+    ("told", "the noun of what was reported"),
     ("trouble", "provisioning error"),
     ("troubles", "provisioning errors"),
     ("unheard", "unrecorded report: UnrecordedReport"),

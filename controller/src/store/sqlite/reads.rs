@@ -5,6 +5,7 @@
 
 use super::checksum;
 use super::quarantine::{self, DamagedRow, Quarantine};
+use crate::store::usage::StoreUsage;
 use crate::store::{CommitChanges, DocumentChange, Undo, scan_start, unavailable};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, params};
 use state::documents::draft::{Reader, Revision, StoredDocument};
@@ -316,6 +317,35 @@ pub(super) fn changes_since(
     let changes =
         |(revision, entries): (Revision, Vec<_>)| CommitChanges { revision, entries: entries.into() };
     Ok(Some(all.into_iter().map(changes).collect()))
+}
+
+/// Returns what the files and the documents take. What cannot be read counts as nothing.
+pub(super) fn usage(connection: &Connection) -> StoreUsage {
+    let file = |suffix: &str| {
+        let path = format!("{}{suffix}", connection.path().unwrap_or_default());
+        std::fs::metadata(path).map_or(0, |found| found.len())
+    };
+    let changes = change_bytes(connection).unwrap_or_default();
+    let mut usage = StoreUsage {
+        database_bytes: file(""),
+        wal_bytes: file("-wal"),
+        change_log_bytes: changes.iter().map(|(_, bytes)| bytes).sum(),
+        ..StoreUsage::default()
+    };
+    count_documents(connection, &mut usage).ok();
+    usage
+}
+
+fn count_documents(connection: &Connection, usage: &mut StoreUsage) -> rusqlite::Result<()> {
+    let mut select = connection.prepare_cached("SELECT key, octet_length(value) FROM documents")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        // a row that is damaged counts as nothing
+        if let (Ok(key), Ok(bytes)) = (row.get_ref(0)?.as_str(), row.get::<_, i64>(1)) {
+            usage.add(key, bytes.unsigned_abs());
+        }
+    }
+    Ok(())
 }
 
 /// Returns the bytes of each revision in the change log, oldest first.

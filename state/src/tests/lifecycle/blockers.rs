@@ -60,7 +60,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     }
     let db = read(world.reader(), &MODEL.application_name("db")).expect("it is there");
     world.run(|draft, _| application::destroy(draft, MODEL, db)).expect("it may go");
-    let told = |world: &World, entity| {
+    let blockers_of = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
         all.map(|one| (one.entity.to_string(), one.duty)).collect::<Vec<_>>()
     };
@@ -73,8 +73,8 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
         ("unit web/0".to_owned(), Duty::LeaveScopes { relations: vec![of_web] }),
         ("unit shop/0".to_owned(), Duty::LeaveScopes { relations: vec![of_shop] }),
     ];
-    assert_eq!(told(&world, EntityId::Application(db)), of_db);
-    assert_eq!(told(&world, EntityId::Application(web)), []);
+    assert_eq!(blockers_of(&world, EntityId::Application(db)), of_db);
+    assert_eq!(blockers_of(&world, EntityId::Application(web)), []);
 
     // a unit of another application that is in two relations of a dying one
     world.upload("cache", db_of_two());
@@ -86,7 +86,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     });
     world.run(|draft, _| application::destroy(draft, MODEL, cache)).expect("it may go");
     assert_eq!(
-        told(&world, EntityId::Application(cache)),
+        blockers_of(&world, EntityId::Application(cache)),
         [("unit shop/0".to_owned(), Duty::LeaveScopes { relations: of_cache.to_vec() })]
     );
 
@@ -95,7 +95,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
         world.run(|draft, ids| unit::add(draft, MODEL, many, None, 1, ids)).expect("it is alive");
     }
     world.run(|draft, _| application::destroy(draft, MODEL, many)).expect("it may go");
-    assert_eq!(told(&world, EntityId::Application(many)).len(), BLOCKERS_MAX + 1);
+    assert_eq!(blockers_of(&world, EntityId::Application(many)).len(), BLOCKERS_MAX + 1);
 }
 
 /// A database charm with two endpoints.

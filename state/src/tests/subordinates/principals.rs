@@ -44,7 +44,7 @@ fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for
     let on = document(&world, web.unit).machine;
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
     world.run(|draft, _| machine::destroy(draft, MODEL, on)).expect("what is on it goes");
-    let told = |world: &World, entity| {
+    let blockers_of = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
         all.map(|one| (one.entity.to_string(), one.duty, one.last_error.is_some())).collect::<Vec<_>>()
     };
@@ -56,19 +56,23 @@ fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for
     let subordinate = line("logging/0", leave, false);
     let all = [EntityId::Unit(web.unit), EntityId::Application(app), EntityId::Machine(on)];
     for entity in all {
-        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", leave, false)]);
+        assert_eq!(blockers_of(&world, entity)[..2], [subordinate.clone(), line("web/0", leave, false)]);
     }
     web.leave(&mut world, id);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = web.record(Operation::Hook(Hook::Stop), failed);
     web.commit(&mut world, record);
     for entity in all {
-        assert_eq!(told(&world, entity)[..2], [subordinate.clone(), line("web/0", &[], true)]);
+        assert_eq!(blockers_of(&world, entity)[..2], [subordinate.clone(), line("web/0", &[], true)]);
     }
     web.done(&mut world, Operation::Hook(Hook::Stop));
-    assert_eq!(told(&world, all[0]), [subordinate.clone(), line("web/0", &[], false)], "remove is left");
+    assert_eq!(
+        blockers_of(&world, all[0]),
+        [subordinate.clone(), line("web/0", &[], false)],
+        "remove is left"
+    );
     web.done(&mut world, Operation::Hook(Hook::Remove));
-    assert_eq!(told(&world, all[0]), [subordinate], "it waits for that one alone");
+    assert_eq!(blockers_of(&world, all[0]), [subordinate], "it waits for that one alone");
 }
 
 #[test]

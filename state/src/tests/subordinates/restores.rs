@@ -93,8 +93,8 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
     let committed = again.send(&mut behind, &resync).expect("its own session, in order");
     assert_eq!(lives(&behind), ending, "the whole state was resynced");
-    let told = format!("relation {ring}: unit web/0 cannot enter the scope of web:ring: the unit is dying");
-    assert_eq!(committed.dropped, [told], "it enters nothing any more (I21)");
+    let reason = format!("relation {ring}: unit web/0 cannot enter the scope of web:ring: the unit is dying");
+    assert_eq!(committed.dropped, [reason], "it enters nothing any more (I21)");
 
     let mut behind = older.copy();
     let epoch = Agent::attach(&mut behind, "web/0").epoch;

@@ -8,6 +8,7 @@ use crate::sim::world::{Command, World};
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Deployments, UnitToken};
 use state::documents::keys::Model;
+use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
@@ -127,6 +128,10 @@ impl Deployments for Folders {
     /// The fleet shows no problems from outside.
     fn health(&self, _: Uuid, _: &UnitName) -> UnitHealth {
         UnitHealth::default()
+    }
+
+    async fn disk_usage(&self, _: &UnitName) -> UnitDiskUsage {
+        UnitDiskUsage::default()
     }
 
     /// Never returns: the fleet restarts agents that end.

@@ -6,8 +6,9 @@ use crate::sim::mutants::Mutant;
 use api::WATCH_SILENCE_MS;
 use api::error::ApiError;
 use api::{
-    ConfirmRecall, Enrol, GetUnitExistence, Handle, MachineWatchEvent, RemoveDeadUnit, ReportMachineDead,
-    ReportPresence, ReportUninstalled, ReportUnitHealth, Request, SetUnitToken, Stream, Watch, WatchMachine,
+    ConfirmRecall, Enrol, GetUnitExistence, Handle, MachineWatchEvent, RemoveDeadUnit, ReportDiskUsage,
+    ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, Request, SetUnitToken, Stream,
+    Watch, WatchMachine,
 };
 use state::documents::keys::{Model, TokenHolder};
 use state::terms::names::Uuid;
@@ -81,7 +82,7 @@ macro_rules! forward {
     )*};
 }
 
-forward! { GetUnitExistence RemoveDeadUnit ConfirmRecall ReportUninstalled ReportMachineDead ReportUnitHealth }
+forward! { GetUnitExistence RemoveDeadUnit ConfirmRecall ReportUninstalled ReportMachineDead ReportUnitHealth ReportDiskUsage }
 
 impl Handle<SetUnitToken> for MachineLink {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {

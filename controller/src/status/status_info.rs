@@ -1,4 +1,4 @@
-//! Converts a stored status to the `StatusInfo` of the API, and names the base that `status` shows.
+//! Builds the `StatusInfo` of the API, also from a stored status, and names the base that `status` shows.
 
 use api::StatusInfo;
 use state::charm::Base;
@@ -10,11 +10,11 @@ const BASE: (&str, &str) = ("ubuntu", "24.04");
 /// Juju's message for an agent that is lost.
 pub(super) const LOST_MESSAGE: &str = "agent is not communicating with the controller";
 
-pub(super) fn info<S>(current: S, message: &str, since_ms: Option<i64>) -> StatusInfo<S> {
+pub(super) fn status_info<S>(current: S, message: &str, since_ms: Option<i64>) -> StatusInfo<S> {
     StatusInfo { current, message: message.to_owned(), since_ms, data: BTreeMap::new() }
 }
 
-pub(super) fn status_info<S>(doc: StatusDoc<S>) -> StatusInfo<S> {
+pub(super) fn stored_status_info<S>(doc: StatusDoc<S>) -> StatusInfo<S> {
     StatusInfo { current: doc.status, message: doc.message, since_ms: Some(doc.since_ms), data: doc.data }
 }
 

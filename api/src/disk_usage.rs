@@ -1,0 +1,82 @@
+//! What is stored by whom: on the controller, and on the machines.
+
+use crate::request::requests;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use state::terms::disk_usage::UnitDiskUsage;
+
+requests! { DiskUsageRequests {
+    GetDiskUsage = get "/v1/disk-usage", Reader => DiskUsage;
+} }
+
+/// Returns what the store, the models, their units and the charm archives take on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetDiskUsage;
+
+/// What is stored by whom, in bytes. Documents count with their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskUsage {
+    /// The files of the store.
+    pub store: StoreDiskUsage,
+    /// The models, by name.
+    pub models: Vec<ModelDiskUsage>,
+    /// The charm archives, the largest first.
+    pub archives: Vec<ArchiveDiskUsage>,
+}
+
+/// The files of the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoreDiskUsage {
+    /// The database.
+    pub database_bytes: u64,
+    /// The write-ahead log beside it.
+    pub wal_bytes: u64,
+    /// What the change log takes in the database.
+    pub change_log_bytes: u64,
+    /// What the documents of no model take: tokens, archives, tombstones of models.
+    pub global_bytes: u64,
+}
+
+/// What one model takes in the store, and its units on their machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelDiskUsage {
+    /// The name of the model.
+    pub model: String,
+    /// All documents of the model.
+    pub documents_bytes: u64,
+    /// Of these: the lines of the debug log.
+    pub log_bytes: u64,
+    /// Of these: the actions.
+    pub actions_bytes: u64,
+    /// Of these: the tombstones.
+    pub tombstones_bytes: u64,
+    /// The units, by name.
+    pub units: Vec<UnitDisk>,
+}
+
+/// What one unit takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnitDisk {
+    /// The name of the unit.
+    pub unit: String,
+    /// The name of its machine.
+    pub machine: String,
+    /// Its lines of the debug log, in the store.
+    pub log_bytes: u64,
+    /// What it takes on its machine; none if the machine agent has not reported it since the controller started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_machine: Option<UnitDiskUsage>,
+}
+
+/// One charm archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArchiveDiskUsage {
+    /// The digest.
+    pub sha256: String,
+    /// The name of the charm.
+    pub charm: String,
+    /// The size of the file.
+    pub bytes: u64,
+    /// The applications and units that use it, as `MODEL:NAME`. Without any, it is removed after a grace period.
+    pub used_by: Vec<String>,
+}

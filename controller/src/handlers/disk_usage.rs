@@ -1,0 +1,109 @@
+//! Handlers of disk usage: what the controller stores, and what the machine agents report about their units.
+
+use crate::authorisation;
+use crate::environment::Environment;
+use crate::session::Authorised;
+use crate::store::Store;
+use crate::store::usage::StoreUsage;
+use api::error::ApiError;
+use api::{
+    ArchiveDiskUsage, DiskUsage, GetDiskUsage, Handle, ModelDiskUsage, ReportDiskUsage, StoreDiskUsage,
+    UnitDisk,
+};
+use state::documents::draft::{Reader, parse, read, read_all};
+use state::documents::keys::{
+    ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, Kind, Model, Parts, UnitDoc, last_id,
+};
+use state::terms::disk_usage::UnitDiskUsage;
+use state::terms::names::Uuid;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+impl<S: Store, O: Environment> Handle<GetDiskUsage> for Authorised<S, O> {
+    async fn handle(&self, _: GetDiskUsage) -> Result<DiskUsage, ApiError> {
+        let usage = self.controller.store.usage().await;
+        let reported = self.controller.presence.disk_usage();
+        let read = self.controller.read_available(move |reader| disk_usage(reader, &usage, &reported));
+        Ok(read.await)
+    }
+}
+
+impl<S: Store, O: Environment> Handle<ReportDiskUsage> for Authorised<S, O> {
+    async fn handle(&self, ReportDiskUsage { mut units }: ReportDiskUsage) -> Result<(), ApiError> {
+        let (model, machine) = authorisation::machine(&self.principal)?;
+        let own = self.controller.read(move |reader| {
+            let is_own =
+                |unit: &Uuid| read(reader, &model.unit(*unit)).is_some_and(|doc| doc.machine == machine);
+            units.retain(|unit, _| is_own(unit));
+            units
+        });
+        for (unit, usage) in own.await {
+            self.controller.presence.set_disk_usage(unit, usage);
+        }
+        Ok(())
+    }
+}
+
+fn disk_usage(
+    reader: &dyn Reader,
+    usage: &StoreUsage,
+    reported: &BTreeMap<Uuid, UnitDiskUsage>,
+) -> DiskUsage {
+    let store = StoreDiskUsage {
+        database_bytes: usage.database_bytes,
+        wal_bytes: usage.wal_bytes,
+        change_log_bytes: usage.change_log_bytes,
+        global_bytes: usage.of_model(GLOBAL.0),
+    };
+    let names = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
+    let model = |(key, id): &(String, Uuid)| {
+        let units = read_all::<UnitDoc>(reader, &Model(*id).all(Kind::Unit));
+        let unit = |(key, doc): &(String, UnitDoc)| {
+            let unit = last_id(key)?;
+            Some(UnitDisk {
+                unit: doc.name.to_string(),
+                machine: read(reader, &Model(*id).machine(doc.machine))
+                    .map_or_else(String::new, |doc| doc.name),
+                log_bytes: usage.log_lines.get(&(*id, unit)).copied().unwrap_or(0),
+                on_machine: reported.get(&unit).copied(),
+            })
+        };
+        ModelDiskUsage {
+            model: Parts::of(key).map_or_else(String::new, |parts| parts.rest.to_owned()),
+            documents_bytes: usage.of_model(*id),
+            log_bytes: usage.of_kind(*id, Kind::Log),
+            actions_bytes: usage.of_kind(*id, Kind::Action),
+            tombstones_bytes: usage.of_kind(*id, Kind::Tombstone),
+            units: units.iter().filter_map(unit).collect(),
+        }
+    };
+    let mut archives: Vec<ArchiveDiskUsage> = reader
+        .scan(&GLOBAL.all(Kind::Archive), "", usize::MAX)
+        .iter()
+        .filter_map(|stored| {
+            let doc: ArchiveDoc = parse(reader, stored)?;
+            let sha256 = Parts::of(&stored.key)?.rest.to_owned();
+            let used_by = users(reader, &sha256, &names);
+            Some(ArchiveDiskUsage { charm: doc.charm.name.clone(), bytes: doc.bytes, sha256, used_by })
+        })
+        .collect();
+    archives.sort_by_key(|archive| Reverse(archive.bytes));
+    DiskUsage { store, models: names.iter().map(model).collect(), archives }
+}
+
+/// The applications and units that use an archive, as `MODEL:NAME`. Uses that have ended are left out.
+fn users(reader: &dyn Reader, sha256: &str, models: &[(String, Uuid)]) -> Vec<String> {
+    let user = |archive_use: &ArchiveUse| {
+        let ArchiveUse { model, owner, .. } = archive_use;
+        let (key, _) = models.iter().find(|(_, id)| *id == model.0)?;
+        let application: Option<ApplicationDoc> = read(reader, &model.application(*owner));
+        let unit = || read(reader, &model.unit(*owner)).map(|unit| unit.name.to_string());
+        let name = application.map(|application| application.name).or_else(unit)?;
+        Some(format!("{}:{name}", Parts::of(key)?.rest))
+    };
+    let uses = reader.scan(&GLOBAL.archive_uses(sha256), "", usize::MAX);
+    let mut users: Vec<String> =
+        uses.iter().filter_map(|stored| user(&ArchiveUse::of_key(&stored.key)?)).collect();
+    users.sort();
+    users
+}

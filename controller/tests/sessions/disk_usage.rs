@@ -1,0 +1,51 @@
+//! `GetDiskUsage`: what the store holds of each model, what the machine agents report, and who uses an archive.
+
+use crate::support::*;
+use api::{GetDiskUsage, Handle, ReportDiskUsage};
+use state::documents::draft::{Draft, Reader};
+use state::documents::keys::{LogDoc, TokenHolder};
+use state::terms::disk_usage::UnitDiskUsage;
+use state::terms::names::UnitName;
+use state::unit::hook::Level;
+use std::collections::BTreeMap;
+
+#[tokio::test]
+async fn disk_usage_names_who_uses_what() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    let (model, unit, other) = (fixture.model, fixture.unit("web/0").await, fixture.unit("web/1").await);
+    let line = LogDoc {
+        at_ms: 1,
+        level: Level::Info,
+        module: "m".into(),
+        unit: UnitName::new("web", 0),
+        text: "t".repeat(1_000),
+    };
+    let write = move |draft: &mut Draft<'_>| {
+        draft.put(&model.log(unit, 1, 1), &line);
+        Ok(())
+    };
+    fixture.controller.run(write).await.expect("written");
+    let machine = fixture.machine_of_unit(unit).await;
+    let session = fixture.controller.session_for(TokenHolder::Machine { model, machine });
+    let reported = UnitDiskUsage { runs_bytes: 5, charm_bytes: u64::MAX, ..UnitDiskUsage::default() };
+    let units = BTreeMap::from([(unit, reported), (other, reported)]);
+    session.handle(ReportDiskUsage { units }).await.expect("the request is accepted");
+
+    let usage = fixture.admin.handle(GetDiskUsage).await.expect("an answer");
+    let [dev] = &usage.models[..] else { panic!("one model: {usage:?}") };
+    let units: Vec<_> = dev.units.iter().map(|unit| (unit.unit.as_str(), unit.on_machine)).collect();
+    let expected = [("web/0", Some(reported)), ("web/1", None)];
+    assert!(
+        expected.iter().all(|unit| units.contains(unit)),
+        "a machine reports its own units only: {units:?}"
+    );
+    let logged = dev.units.iter().map(|unit| unit.log_bytes).sum::<u64>();
+    assert!((1_000..1_400).contains(&logged) && dev.log_bytes == logged, "{dev:?}");
+    let all = fixture.controller.read(move |reader: &dyn Reader| reader.scan("", "", usize::MAX)).await;
+    let all: u64 = all.iter().map(|stored| (stored.key.len() + stored.value.len()) as u64).sum();
+    assert_eq!(dev.documents_bytes + usage.store.global_bytes, all, "every document is counted once");
+    let archives: Vec<_> =
+        usage.archives.iter().map(|of| (of.charm.as_str(), of.used_by.join(" "))).collect();
+    assert_eq!(archives, [("db", String::new()), ("web", "dev:web".to_owned())]);
+}

@@ -1,0 +1,27 @@
+//! What a unit takes on the disk of its machine, as its machine agent measures it.
+
+use serde::{Deserialize, Serialize};
+
+/// The bytes of a unit's folder on its machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnitDiskUsage {
+    /// The folders of its runs.
+    pub runs_bytes: u64,
+    /// Its charm, with what the charm has written into its folder.
+    pub charm_bytes: u64,
+    /// The logs of its agent.
+    pub logs_bytes: u64,
+    /// Everything else: its state, the copy of its view, and damaged files that were set aside.
+    pub state_bytes: u64,
+}
+
+impl UnitDiskUsage {
+    /// Everything together.
+    pub fn total_bytes(&self) -> u64 {
+        let UnitDiskUsage { runs_bytes, charm_bytes, logs_bytes, state_bytes } = self;
+        [runs_bytes, charm_bytes, logs_bytes, state_bytes]
+            .into_iter()
+            .fold(0, |sum, part| sum.saturating_add(*part))
+    }
+}
