@@ -1,17 +1,21 @@
 //! The janitor: background work of the controller, in batches of bounded size.
 //!
 //! It deletes the documents that removals left behind, executes forced removals and the destruction of models
-//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives
-//! (`archives`) and tombstones (`tombstones`; design 5). A batch that fails does not stop the others; the next sweep repeats it. It reads past documents that are damaged on
-//! disk: a batch that needs one fails.
+//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives (`archives`) and
+//! tombstones (`tombstones`; design 5). A batch that fails does not stop the others; the next sweep repeats it. The
+//! janitor reads past documents that are damaged on disk: a batch that needs one fails.
 //!
 //! `main` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
 
 mod archives;
+mod batch;
+mod expiry;
 mod logs;
 mod tombstones;
 
 pub use archives::ARCHIVE_GRACE_MS;
+use batch::log_and_skip;
+use expiry::{ExpiryScan, ScanLimits};
 use logs::LogScan;
 
 use crate::environment::Environment;
@@ -30,14 +34,13 @@ use state::operations::{destruction, force};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
 
 /// Completed actions kept per model: some 1 KiB each if they log little, 1 MiB.
 pub const ACTIONS_MAX: usize = 1_000;
+/// Bytes of completed actions kept per model: 64 KiB for each of 1,000. One takes up to 1 MiB with its log and results.
+pub const ACTIONS_BYTES_MAX: u64 = 64 << 20;
 /// Actions read by one sweep: their logs may be 256 KiB each.
 const ACTIONS_PER_SWEEP: usize = PAGE_MAX;
-/// Keys that one scan collects at most: some 100 bytes each, 400 KiB.
-const EXPIRED_MAX: usize = 4_000;
 /// Forced entities read by one sweep: some 200 bytes each. The next sweep continues after them.
 const FORCED_PER_SWEEP: usize = 1_000;
 /// Units whose life one sweep reads in a model with a teardown budget: a handful of reads each.
@@ -150,7 +153,9 @@ async fn delete_expired_actions<S: Store, O: Environment>(
 ) -> Result<bool, ApiError> {
     let mut advanced = std::mem::take(scan);
     let page = controller.read_available(move |reader| {
-        let (prefix, limits) = (model.all(Kind::Action), (ACTIONS_MAX, ACTIONS_PER_SWEEP));
+        let prefix = model.all(Kind::Action);
+        let limits =
+            ScanLimits { documents_max: ACTIONS_MAX, bytes_max: ACTIONS_BYTES_MAX, page: ACTIONS_PER_SWEEP };
         advanced.advance(reader, &prefix, limits, |stored| has_ended(reader, stored));
         advanced
     });
@@ -234,19 +239,6 @@ async fn cleanup_batch<S: Store, O: Environment>(
         more |= log_and_skip("remove the relations of application", id, removed)?.is_some();
     }
     Ok(more)
-}
-
-/// Logs a failed batch and returns none, so that the sweep continues; the next sweep repeats the batch. `task` and
-/// `id` complete the sentence "cannot ..". Returns the error if the store accepts no writes at the moment.
-fn log_and_skip<T>(task: &str, id: impl Display, done: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
-    match done {
-        Ok(done) => Ok(Some(done)),
-        Err(error) if error.is_transient() && !is_damage(&error) => Err(error),
-        Err(error) => {
-            tracing::warn!("cannot {task} {id}: {error}");
-            Ok(None)
-        }
-    }
 }
 
 /// Reads the next `limit` documents below a prefix and advances `after`. After the last page, `after` is empty and the
@@ -357,113 +349,7 @@ async fn start_budget_timers<S: Store, O: Environment>(
     Ok(())
 }
 
-/// One pass through all documents of a kind, one page per sweep. It counts them and collects the oldest ones.
-#[derive(Default)]
-struct ExpiryScan {
-    /// The last key that was read.
-    after: String,
-    count: usize,
-    oldest: BTreeSet<(u64, String)>,
-    /// Result of the last complete pass: the oldest documents beyond the limit. They are deleted before the next pass
-    /// starts.
-    expired: Vec<String>,
-    /// The last pass found more than [`EXPIRED_MAX`] documents: the next pass starts at once.
-    needs_next_round: bool,
-}
-
-impl ExpiryScan {
-    /// Reads the next `limit` documents. Those for which `counts` is true are subject to the bound `keep`.
-    fn advance(
-        &mut self,
-        reader: &dyn Reader,
-        prefix: &str,
-        (keep, limit): (usize, usize),
-        counts: impl Fn(&StoredDocument) -> bool,
-    ) {
-        if !self.expired.is_empty() {
-            return;
-        }
-        let page = reader.scan(prefix, &self.after, limit);
-        let is_last = page.len() < limit;
-        for stored in page {
-            if counts(&stored) {
-                self.count += 1;
-                self.oldest.insert((stored.revision, stored.key.clone()));
-            }
-            if self.oldest.len() > EXPIRED_MAX {
-                self.oldest.pop_last();
-            }
-            self.after = stored.key;
-        }
-        if is_last {
-            let beyond = self.count.saturating_sub(keep);
-            let oldest = std::mem::take(&mut self.oldest).into_iter().take(beyond);
-            let expired = oldest.map(|(_, key)| key).collect();
-            *self = ExpiryScan { expired, needs_next_round: beyond > EXPIRED_MAX, ..ExpiryScan::default() };
-        }
-    }
-}
-
 /// Whether an action is completed. Only completed actions are subject to the limit.
 fn has_ended(reader: &dyn Reader, stored: &StoredDocument) -> bool {
     parse::<ActionDoc>(reader, stored).is_some_and(|action| action.status.is_final())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::Cell;
-
-    /// A reader of `lines` documents; the last one is the oldest. Records the size of the largest page.
-    struct Lines {
-        lines: usize,
-        page_max: Cell<usize>,
-    }
-
-    impl Reader for Lines {
-        fn revision(&self) -> u64 {
-            u64::MAX
-        }
-        fn get(&self, _: &str) -> Option<StoredDocument> {
-            None
-        }
-        fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-            let line = |n: usize| StoredDocument {
-                key: format!("{prefix}{n:06}"),
-                revision: (self.lines - n) as u64,
-                value: "1".to_owned().into(),
-            };
-            let read: Vec<StoredDocument> =
-                (0..self.lines).map(line).filter(|line| line.key.as_str() > after).take(limit).collect();
-            self.page_max.set(self.page_max.get().max(read.len()));
-            read
-        }
-    }
-
-    #[test]
-    fn a_scan_reads_one_page_per_sweep_and_finds_the_oldest_documents_beyond_the_limit() {
-        let lines = Lines { lines: 2_500, page_max: Cell::new(0) };
-        let mut scan = ExpiryScan::default();
-        for _ in 0..25 {
-            scan.advance(&lines, "l/", (2_000, 100), |_| true);
-            assert_eq!(scan.expired.len(), 0, "the result is unknown before the end of the pass");
-        }
-        scan.advance(&lines, "l/", (2_000, 100), |_| true);
-        assert_eq!(scan.expired.len(), 500);
-        assert_eq!((scan.expired[0].as_str(), scan.expired[499].as_str()), ("l/002499", "l/002000"));
-        assert!(!scan.needs_next_round);
-        scan.advance(&lines, "l/", (2_000, 100), |_| true);
-        assert_eq!(scan.count, 0, "expired documents are deleted before the next pass starts");
-        assert_eq!(lines.page_max.get(), 100);
-    }
-
-    #[test]
-    fn a_scan_that_finds_too_many_expired_documents_needs_another_round() {
-        let lines = Lines { lines: EXPIRED_MAX + 20, page_max: Cell::new(0) };
-        let mut scan = ExpiryScan::default();
-        for _ in 0..=lines.lines / 1_000 {
-            scan.advance(&lines, "l/", (10, 1_000), |_| true);
-        }
-        assert_eq!((scan.expired.len(), scan.needs_next_round), (EXPIRED_MAX, true));
-    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with `pending_since` and
-//! `commit_times`), `log`, `janitor` (with `force_timers` and `log_growth`), `tokens`. All of these run without an async runtime, so
-//! that the simulator can drive them (design 14). Only `host_environment`, `check`, `installation`, `server`, `dispatch` and
+//! `commit_times`), `log`, `janitor` (with `force_timers`, `log_growth` and `archives`), `tokens`. All of these run without
+//! an async runtime, so that the simulator can drive them (design 14). Only `host_environment`, `check`, `installation`, `server`, `dispatch` and
 //! `store::sqlite` depend on the real host.
 
 mod archives;

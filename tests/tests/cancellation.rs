@@ -116,6 +116,10 @@ impl Environment for Time {
     async fn store_archive(&self, _: Vec<u8>) -> Result<StoredArchive, ApiError> {
         unreachable!("archives are registered by the scenario")
     }
+    async fn archives(&self) -> Vec<String> {
+        Vec::new()
+    }
+    async fn delete_archive(&self, _: &str) {}
     async fn archive(&self, _: &str) -> Option<Vec<u8>> {
         Some(b"archive".to_vec())
     }

@@ -8,8 +8,8 @@
 //! first and the document second; the lock of `Controller::archives` keeps the janitor out in between, and while a client is told
 //! that an archive is here.
 
+use super::batch::log_and_skip;
 use crate::environment::Environment;
-use crate::janitor::log_and_skip;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;

@@ -5,8 +5,8 @@
 //! measurement starts again. When the log of a model has grown fast (`log_growth`), the sweeps follow each other without
 //! a pause until one measurement is complete, so that the log cannot grow faster than it is measured.
 
+use super::batch::log_and_skip;
 use crate::environment::Environment;
-use crate::janitor::log_and_skip;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;

@@ -1,7 +1,8 @@
 //! Deletes the oldest tombstones that no agent needs as evidence any more (`state::operations::tombstone_retention`).
 
+use super::batch::log_and_skip;
+use super::expiry::{ExpiryScan, ScanLimits};
 use crate::environment::Environment;
-use crate::janitor::{ExpiryScan, log_and_skip};
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
@@ -23,7 +24,8 @@ pub(super) async fn sweep<S: Store, O: Environment>(
 ) -> Result<bool, ApiError> {
     let mut advanced = std::mem::take(scan);
     let page = controller.read_available(move |reader| {
-        let limits = (tombstones_max, TOMBSTONES_PER_SWEEP);
+        let limits =
+            ScanLimits { documents_max: tombstones_max, bytes_max: u64::MAX, page: TOMBSTONES_PER_SWEEP };
         advanced.advance(reader, &model.all(Kind::Tombstone), limits, |stored| {
             let tombstone = last_id(&stored.key).zip(parse(reader, stored));
             tombstone.is_some_and(|(id, tombstone)| may_be_deleted(reader, model, id, &tombstone))

@@ -1,7 +1,7 @@
 //! The controller applies each record of a unit exactly once, in the order of the journal and as it was journaled
 //! (I9, I11).
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Kind, Model, ReplicaDoc, last_id};
@@ -44,10 +44,9 @@ impl Check for AppliedOnce {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter() {
-            let ("replica", unit) = key_parts(&change.key) else { continue };
+        for change in commit.changes_of(Kind::Replica) {
             let Some(stored) = commit.reader.get(&change.key) else { continue };
-            let unit: Uuid = unit.parse().expect("a replica's key ends in a uuid");
+            let unit = last_id(&change.key).expect("a replica's key ends in a uuid");
             let replica: ReplicaDoc = stored.value.parse().expect("documents are what was written");
             let local = &replica.local;
             let (sequence, before) = (local.sequence, self.applied.get(&unit).copied().unwrap_or(0));

@@ -5,7 +5,7 @@
 //! in the commit of a record that its leader made under the current grant. Each message that takes effect has the
 //! newest epoch.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ReportNumber, SessionDoc, StatusDoc, last_id};
@@ -16,7 +16,7 @@ use state::unit::record::{Record, RunReport};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds of documents that only their unit writes. The removal of the unit deletes them.
-const UNIT_OWNED_KINDS: [&str; 4] = ["ports", "ports-on", "unit-status", "workload-version"];
+const UNIT_OWNED_KINDS: [Kind; 4] = [Kind::Ports, Kind::PortsOn, Kind::UnitStatus, Kind::WorkloadVersion];
 
 #[derive(Default)]
 pub struct Authority {
@@ -81,16 +81,13 @@ impl Check for Authority {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let changed = |kind: &'static str| {
-            let is_kind = move |key: &&str| key_parts(key).0 == kind;
-            commit.changes.entries.iter().map(|change| change.key.as_str()).filter(is_kind)
-        };
-        let recording_units: BTreeSet<Uuid> = changed("replica").filter_map(last_id).collect();
-        for key in changed("bag") {
+        let changed = |kind| commit.changes_of(kind).map(|change| change.key.as_str());
+        let recording_units: BTreeSet<Uuid> = changed(Kind::Replica).filter_map(last_id).collect();
+        for key in changed(Kind::Bag) {
             let (Some(owner), Some(_)) = (last_id(key), commit.reader.get(key)) else { continue };
             let leads = read(commit.reader, &commit.model.leader(owner));
-            let relation = key_parts(key).1.split('/').next();
-            let created = changed("relation").any(|created| Some(key_parts(created).1) == relation);
+            let relation = parts(key).ids().first().copied();
+            let created = changed(Kind::Relation).any(|created| last_id(created) == relation);
             let leads = leads.filter(|grant| recording_units.contains(&grant.holder));
             if let Some(grant) = &leads {
                 let replica = read(commit.reader, &commit.model.replica(grant.holder));
@@ -114,12 +111,12 @@ impl Check for Authority {
             let applied = read(commit.reader, &commit.model.replica(owner)).map_or(0, |r| r.local.sequence);
             let resyncs = self.resyncing.get(&owner).is_some_and(|sequence| *sequence > applied);
             let created = read(commit.reader, &commit.model.unit(owner)).is_some()
-                && changed("unit").any(|unit| last_id(unit) == Some(owner));
-            let is_reported = match key_parts(key).0 {
-                "workload-version" => {
+                && changed(Kind::Unit).any(|unit| last_id(unit) == Some(owner));
+            let is_reported = match kind_of(key) {
+                Kind::WorkloadVersion => {
                     now.value.parse().is_ok_and(|version| self.versions.contains(&(owner, version)))
                 }
-                "unit-status" => {
+                Kind::UnitStatus => {
                     let status = now.value.parse::<StatusDoc>();
                     status.is_ok_and(|status| self.statuses.contains(&(owner, status.number)))
                 }
@@ -141,7 +138,7 @@ impl Check for Authority {
                 ));
             }
         }
-        for key in changed("session") {
+        for key in changed(Kind::Session) {
             let Some(unit) = last_id(key) else { continue };
             let Some(session) = read(commit.reader, &commit.model.session(unit)) else { continue };
             let (before, nonce) =

@@ -1,6 +1,6 @@
 //! The counter of a bag increases when the content of the bag changes, and only then (I7).
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{BagDoc, Kind, Model, last_id};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ impl Check for BagCounters {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "bag") {
+        for change in commit.changes_of(Kind::Bag) {
             let Some(stored) = commit.reader.get(&change.key) else {
                 self.0.remove(&change.key);
                 continue;
@@ -34,7 +34,7 @@ impl Check for BagCounters {
             }
             // a unit that re-enters a scope is a new member with a new version
             let entered = last_id(&change.key).is_some_and(|owner| {
-                let enters = |key: &str| key_parts(key).0 == "scope" && last_id(key) == Some(owner);
+                let enters = |key: &str| kind_of(key) == Kind::Scope && last_id(key) == Some(owner);
                 commit.changes.entries.iter().any(|entry| enters(&entry.key))
             });
             if (bag.values != before.values) != moved && !(moved && entered) {

@@ -3,9 +3,9 @@
 use super::running_agent::RunningAgent;
 use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
-use controller::store::CommitChanges;
+use controller::store::{CommitChanges, DocumentChange};
 use state::documents::draft::{Reader, Revision, Txn};
-use state::documents::keys::Model;
+use state::documents::keys::{Kind, Model, Parts};
 use state::terms::names::Uuid;
 use state::unit::local::Local;
 use state::unit::record::Record;
@@ -19,6 +19,13 @@ pub struct Commit<'a> {
     pub is_full_check: bool,
     /// Virtual time; jumps of the wall clock do not affect it.
     pub now_ms: u64,
+}
+
+impl Commit<'_> {
+    /// The changed documents of one kind.
+    pub fn changes_of(&self, kind: Kind) -> impl Iterator<Item = &DocumentChange> {
+        self.changes.entries.iter().filter(move |change| kind_of(&change.key) == kind)
+    }
 }
 
 /// The system at the end: at rest, or still changing when the time is over.
@@ -41,7 +48,7 @@ pub trait Check {
     /// This record counts as done; called in the order of the journal.
     fn record_done(&mut self, _folder: Uuid, _record: &Record, _found: &mut Vec<String>) {}
     /// The journal of a folder starts, or starts again, with this state.
-    fn journal_started(&mut self, _folder: Uuid, _memory: &Local) {}
+    fn journal_started(&mut self, _folder: Uuid, _stored: &Local) {}
     fn folder_copied(&mut self, _folder: Uuid, _copy: Uuid) {}
     /// The store was restored from a backup.
     fn store_restored(&mut self, _reader: &dyn Reader, _model: Model) {}
@@ -51,8 +58,18 @@ pub trait Check {
     fn at_rest(&mut self, _end: &FinalState<'_>, _found: &mut Vec<String>) {}
 }
 
-/// The kind in a document's key, and the rest of the key.
-pub fn key_parts(key: &str) -> (&str, &str) {
-    let (_, rest) = key.split_once('/').unwrap_or_default();
-    rest.split_once('/').unwrap_or((rest, ""))
+/// The parts of a document's key.
+pub fn parts(key: &str) -> Parts<'_> {
+    Parts::of(key).expect("keys are what was written")
+}
+
+/// The kind of document that a key names.
+pub fn kind_of(key: &str) -> Kind {
+    parts(key).kind
+}
+
+/// Whether a key names the life of an entity.
+pub fn is_life(key: &str) -> bool {
+    use Kind::{ApplicationLife, MachineLife, ModelLife, RelationLife, UnitLife};
+    matches!(kind_of(key), ApplicationLife | MachineLife | ModelLife | RelationLife | UnitLife)
 }

@@ -1,6 +1,6 @@
 //! At rest the last config-changed of each unit ran with the current settings of its application (I6, by content).
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use crate::sim::script::LEVEL;
 use state::documents::draft::{Reader, Revision, read};
@@ -75,7 +75,7 @@ impl Check for DeliveredConfig {
         }
     }
 
-    fn journal_started(&mut self, folder: Uuid, _memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, _stored: &Local) {
         self.started.remove(&folder);
         self.delivered.remove(&folder);
     }
@@ -95,12 +95,12 @@ impl Check for DeliveredConfig {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let revision = commit.changes.revision;
-        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "unit") {
+        for change in commit.changes_of(Kind::Unit) {
             let doc =
                 last_id(&change.key).and_then(|id| Some((id, read(commit.reader, &commit.model.unit(id))?)));
             self.applications.extend(doc.map(|(id, doc)| (id, doc.application)));
         }
-        for change in commit.changes.entries.iter().filter(|c| key_parts(&c.key).0 == "application-config") {
+        for change in commit.changes_of(Kind::ApplicationConfig) {
             let text = change.value.as_ref().map_or(String::new(), |value| value.to_string());
             // all charms of the simulator declare the same option, so a refresh does not change the settings
             let charm = last_id(&change.key).map(|id| commit.model.application_charm(id));

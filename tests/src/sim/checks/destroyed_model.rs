@@ -2,14 +2,14 @@
 //!
 //! At rest all its documents are deleted, its name is free, its tokens are revoked, and a tombstone records it.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, kind_of};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
 /// Kinds of documents that are created together with a new entity.
-const NEW: [&str; 3] = ["application-name", "machine-name", "relation-key"];
+const NEW: [Kind; 3] = [Kind::ApplicationName, Kind::MachineName, Kind::RelationKey];
 
 #[derive(Default)]
 pub struct DestroyedModel {
@@ -28,10 +28,10 @@ impl Check for DestroyedModel {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            if self.is_dying && change.value.is_some() && NEW.contains(&key_parts(&change.key).0) {
+            if self.is_dying && change.value.is_some() && NEW.contains(&kind_of(&change.key)) {
                 found.push(format!("{} was created in a model that is being destroyed", change.key));
             }
-            if key_parts(&change.key).0 == "application-life"
+            if kind_of(&change.key) == Kind::ApplicationLife
                 && let Some(id) = last_id(&change.key)
                 && commit.changes.entries.iter().any(|e| e.key == commit.model.model_destruction().text())
                 && read(commit.reader, &commit.model.model_destruction())

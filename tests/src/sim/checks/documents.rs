@@ -1,8 +1,9 @@
 //! After every commit the documents satisfy the invariants I13, I14 and I18 to I23; the production checker
 //! evaluates them.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, parts};
 use state::documents::invariants;
+use state::documents::keys::Kind;
 
 #[derive(Default)]
 pub struct DocumentInvariants;
@@ -14,9 +15,9 @@ impl Check for DocumentInvariants {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for deleted in commit.changes.entries.iter().filter(|change| change.value.is_none()) {
-            let ("bag", rest) = key_parts(&deleted.key) else { continue };
-            let relation = rest.split('/').next().and_then(|part| part.parse().ok()).unwrap_or_default();
-            if commit.reader.get(commit.model.relation(relation).text()).is_some() {
+            let parts = parts(&deleted.key);
+            let (Kind::Bag, [relation, ..]) = (parts.kind, &parts.ids()[..]) else { continue };
+            if commit.reader.get(commit.model.relation(*relation).text()).is_some() {
                 found.push(format!("I14: {} was deleted before its relation", deleted.key));
             }
         }

@@ -2,11 +2,11 @@
 //!
 //! A report about an application takes effect only if its leader sent it.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::Fact;
 use crate::sim::script::APPLICATION_STATUS_PREFIX;
 use state::documents::draft::read;
-use state::documents::keys::{ReportNumber, last_id};
+use state::documents::keys::{Kind, ReportNumber, last_id};
 use state::terms::names::{UnitName, Uuid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,13 +43,12 @@ impl Check for EarlyReports {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let recording_units =
-            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "replica");
+        let recording_units = commit.changes_of(Kind::Replica);
         let recording_units: BTreeSet<Uuid> =
             recording_units.filter_map(|change| last_id(&change.key)).collect();
         for change in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
-            match key_parts(&change.key) {
-                ("unit-status", _) => {
+            match kind_of(&change.key) {
+                Kind::UnitStatus => {
                     let Some(unit) = last_id(&change.key).filter(|unit| !recording_units.contains(unit))
                     else {
                         continue;
@@ -58,8 +57,8 @@ impl Check for EarlyReports {
                     let ReportNumber { run, call } = status.number;
                     found.extend(self.rejected_epoch(commit, (unit, run, call)));
                 }
-                ("log", rest) => {
-                    let parts: Vec<&str> = rest.split('/').collect();
+                Kind::Log => {
+                    let parts: Vec<&str> = parts(&change.key).rest.split('/').collect();
                     let [unit, run, call] = parts[..] else { continue };
                     let (Ok(unit), Ok(run), Ok(call)) = (unit.parse(), run.parse(), call.parse()) else {
                         continue;
@@ -68,7 +67,7 @@ impl Check for EarlyReports {
                         found.extend(self.rejected_epoch(commit, (unit, run, call)));
                     }
                 }
-                ("application-status", _) => {
+                Kind::ApplicationStatus => {
                     let Some(application) = last_id(&change.key) else { continue };
                     let status = read(commit.reader, &commit.model.application_status(application));
                     let message = status.unwrap_or_default().message;

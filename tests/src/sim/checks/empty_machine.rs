@@ -1,7 +1,8 @@
 //! A machine that loses its last unit is no longer Alive from that commit on (spec E.5).
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, parts};
 use state::documents::draft::read;
+use state::documents::keys::Kind;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeSet;
@@ -15,13 +16,9 @@ impl Check for EmptyMachine {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let deleted = commit.changes.entries.iter().filter(|change| change.value.is_none());
-        let machines: BTreeSet<Uuid> = deleted
-            .filter_map(|change| match key_parts(&change.key) {
-                ("unit-on", rest) => rest.split('/').next()?.parse().ok(),
-                _ => None,
-            })
-            .collect();
+        let deleted = commit.changes_of(Kind::UnitOn).filter(|change| change.value.is_none());
+        let machines: BTreeSet<Uuid> =
+            deleted.filter_map(|change| parts(&change.key).ids().first().copied()).collect();
         for machine in machines {
             let empty = commit.reader.scan(&commit.model.machine_units(machine), "", 1).is_empty();
             let life = read(commit.reader, &commit.model.machine_life(machine));

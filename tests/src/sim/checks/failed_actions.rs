@@ -1,11 +1,11 @@
 //! An action that is reported as failed had started (spec A.16).
 //!
-//! The exception is an action that an earlier agent may have started whose memory was lost.
+//! The exception is an action that an earlier agent may have started whose state was lost.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::Model;
+use state::documents::keys::{Kind, Model};
 use state::terms::names::Uuid;
 use state::terms::status::ActionStatus;
 use state::unit::local::Event;
@@ -17,7 +17,7 @@ pub struct FailedActions {
     started: BTreeSet<(Uuid, u64)>,
     /// The unit of each folder.
     units: BTreeMap<Uuid, Uuid>,
-    /// How often a journal of the unit started, in any folder. More than once: its memory was lost or copied.
+    /// How often a journal of the unit started, in any folder. More than once: its state was lost or copied.
     journal_starts: BTreeMap<Uuid, u32>,
     was_restored: bool,
 }
@@ -68,11 +68,10 @@ impl Check for FailedActions {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let ended = commit.changes.entries.iter().filter(|change| change.value.is_none());
-        for change in ended.filter(|change| key_parts(&change.key).0 == "action-of" && !self.was_restored) {
-            let mut parts = key_parts(&change.key).1.split('/');
-            let unit: Option<Uuid> = parts.next().and_then(|unit| unit.parse().ok());
-            let id: Option<u64> = parts.next().and_then(|id| id.parse().ok());
-            let (Some(unit), Some(id)) = (unit, id) else { continue };
+        for change in ended.filter(|change| kind_of(&change.key) == Kind::ActionOf && !self.was_restored) {
+            let parts = parts(&change.key);
+            let ([unit], Some(id)) = (&parts.ids()[..], parts.number()) else { continue };
+            let unit = *unit;
             if read(commit.reader, &commit.model.action(id))
                 .is_some_and(|doc| doc.status == ActionStatus::Cancelled)
             {

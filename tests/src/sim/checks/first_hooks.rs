@@ -3,10 +3,10 @@
 //! relation-created of the relations that the unit has entered, and leader-elected, run before the first
 //! config-changed.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Model, last_id};
+use state::documents::keys::{Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, Uuid};
 use state::unit::local::{Event, Local, Run};
@@ -126,11 +126,11 @@ impl Check for FirstHooks {
         }
     }
 
-    fn journal_started(&mut self, folder: Uuid, memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, stored: &Local) {
         let progress = Folder {
-            has_started_config_changed: memory.installed,
-            upgraded: memory.installed,
-            elected: memory.elected_generation,
+            has_started_config_changed: stored.installed,
+            upgraded: stored.installed,
+            elected: stored.elected_generation,
             ..Folder::default()
         };
         self.by_folder.insert(folder, progress);
@@ -149,14 +149,14 @@ impl Check for FirstHooks {
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
             let Some(id) = last_id(&change.key) else { continue };
-            match key_parts(&change.key).0 {
-                "relation-suspended" => drop(self.departing_relations.insert(id)),
-                "relation-life"
+            match kind_of(&change.key) {
+                Kind::RelationSuspended => drop(self.departing_relations.insert(id)),
+                Kind::RelationLife
                     if read(commit.reader, &commit.model.relation_life(id)) != Some(Life::Alive) =>
                 {
                     self.departing_relations.insert(id);
                 }
-                "application-life"
+                Kind::ApplicationLife
                     if read(commit.reader, &commit.model.application_life(id)) != Some(Life::Alive) =>
                 {
                     let relations = read_all::<()>(commit.reader, &commit.model.relations_of(id));

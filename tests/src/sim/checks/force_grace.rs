@@ -2,7 +2,7 @@
 //! place of its agent (spec E.6). The exception is a model that is destroyed with force: the controller does not wait
 //! for a unit in error, or for an agent that is away. `state/src/tests/force/destroyed.rs` tests these.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ForcedDoc, Kind, Model, last_id};
 use state::terms::force::ForcedBy;
@@ -44,8 +44,8 @@ impl Check for ForceGrace {
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
             let Some(id) = last_id(&change.key) else { continue };
-            match key_parts(&change.key).0 {
-                "forced" => {
+            match kind_of(&change.key) {
+                Kind::Forced => {
                     let forced = read(commit.reader, &commit.model.forced(id));
                     self.budgeted.extend(forced.iter().filter(|f| f.by == ForcedBy::Budget).map(|_| id));
                     match forced.filter(|forced| !forced.no_wait && !self.budgeted.contains(&id)) {
@@ -62,7 +62,7 @@ impl Check for ForceGrace {
                         None => drop(self.marked.remove(&id)),
                     }
                 }
-                "unit-life" => {
+                Kind::UnitLife => {
                     let dead = read(commit.reader, &commit.model.unit_life(id)) == Some(Life::Dead);
                     let is_changed = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
                     let (wait, replica) = (commit.model.forced(id), commit.model.replica(id));
@@ -72,7 +72,7 @@ impl Check for ForceGrace {
                             .push(format!("{id}: is Dead by force before its machine agent could recall it"));
                     }
                 }
-                "session" => {
+                Kind::Session => {
                     let session = read(commit.reader, &commit.model.session(id));
                     let fenced = session.is_some_and(|session| session.epoch > 0 && session.nonce == Uuid(0));
                     let destruction = read(commit.reader, &commit.model.model_destruction());

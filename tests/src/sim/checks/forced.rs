@@ -3,7 +3,7 @@
 //! Once the controller acts in place of an agent, it accepts no record of that agent. It acts only for entities
 //! whose removal is forced. At rest no forced removal is left, even if agents are down.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, parts};
 use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
@@ -49,10 +49,8 @@ impl Check for Forced {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let changes_of = |kind: &'static str| {
-            commit.changes.entries.iter().filter(move |change| key_parts(&change.key).0 == kind)
-        };
-        let recording_units: BTreeSet<Uuid> = changes_of("replica")
+        let recording_units: BTreeSet<Uuid> = commit
+            .changes_of(Kind::Replica)
             .filter(|change| change.value.is_some())
             .filter_map(|c| last_id(&c.key))
             .collect();
@@ -61,12 +59,11 @@ impl Check for Forced {
                 "{unit}: a record is accepted after the controller acted in place of the agent"
             ));
         }
-        let left_scopes = changes_of("scope-of").filter(|change| change.value.is_none());
+        let left_scopes = commit.changes_of(Kind::ScopeOf).filter(|change| change.value.is_none());
         // units leave a relation that is forced even if their own removal is not due yet
         let left_scopes =
             left_scopes.filter(|change| last_id(&change.key).is_none_or(|id| !self.forced.contains(&id)));
-        let left_scopes =
-            left_scopes.filter_map(|change| key_parts(&change.key).1.split('/').next()?.parse::<Uuid>().ok());
+        let left_scopes = left_scopes.filter_map(|change| parts(&change.key).ids().first().copied());
         let by_its_agent = |unit: &Uuid| {
             let fenced = || {
                 read(commit.reader, &commit.model.session(*unit)).is_some_and(|session| is_fenced(&session))
@@ -75,7 +72,7 @@ impl Check for Forced {
         };
         self.acted.extend(left_scopes.filter(|unit| self.forced.contains(unit) && !by_its_agent(unit)));
         self.resyncing.retain(|unit| !recording_units.contains(unit));
-        for change in changes_of("unit-life") {
+        for change in commit.changes_of(Kind::UnitLife) {
             let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
             let Some(unit) = last_id(&change.key).filter(|unit| !recording_units.contains(unit)) else {
                 continue;
@@ -87,14 +84,14 @@ impl Check for Forced {
                 }
             }
         }
-        for change in changes_of("forced") {
+        for change in commit.changes_of(Kind::Forced) {
             let entity = last_id(&change.key).expect("it is of an entity");
             match change.value {
                 Some(_) => drop(self.forced.insert(entity)),
                 None => drop(self.forced.remove(&entity)),
             }
         }
-        for change in changes_of("machine-life") {
+        for change in commit.changes_of(Kind::MachineLife) {
             let life: Option<Life> = change.value.as_ref().and_then(|text| text.parse().ok());
             self.released.extend(last_id(&change.key).filter(|_| life == Some(Life::Dead)));
         }

@@ -3,7 +3,7 @@
 //! An instance of this model whose machine is unknown is terminated only if the harvest mode of the model allows
 //! it.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::identities::MODEL;
 use serde_json::Value;
@@ -34,7 +34,7 @@ impl KnownMachines {
 
     pub fn commit(&mut self, commit: &Commit<'_>) {
         for change in commit.changes.entries.iter() {
-            if key_parts(&change.key).0 == "machine" {
+            if kind_of(&change.key) == Kind::Machine {
                 self.machines.extend(last_id(&change.key));
             }
             if change.key == commit.model.model_config().text() {

@@ -2,7 +2,7 @@
 //!
 //! The exception is an instance that was created under another nonce than the recorded one.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::{Fact, InstanceEvent};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{InstanceDoc, Kind, Model, last_id};
@@ -22,8 +22,8 @@ pub struct InstanceTermination {
 }
 
 fn assigned(key: &str) -> Option<(Uuid, Uuid)> {
-    let (machine, unit) = key_parts(key).1.split_once('/')?;
-    Some((machine.parse().ok()?, unit.parse().ok()?))
+    let [machine, unit] = parts(key).ids()[..] else { return None };
+    Some((machine, unit))
 }
 
 impl Check for InstanceTermination {
@@ -61,20 +61,20 @@ impl Check for InstanceTermination {
 
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            let (kind, value) = (key_parts(&change.key).0, change.value.as_ref());
+            let (kind, value) = (kind_of(&change.key), change.value.as_ref());
             let Some(id) = last_id(&change.key) else { continue };
             match (kind, value) {
-                ("machine-life", Some(life)) => {
+                (Kind::MachineLife, Some(life)) => {
                     self.lives.insert(id, life.parse().expect("documents are what was written"));
                 }
-                ("machine-life", None) => drop(self.lives.remove(&id)),
-                ("machine-instance", Some(doc)) => {
+                (Kind::MachineLife, None) => drop(self.lives.remove(&id)),
+                (Kind::MachineInstance, Some(doc)) => {
                     let doc: InstanceDoc = doc.parse().expect("documents are what was written");
                     self.nonces.insert(id, doc.nonce);
                 }
-                ("machine-instance", None) => drop(self.nonces.remove(&id)),
-                ("unit-on", Some(_)) => self.assigned.extend(assigned(&change.key)),
-                ("unit-on", None) => {
+                (Kind::MachineInstance, None) => drop(self.nonces.remove(&id)),
+                (Kind::UnitOn, Some(_)) => self.assigned.extend(assigned(&change.key)),
+                (Kind::UnitOn, None) => {
                     let removed = assigned(&change.key);
                     self.assigned.retain(|entry| Some(*entry) != removed);
                 }

@@ -2,10 +2,10 @@
 //!
 //! At rest the leader has run leader-elected for its current grant.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{GrantDoc, Model, last_id};
+use state::documents::keys::{GrantDoc, Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::unit::local::{FollowUp, Local};
@@ -53,9 +53,9 @@ impl Check for Leadership {
         }
     }
 
-    fn journal_started(&mut self, folder: Uuid, memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, stored: &Local) {
         self.elected.remove(&folder);
-        let ran = memory.elected_generation.filter(|_| memory.follow_up != Some(FollowUp::LeaderElected));
+        let ran = stored.elected_generation.filter(|_| stored.follow_up != Some(FollowUp::LeaderElected));
         self.elected.extend(ran.map(|generation| (folder, generation)));
     }
 
@@ -69,7 +69,7 @@ impl Check for Leadership {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "leader") {
+        for change in commit.changes_of(Kind::Leader) {
             let (Some(application), Some(value)) = (last_id(&change.key), &change.value) else { continue };
             let grant: GrantDoc = value.parse().expect("documents are what was written");
             let now = (grant.generation, grant.holder);

@@ -4,7 +4,7 @@
 //! that the harvest mode leaves to the operators and instances that no store ever recorded. An instance that the
 //! user keeps is handed over and not terminated, unless it was created under another nonce.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, kind_of, parts};
 use super::foreign_instances::KnownMachines;
 use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::identities::MODEL;
@@ -93,19 +93,19 @@ impl Check for LeakedInstances {
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         self.known.commit(commit);
         for change in commit.changes.entries.iter() {
-            match (key_parts(&change.key), change.value.as_ref()) {
-                (("machine-name", name), Some(id)) => {
+            match (kind_of(&change.key), change.value.as_ref()) {
+                (Kind::MachineName, Some(id)) => {
                     let id = id.parse().expect("documents are what was written");
-                    self.names.insert(name.to_owned(), id);
+                    self.names.insert(parts(&change.key).rest.to_owned(), id);
                 }
-                (("machine-instance", _), Some(doc)) => {
+                (Kind::MachineInstance, Some(doc)) => {
                     let doc: InstanceDoc = doc.parse().expect("documents are what was written");
                     self.nonces.extend(last_id(&change.key).map(|id| (id, doc.nonce)));
                 }
                 _ => {}
             }
         }
-        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "machine") {
+        for change in commit.changes_of(Kind::Machine) {
             last_id(&change.key)
                 .into_iter()
                 .for_each(|machine| self.note_kept(commit.reader, commit.model, machine));

@@ -1,6 +1,6 @@
 //! Life only advances, for every uuid and in every transaction (I17).
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, is_life};
 use state::documents::draft::{Reader, read_all};
 use state::documents::keys::{Kind, Model};
 use state::terms::life::Life;
@@ -23,7 +23,7 @@ impl Check for LifeOrder {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            if !key_parts(&change.key).0.ends_with("-life") {
+            if !is_life(&change.key) {
                 continue;
             }
             let life = change.value.as_ref();

@@ -2,10 +2,10 @@
 //!
 //! The token of a removed unit is revoked, and the token of a unit is the one that the controller has stored.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState, parts};
 use host::digest::sha256;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder};
+use state::documents::keys::{GLOBAL, Kind, Model, Parts, TokenHolder};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -36,7 +36,10 @@ impl Check for NamesAndTokens {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
-            let ("unit-name" | "machine-name", name) = key_parts(&change.key) else { continue };
+            let Parts { kind: Kind::UnitName | Kind::MachineName, rest: name, .. } = parts(&change.key)
+            else {
+                continue;
+            };
             let Some(id) = change.value.as_ref() else { continue };
             let id: Uuid = id.parse().expect("documents are what was written");
             let before = self.0.insert(change.key.clone(), id);

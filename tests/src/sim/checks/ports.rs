@@ -1,8 +1,8 @@
 //! Two units on one machine never have the same port open at the same time (spec B.7).
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, parts};
 use state::documents::draft::{Reader, read_all};
-use state::documents::keys::{Model, OpenPortsDoc};
+use state::documents::keys::{Kind, Model, OpenPortsDoc};
 use state::terms::names::Uuid;
 use state::terms::port_range::PortRange;
 use std::collections::BTreeSet;
@@ -36,11 +36,8 @@ impl Check for PortConflicts {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        let opened = commit.changes.entries.iter().filter(|change| change.value.is_some());
-        let machines = opened.filter_map(|change| match key_parts(&change.key) {
-            ("ports-on", rest) => rest.split('/').next()?.parse().ok(),
-            _ => None,
-        });
+        let opened = commit.changes_of(Kind::PortsOn).filter(|change| change.value.is_some());
+        let machines = opened.filter_map(|change| parts(&change.key).ids().first().copied());
         let machines: BTreeSet<Uuid> = machines.filter(|_| !self.was_restored).collect();
         for machine in machines {
             let all = read_all::<OpenPortsDoc>(commit.reader, &commit.model.machine_ports_prefix(machine));

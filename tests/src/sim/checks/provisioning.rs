@@ -3,7 +3,7 @@
 //! At rest every machine has its instance, recorded with its nonce and address, and no provisioning error is left.
 //! Restarts alone neither create nor terminate instances.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::provider::address;
 use state::documents::draft::{Reader, read, read_all};
@@ -63,9 +63,7 @@ impl Check for Provisioning {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in
-            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "provisioning-error")
-        {
+        for change in commit.changes_of(Kind::ProvisioningError) {
             let machine = last_id(&change.key).expect("the key ends in the id of a machine");
             let error = change.value.as_ref();
             let error = error.map(|text| text.parse::<ProvisioningErrorDoc>().expect("what was written"));

@@ -4,10 +4,10 @@
 //! includes its units. If a restored store does not contain the unit, evidence from before the restore counts as
 //! well.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use crate::sim::fact::Fact;
 use state::documents::draft::read;
-use state::documents::keys::last_id;
+use state::documents::keys::{Kind, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeSet;
@@ -36,9 +36,9 @@ impl Check for RecallEvidence {
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
             let Some(unit) = last_id(&change.key) else { continue };
-            let is_evidence = match key_parts(&change.key).0 {
-                "unit-life" => read(commit.reader, &commit.model.unit_life(unit)) == Some(Life::Dead),
-                "tombstone" => read(commit.reader, &commit.model.tombstone(unit)).is_some(),
+            let is_evidence = match kind_of(&change.key) {
+                Kind::UnitLife => read(commit.reader, &commit.model.unit_life(unit)) == Some(Life::Dead),
+                Kind::Tombstone => read(commit.reader, &commit.model.tombstone(unit)).is_some(),
                 _ => false,
             };
             if is_evidence {

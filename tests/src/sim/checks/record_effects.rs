@@ -2,7 +2,7 @@
 //!
 //! An action finishes with the outcome in the record, and a unit that failed is shown in error.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
@@ -99,8 +99,7 @@ impl Check for RecordEffects {
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         let (reader, model) = (commit.reader, commit.model);
-        let recording_units =
-            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "replica");
+        let recording_units = commit.changes_of(Kind::Replica);
         for unit in recording_units.filter_map(|change| last_id(&change.key)) {
             let Some(replica) = read(reader, &model.replica(unit)) else { continue };
             let Some(doc) = read(reader, &model.unit(unit)) else { continue };

@@ -2,7 +2,7 @@
 //!
 //! The exception is a resync, which reports that the unit was already in the relation.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, is_life, kind_of, parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, SuspendedDoc, last_id};
@@ -20,10 +20,10 @@ pub struct References {
 }
 
 /// Keys of the lives that must be Alive when a document of this kind is created.
-fn needed(commit: &Commit<'_>, kind: &str, ids: &[Uuid]) -> Vec<String> {
+fn needed(commit: &Commit<'_>, kind: Kind, ids: &[Uuid]) -> Vec<String> {
     let model = commit.model;
     match (kind, ids) {
-        ("scope", [relation, _, unit]) => {
+        (Kind::Scope, [relation, _, unit]) => {
             let doc = read(commit.reader, &model.relation(*relation));
             let sides = doc.into_iter().flat_map(|doc| doc.sides);
             let ends = sides.map(|side| model.application_life(side.application));
@@ -31,10 +31,10 @@ fn needed(commit: &Commit<'_>, kind: &str, ids: &[Uuid]) -> Vec<String> {
                 .map(|key| key.text().to_owned())
                 .collect()
         }
-        ("unit-of" | "relation-of", [application, _]) => {
+        (Kind::UnitOf | Kind::RelationOf, [application, _]) => {
             vec![model.application_life(*application).text().to_owned()]
         }
-        ("unit-on", [machine, _]) => vec![model.machine_life(*machine).text().to_owned()],
+        (Kind::UnitOn, [machine, _]) => vec![model.machine_life(*machine).text().to_owned()],
         _ => Vec::new(),
     }
 }
@@ -58,9 +58,7 @@ impl Check for References {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in
-            commit.changes.entries.iter().filter(|change| key_parts(&change.key).0.ends_with("-life"))
-        {
+        for change in commit.changes.entries.iter().filter(|change| is_life(&change.key)) {
             match &change.value {
                 Some(life) => {
                     let life = life.parse().expect("documents are what was written");
@@ -69,7 +67,7 @@ impl Check for References {
                 None => drop(self.lives.remove(&change.key)),
             }
         }
-        for change in commit.changes.entries.iter().filter(|c| key_parts(&c.key).0 == "relation-suspended") {
+        for change in commit.changes_of(Kind::RelationSuspended) {
             let relation = last_id(&change.key).expect("the key ends in the id of a relation");
             match change.value {
                 Some(_) => drop(self.suspended.insert(relation)),
@@ -77,9 +75,8 @@ impl Check for References {
             }
         }
         for new in commit.changes.entries.iter().filter(|change| change.value.is_some()) {
-            let (kind, rest) = key_parts(&new.key);
-            let ids: Vec<Uuid> = rest.split('/').filter_map(|part| part.parse().ok()).collect();
-            let entered = (kind == "scope").then(|| ids.first().zip(ids.last())).flatten();
+            let (kind, ids) = (kind_of(&new.key), parts(&new.key).ids());
+            let entered = (kind == Kind::Scope).then(|| ids.first().zip(ids.last())).flatten();
             let resyncs = |unit: &Uuid| {
                 let applied =
                     read(commit.reader, &commit.model.replica(*unit)).map_or(0, |r| r.local.sequence);

@@ -3,12 +3,12 @@
 //! relation-departed also names the unit that departs. A unit that is being removed has departed for all other
 //! units, whatever its own agent does (spec E.2).
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use state::documents::draft::read;
 use state::documents::effective_life;
-use state::documents::keys::last_id;
+use state::documents::keys::{Kind, last_id};
 use state::terms::life::Life;
 use state::terms::member_version::Version;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
@@ -200,18 +200,18 @@ impl Check for RelationHooks {
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         for change in commit.changes.entries.iter().filter(|_| !self.was_restored) {
             let Some(unit) = last_id(&change.key) else { continue };
-            if key_parts(&change.key).0 == "unit-life" {
+            if kind_of(&change.key) == Kind::UnitLife {
                 let life = read(commit.reader, &commit.model.unit_life(unit));
                 match read(commit.reader, &commit.model.unit(unit)) {
                     Some(doc) => drop(self.units.insert(unit, (doc.name, life == Some(Life::Alive)))),
                     None => drop(self.units.remove(&unit)),
                 }
             }
-            match key_parts(&change.key).0 {
-                "unit-life" if read(commit.reader, &commit.model.unit_life(unit)) != Some(Life::Alive) => {
+            match kind_of(&change.key) {
+                Kind::UnitLife if read(commit.reader, &commit.model.unit_life(unit)) != Some(Life::Alive) => {
                     self.dying.entry(unit).or_insert(commit.changes.revision);
                 }
-                "replica" => {
+                Kind::Replica => {
                     let sequence = read(commit.reader, &commit.model.replica(unit)).map(|r| r.local.sequence);
                     let departed = self.departed.get(&unit).filter(|(of, ..)| Some(*of) == sequence);
                     let Some((_, other, departing)) = departed else { continue };
@@ -224,7 +224,7 @@ impl Check for RelationHooks {
                 _ => {}
             }
         }
-        let suspended = commit.changes.entries.iter().filter(|c| key_parts(&c.key).0 == "relation-suspended");
+        let suspended = commit.changes_of(Kind::RelationSuspended);
         self.suspended.extend(suspended.filter_map(|change| last_id(&change.key)));
     }
 

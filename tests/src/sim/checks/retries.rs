@@ -3,10 +3,10 @@
 //! Once faults are over the retry starts soon after it is due. Only an operator resolves the failure otherwise: the
 //! hook is retried or skipped.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{Model, last_id};
+use state::documents::keys::{Kind, Model, last_id};
 use state::terms::names::Uuid;
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::{Hook, Operation};
@@ -179,10 +179,10 @@ impl Check for Retries {
         }
     }
 
-    fn journal_started(&mut self, folder: Uuid, memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, stored: &Local) {
         self.unanswered.remove(&folder);
         self.failed_runs.remove(&folder);
-        self.failed_runs.extend(memory.episode().map(|episode| {
+        self.failed_runs.extend(stored.episode().map(|episode| {
             let (id, times, operation) = (episode.id, episode.failures, episode.operation.clone());
             (folder, FailedRun { operation, id, times, due_ms: None })
         }));
@@ -200,12 +200,12 @@ impl Check for Retries {
     fn commit(&mut self, commit: &Commit<'_>, _found: &mut Vec<String>) {
         for change in commit.changes.entries.iter() {
             let id = last_id(&change.key).unwrap_or_default();
-            match key_parts(&change.key).0 {
-                "unit" => {
+            match kind_of(&change.key) {
+                Kind::Unit => {
                     let doc = read(commit.reader, &commit.model.unit(id));
                     self.applications.extend(doc.map(|doc| (id, doc.application)));
                 }
-                "application-charm" => {
+                Kind::ApplicationCharm => {
                     let charm = read(commit.reader, &commit.model.application_charm(id));
                     self.forced.extend(charm.filter(|charm| charm.forced).map(|_| id));
                 }
@@ -216,7 +216,7 @@ impl Check for Retries {
                 let about = ["automatically-retry-hooks", "max-hook-retries"];
                 self.is_retry_limit_set |= about.iter().any(|name| config.contains_key(*name));
             }
-            let Some(unit) = last_id(&change.key).filter(|_| key_parts(&change.key).0 == "resolved") else {
+            let Some(unit) = last_id(&change.key).filter(|_| kind_of(&change.key) == Kind::Resolved) else {
                 continue;
             };
             if let Some(mark) = read(commit.reader, &commit.model.resolved(unit)) {

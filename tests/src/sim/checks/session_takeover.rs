@@ -1,9 +1,9 @@
 //! No agent takes over a unit while an agent in another folder has its stream open (design 6).
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit};
 use crate::sim::fact::Fact;
 use state::documents::draft::read;
-use state::documents::keys::last_id;
+use state::documents::keys::{Kind, last_id};
 use state::terms::names::Uuid;
 use state::unit::local::Event;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,7 @@ impl Check for SessionTakeover {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "session") {
+        for change in commit.changes_of(Kind::Session) {
             let Some(unit) = last_id(&change.key) else { continue };
             let Some(session) = read(commit.reader, &commit.model.session(unit)) else { continue };
             if self.sessions.insert(unit, session.nonce) == Some(session.nonce) {

@@ -2,10 +2,10 @@
 //!
 //! The last status wins: a report that arrives late or twice changes nothing.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{Model, ReportNumber, last_id};
+use state::documents::keys::{Kind, Model, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::unit::hook::ReportContent;
 use state::unit::local::{Event, Local};
@@ -110,8 +110,7 @@ impl Check for StatusDelivery {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "unit-status")
-        {
+        for change in commit.changes_of(Kind::UnitStatus) {
             let Some(unit) = last_id(&change.key) else { continue };
             let shown = read(commit.reader, &commit.model.unit_status(unit)).map(|status| status.number);
             let before = self.shown.insert(unit, shown.unwrap_or_default()).unwrap_or_default();

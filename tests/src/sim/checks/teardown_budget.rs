@@ -3,7 +3,7 @@
 //! If the budget is what forces a unit, the controller acts in place of its agent only while the model has a
 //! budget, and not before the unit was Dying for that long.
 
-use super::check::{Check, Commit, key_parts};
+use super::check::{Check, Commit, kind_of};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
@@ -57,14 +57,14 @@ impl Check for TeardownBudget {
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
         self.now_ms = commit.now_ms;
         for change in commit.changes.entries.iter() {
-            let kind = key_parts(&change.key).0;
+            let kind = kind_of(&change.key);
             let value = change.value.as_ref();
             if change.key == commit.model.model_config().text() {
                 let config = value.map(|text| text.parse().expect("documents are what was written"));
                 self.budget_ms = configured_budget_ms(&config.unwrap_or_default());
             }
             let Some(id) = last_id(&change.key) else { continue };
-            if kind == "forced" {
+            if kind == Kind::Forced {
                 let forced: Option<ForcedDoc> =
                     value.map(|text| text.parse().expect("documents are what was written"));
                 match forced.filter(|forced| forced.by == ForcedBy::Budget) {
@@ -79,7 +79,7 @@ impl Check for TeardownBudget {
                     None => drop(self.marked.remove(&id)),
                 }
             }
-            if kind == "session" {
+            if kind == Kind::Session {
                 let session: Option<SessionDoc> =
                     value.map(|text| text.parse().expect("documents are what was written"));
                 let fenced = session.is_some_and(|session| session.epoch > 0 && session.nonce == Uuid(0));

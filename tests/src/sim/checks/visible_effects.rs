@@ -4,11 +4,11 @@
 //! The counter of each charm increases by one per successful hook, in its own state and in what others see, and the
 //! last value arrives.
 
-use super::check::{Check, Commit, FinalState, key_parts};
+use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use crate::sim::script::{COUNTER, FAILED_HOOK_KEY};
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{BagDoc, Model, last_id};
+use state::documents::keys::{BagDoc, Kind, Model, last_id};
 use state::terms::names::{RelationNumber, Uuid};
 use state::unit::local::Local;
 use state::unit::operation::Operation;
@@ -79,16 +79,16 @@ impl Check for VisibleEffects {
         }
     }
 
-    fn journal_started(&mut self, unit: Uuid, memory: &Local) {
-        let counted = memory.charm_state.get(COUNTER).map_or(0, |value| number(value));
-        let published = memory.relations.iter();
+    fn journal_started(&mut self, unit: Uuid, stored: &Local) {
+        let counted = stored.charm_state.get(COUNTER).map_or(0, |value| number(value));
+        let published = stored.relations.iter();
         let published =
             published.filter_map(|(id, local)| Some((*id, number(local.bag.get(COUNTER)?)))).collect();
         self.by_unit.insert(unit, Unit { counted, published, exited: None });
         // 1. The store is restored. 2. The unit resynchronises in batches, and the first batch is applied. 3.
         // The disk of the unit is lost: its counter since the backup exists nowhere except in that batch.
         if self.was_restored {
-            self.shown.retain(|key, _| last_id(key) != Some(memory.unit));
+            self.shown.retain(|key, _| last_id(key) != Some(stored.unit));
         }
     }
 
@@ -104,7 +104,7 @@ impl Check for VisibleEffects {
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {
-        for change in commit.changes.entries.iter().filter(|change| key_parts(&change.key).0 == "bag") {
+        for change in commit.changes_of(Kind::Bag) {
             let Some(stored) = commit.reader.get(&change.key) else { continue };
             let bag: BagDoc = stored.value.parse().expect("documents are what was written");
             if bag.values.contains_key(FAILED_HOOK_KEY) {

@@ -1,12 +1,12 @@
 //! What the checks observe after each step: the facts of the parts, and the commits of the store.
 
 use super::parts::System;
-use crate::sim::checks::check::Commit;
+use crate::sim::checks::check::{Commit, kind_of};
 use crate::sim::fact::Fact;
 use crate::sim::identities::MODEL;
 use crate::sim::world::tasks::block_on;
 use controller::store::{CommitChanges, Position, Store};
-use state::documents::keys::Model;
+use state::documents::keys::{Kind, Model};
 use state::unit::local::Event;
 
 impl System {
@@ -33,7 +33,8 @@ impl System {
         for changes in &changes {
             self.commits += 1;
             self.world.trace(|| {
-                let keys: Vec<&str> = changes.entries.iter().map(|entry| kind(&entry.key)).collect();
+                let keys: Vec<&str> =
+                    changes.entries.iter().map(|entry| kind_of(&entry.key).as_str()).collect();
                 format!("store: revision {}: {}", changes.revision, keys.join(" "))
             });
             self.unchecked += u64::from(is_structural(changes));
@@ -51,20 +52,20 @@ impl System {
 }
 
 /// Kinds of documents that do not affect the checks of all documents.
-const UNCHECKED_KINDS: [&str; 8] = [
-    "replica",
-    "unit-status",
-    "agent-status",
-    "log",
-    "session",
-    "workload-version",
-    "application-status",
-    "sequence",
+const UNCHECKED_KINDS: [Kind; 8] = [
+    Kind::Replica,
+    Kind::UnitStatus,
+    Kind::AgentStatus,
+    Kind::Log,
+    Kind::Session,
+    Kind::WorkloadVersion,
+    Kind::ApplicationStatus,
+    Kind::Sequence,
 ];
 
 /// Whether documents other than the reports of units have changed.
 fn is_structural(changes: &CommitChanges) -> bool {
-    changes.entries.iter().any(|entry| !UNCHECKED_KINDS.contains(&kind(&entry.key)))
+    changes.entries.iter().any(|entry| !UNCHECKED_KINDS.contains(&kind_of(&entry.key)))
 }
 
 /// The events of a journal as text for the trace.
@@ -97,8 +98,4 @@ fn event_text(events: &[Event]) -> String {
         Event::ReportAcknowledged { run } => format!("the reports of run {run} are acknowledged"),
     };
     events.iter().map(line).collect::<Vec<_>>().join("; ")
-}
-
-fn kind(key: &str) -> &str {
-    key.split('/').nth(1).unwrap_or_default()
 }

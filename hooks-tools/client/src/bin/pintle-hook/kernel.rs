@@ -211,9 +211,9 @@ impl Poll {
 pub fn poll(files: &mut [Poll], milliseconds_max: Option<u64>) -> Result<(), Errno> {
     let time = milliseconds_max.map(|limit| [limit / 1000, limit % 1000 * 1_000_000]);
     let time = time.as_ref().map_or(0, |time| time.as_ptr() as usize);
-    // SAFETY: the kernel reads and writes these entries and that time; no signal mask.
     let poll = [files.as_mut_ptr() as usize, files.len(), time, 0, 0, 0];
-    unsafe { uninterrupted(number::PPOLL, poll) }.map(|_| ())
+    // SAFETY: the kernel reads and writes these entries and that time; no signal mask.
+    unsafe { uninterrupted(number::PPOLL, poll) }.map(drop)
 }
 
 /// Connects to a unix socket. The caller checks that `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; the rest would be
