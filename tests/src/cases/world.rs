@@ -304,7 +304,7 @@ impl World {
         let default = match needs_process {
             true => Exit::Code(0),
             // as in the agent: the operation has no program
-            false => Exit::Refused("nothing of the charm belongs to it".into()),
+            false => Exit::Failed("nothing of the charm belongs to it".into()),
         };
         match find(&self.endings, &text).unwrap_or(Ending::Exit(default)) {
             Ending::Crash => {
@@ -319,7 +319,7 @@ impl World {
                     Exit::Interrupted => ": interrupted".to_owned(),
                     Exit::Missing => ": missing".to_owned(),
                     Exit::Cancelled => ": cancelled".to_owned(),
-                    Exit::Refused(reason) => format!(": {reason}"),
+                    Exit::Failed(reason) => format!(": {reason}"),
                 };
                 self.say(format!("{text}{how}"));
                 if exit == Exit::Interrupted {
