@@ -123,12 +123,6 @@ impl Environment for Time {
     async fn archive(&self, _: &str) -> Option<Vec<u8>> {
         Some(b"archive".to_vec())
     }
-    async fn archives(&self) -> Vec<String> {
-        Vec::new()
-    }
-    async fn delete_archive(&self, _: &str) {
-        unreachable!("the scenario has no unused archive")
-    }
     fn store_broken(&self, why: &str) {
         panic!("{why}");
     }
