@@ -1,40 +1,39 @@
 //! The charm on this machine: its folder, its hooks behind their shims, and the tool calls of these hooks.
 //!
-//! Implements [`Charms`] for real agents. Hooks run under a hook lock that the shim inherits, so a hook never
-//! runs beside its own repetition, even if the agent dies.
+//! Hooks run under a hook lock that the shim inherits, so a hook never runs beside its own repetition, even if the
+//! agent dies.
 //!
-//! `reattach` continues a run whose agent died; `remaining_processes` kills the processes of a run that must not
-//! continue; `run_folder` reads the files of a run; `run_folders` deletes old ones.
+//! `port` is what the unit agent's loop calls; `reattach` continues a run whose agent died; `remaining_processes` kills
+//! the processes of a run that must not continue; `run_folder` reads the files of a run; `run_folders` deletes old ones.
 
+mod port;
 mod reattach;
 mod remaining_processes;
 mod run_folder;
 mod run_folders;
 
 use host::backoff::Backoff;
-use host::file::{is_disk_full, write_atomic, write_atomic_unsynced};
+use host::file::write_atomic_unsynced;
 use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
-use remaining_processes::stop_for_reboot;
 use run_folder::{CONTEXT_FILE, RunFile, read_outcome};
 use run_folders::RunFolders;
 
 use crate::clock::kernel_boot;
-use crate::fault;
 use crate::folder::{self, UnitFolder};
-use crate::ports::{Charms, HookHost};
+use crate::ports::HookHost;
 use crate::reboot;
-use crate::tool_calls::{CallsFile, HookSession};
+use crate::tool_calls::HookSession;
 use crate::tool_socket::{Gate, ToolCall, closed_reply};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::charm::Charm;
-use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, declares, dispatch};
+use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook::{ActionWrites, HookContext, Level, ReportContent};
 use state::unit::local::Run;
-use state::unit::operation::{CharmRef, Operation};
+use state::unit::operation::Operation;
 use state::unit::outcome::{Exit, HookResult, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
@@ -58,9 +57,6 @@ const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
 /// The size of the end of an action's output that is stored as a result: two streams leave most of a record's 1
 /// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
-
-/// The interval between two attempts to start a shim on a full disk.
-const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
 
 /// The file that holds what the installed charm declares.
 const DECLARED: &str = "charm.json";
@@ -122,6 +118,27 @@ impl HostCharms {
             },
             path,
         )
+    }
+
+    /// Waits until the hook lock is acquired: that of the unit if `parallel`, else that of the machine.
+    async fn acquire_lock(&self, parallel: bool) -> Rc<Lock> {
+        let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
+        let path = folder.join(reboot::HOOK_LOCK);
+        let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
+        let mut backoff = Backoff::new(LOCK_POLL_FIRST_MS, LOCK_POLL_MAX_MS);
+        loop {
+            match Lock::take(&path, &holder) {
+                Ok(Ok(lock)) => {
+                    let lock = Rc::new(lock);
+                    *self.lock.borrow_mut() = Rc::downgrade(&lock);
+                    return lock;
+                }
+                Ok(Err(_)) => {}
+                Err(error) => tracing::warn!("{}: {error}", path.display()),
+            }
+            tokio::time::sleep(Duration::from_millis(backoff.delay_ms())).await;
+            backoff.increase();
+        }
     }
 
     /// Stores what a later agent needs, then starts the shim.
@@ -265,132 +282,4 @@ fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> 
 fn read_declared(folder: &UnitFolder) -> Option<Arc<Charm>> {
     let declared: DeclaredFile = serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()?;
     Some(Arc::new(declared.charm))
-}
-
-impl Charms for HostCharms {
-    type Lock = Rc<Lock>;
-
-    async fn lock(&self, parallel: bool) -> Rc<Lock> {
-        let folder = if parallel { self.folder.root().to_path_buf() } else { self.folder.machine() };
-        let path = folder.join(reboot::HOOK_LOCK);
-        let holder = format!("{} (pid {})", self.folder.tag(), std::process::id());
-        let mut backoff = Backoff::new(LOCK_POLL_FIRST_MS, LOCK_POLL_MAX_MS);
-        loop {
-            match Lock::take(&path, &holder) {
-                Ok(Ok(lock)) => {
-                    let lock = Rc::new(lock);
-                    *self.lock.borrow_mut() = Rc::downgrade(&lock);
-                    return lock;
-                }
-                Ok(Err(_)) => {}
-                Err(error) => tracing::warn!("{}: {error}", path.display()),
-            }
-            tokio::time::sleep(Duration::from_millis(backoff.delay_ms())).await;
-            backoff.increase();
-        }
-    }
-
-    fn declared(&self) -> Option<Arc<Charm>> {
-        // a charm whose folder was deleted is fetched again
-        self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
-    }
-
-    async fn is_deployed(&self, charm: &CharmRef) -> bool {
-        let known: Option<DeclaredFile> =
-            fs::read(self.folder.file(DECLARED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let same = known.is_some_and(|known| known.sha256 == charm.sha256);
-        same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
-    }
-
-    async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
-        if archive.is_empty() {
-            return Ok(());
-        }
-        // checked before the first byte is interpreted (S21)
-        if host::digest::sha256(&archive) != charm.sha256 {
-            return Err(format!(
-                "charm download corrupted: the archive of {} has another SHA-256 than expected ({})",
-                charm.url, charm.sha256
-            ));
-        }
-        let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
-        let read = charms::read::read_archive(&charm.url, archive, &options);
-        let source =
-            read.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
-        let installed = charms::install(&source.archive, &charm.sha256, &self.folder.charm(), charm.revision);
-        let installed = installed.map_err(|error| error.to_string())?;
-        for name in installed.renamed_files {
-            tracing::warn!(
-                "{name} in the charm folder was replaced by the file of the new revision; the old file was moved to \
-                 {name}.juju-orig"
-            );
-        }
-        let declared = DeclaredFile { sha256: charm.sha256.clone(), charm: source.charm };
-        let text = serde_json::to_vec(&declared).expect("declarations are plain data");
-        write_atomic(&self.folder.file(DECLARED), &text).map_err(|error| error.to_string())?;
-        *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
-        Ok(())
-    }
-
-    async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
-        if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
-            return HookResult::without_writes(Exit::Missing);
-        }
-        let path = context.trigger.dispatch_path().expect("hooks and actions have a path");
-        let program = match self.program(&path) {
-            Dispatch::Run(program) => program,
-            Dispatch::Missing => return HookResult::without_writes(Exit::Missing),
-            Dispatch::Failed(why) => return HookResult::without_writes(Exit::Failed(why)),
-        };
-        let mut shim = loop {
-            match self.start(run, &context, &program) {
-                Ok(shim) => break shim,
-                // a full disk is not a failure of the charm
-                Err(error) if is_disk_full(&error) => {
-                    tracing::error!(
-                        "cannot start {}: {error}; retrying until there is free disk space",
-                        run.operation
-                    );
-                    tokio::time::sleep(DISK_FULL_RETRY).await;
-                }
-                Err(error) => {
-                    let text = fault::with_setting(&error);
-                    return HookResult::without_writes(Exit::Failed(format!(
-                        "cannot start the hook: {text}"
-                    )));
-                }
-            }
-        };
-        let run_folder = self.folder.run(run.number);
-        let digest = host::digest::sha256(context.id.as_bytes());
-        let (on_report, is_leader) =
-            (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
-        let mut session =
-            HookSession::new(context, digest, CallsFile::open(&run_folder), &on_report, &is_leader);
-        self.serve_tools(&mut session, hook_host, async {
-            // the exit status of the shim is irrelevant: its outcome file counts
-            shim.wait().await.ok();
-        })
-        .await;
-        if session.requests_reboot() {
-            tokio::join!(stop_for_reboot(&run_folder), shim.wait()).1.ok();
-        }
-        if read_outcome(&run_folder).is_none() {
-            tracing::warn!("the shim of run {} ended without an outcome", run.number);
-            kill_remaining_processes(&run_folder).await;
-        }
-        self.finish(run, session)
-    }
-
-    async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
-        let result = self.resume_run(run, hook_host).await;
-        self.gate.send_replace(Gate::Closed);
-        result
-    }
-
-    async fn reboot(&self, boot: &str) {
-        if let Err(error) = reboot::request(&self.folder.machine(), boot) {
-            tracing::error!("cannot request a reboot of the machine: {error}");
-        }
-    }
 }

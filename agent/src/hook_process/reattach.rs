@@ -9,7 +9,7 @@ use crate::clock::kernel_boot;
 use crate::hook_process::HostCharms;
 use crate::hook_process::remaining_processes::{kill_remaining_processes, stop_for_reboot};
 use crate::hook_process::run_folder::{PROCESS_POLL_INTERVAL, read_outcome, read_run_file};
-use crate::ports::{Charms, HookHost};
+use crate::ports::HookHost;
 use crate::tool_calls::{CallsFile, HookSession};
 use hook_client::shim;
 use host::lock::Lock;
@@ -95,6 +95,6 @@ impl HostCharms {
 
     /// Both hook locks: a shim holds one of them, depending on the model's setting when the run started.
     async fn both_locks(&self) -> (Rc<Lock>, Rc<Lock>) {
-        (self.lock(false).await, self.lock(true).await)
+        (self.acquire_lock(false).await, self.acquire_lock(true).await)
     }
 }

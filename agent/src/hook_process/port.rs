@@ -1,0 +1,142 @@
+//! Implements the port [`Charms`] for real agents: the charm's folder, and the runs of its hooks.
+//!
+//! Nothing else of `hook_process` uses this module, so that what runs a hook and what continues one do not depend on
+//! each other.
+
+use super::remaining_processes::{kill_remaining_processes, stop_for_reboot};
+use super::run_folder::read_outcome;
+use super::{DECLARED, DeclaredFile, HostCharms};
+use crate::fault;
+use crate::ports::{Charms, HookHost};
+use crate::reboot;
+use crate::tool_calls::{CallsFile, HookSession};
+use crate::tool_socket::Gate;
+use hook_client::shim;
+use host::file::{is_disk_full, write_atomic};
+use host::lock::Lock;
+use state::charm::Charm;
+use state::unit::dispatch::{Dispatch, declares};
+use state::unit::hook::HookContext;
+use state::unit::local::Run;
+use state::unit::operation::CharmRef;
+use state::unit::outcome::{Exit, HookResult};
+use state::unit::record::RunReport;
+use std::fs;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The interval between two attempts to start a shim on a full disk.
+const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
+
+impl Charms for HostCharms {
+    type Lock = Rc<Lock>;
+
+    async fn lock(&self, parallel: bool) -> Rc<Lock> {
+        self.acquire_lock(parallel).await
+    }
+
+    fn declared(&self) -> Option<Arc<Charm>> {
+        // a charm whose folder was deleted is fetched again
+        self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
+    }
+
+    async fn is_deployed(&self, charm: &CharmRef) -> bool {
+        let known: Option<DeclaredFile> =
+            fs::read(self.folder.file(DECLARED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let same = known.is_some_and(|known| known.sha256 == charm.sha256);
+        same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
+    }
+
+    async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
+        if archive.is_empty() {
+            return Ok(());
+        }
+        // checked before the first byte is interpreted (S21)
+        if host::digest::sha256(&archive) != charm.sha256 {
+            return Err(format!(
+                "charm download corrupted: the archive of {} has another SHA-256 than expected ({})",
+                charm.url, charm.sha256
+            ));
+        }
+        let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
+        let read = charms::read::read_archive(&charm.url, archive, &options);
+        let source =
+            read.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))?;
+        let installed = charms::install(&source.archive, &charm.sha256, &self.folder.charm(), charm.revision);
+        let installed = installed.map_err(|error| error.to_string())?;
+        for name in installed.renamed_files {
+            tracing::warn!(
+                "{name} in the charm folder was replaced by the file of the new revision; the old file was moved to \
+                 {name}.juju-orig"
+            );
+        }
+        let declared = DeclaredFile { sha256: charm.sha256.clone(), charm: source.charm };
+        let text = serde_json::to_vec(&declared).expect("declarations are plain data");
+        write_atomic(&self.folder.file(DECLARED), &text).map_err(|error| error.to_string())?;
+        *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
+        Ok(())
+    }
+
+    async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
+        if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
+            return HookResult::without_writes(Exit::Missing);
+        }
+        let path = context.trigger.dispatch_path().expect("hooks and actions have a path");
+        let program = match self.program(&path) {
+            Dispatch::Run(program) => program,
+            Dispatch::Missing => return HookResult::without_writes(Exit::Missing),
+            Dispatch::Failed(why) => return HookResult::without_writes(Exit::Failed(why)),
+        };
+        let mut shim = loop {
+            match self.start(run, &context, &program) {
+                Ok(shim) => break shim,
+                // a full disk is not a failure of the charm
+                Err(error) if is_disk_full(&error) => {
+                    tracing::error!(
+                        "cannot start {}: {error}; retrying until there is free disk space",
+                        run.operation
+                    );
+                    tokio::time::sleep(DISK_FULL_RETRY).await;
+                }
+                Err(error) => {
+                    let text = fault::with_setting(&error);
+                    return HookResult::without_writes(Exit::Failed(format!(
+                        "cannot start the hook: {text}"
+                    )));
+                }
+            }
+        };
+        let run_folder = self.folder.run(run.number);
+        let digest = host::digest::sha256(context.id.as_bytes());
+        let (on_report, is_leader) =
+            (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
+        let mut session =
+            HookSession::new(context, digest, CallsFile::open(&run_folder), &on_report, &is_leader);
+        self.serve_tools(&mut session, hook_host, async {
+            // the exit status of the shim is irrelevant: its outcome file counts
+            shim.wait().await.ok();
+        })
+        .await;
+        if session.requests_reboot() {
+            tokio::join!(stop_for_reboot(&run_folder), shim.wait()).1.ok();
+        }
+        if read_outcome(&run_folder).is_none() {
+            tracing::warn!("the shim of run {} ended without an outcome", run.number);
+            kill_remaining_processes(&run_folder).await;
+        }
+        self.finish(run, session)
+    }
+
+    async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
+        let result = self.resume_run(run, hook_host).await;
+        self.gate.send_replace(Gate::Closed);
+        result
+    }
+
+    async fn reboot(&self, boot: &str) {
+        if let Err(error) = reboot::request(&self.folder.machine(), boot) {
+            tracing::error!("cannot request a reboot of the machine: {error}");
+        }
+    }
+}
