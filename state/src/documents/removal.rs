@@ -96,13 +96,13 @@ pub struct TombstoneDoc {
     pub machine: Option<Uuid>,
     /// Whether an agent may come back that has not received the removal of its machine or of its model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub awaits_agent: bool,
+    pub agent_is_absent: bool,
 }
 
 impl TombstoneDoc {
     /// The tombstone of an entity that no agent has to tear down.
     pub(crate) fn new(kind: TombstoneKind, name: String) -> TombstoneDoc {
-        TombstoneDoc { kind, name, machine: None, awaits_agent: false }
+        TombstoneDoc { kind, name, machine: None, agent_is_absent: false }
     }
 }
 

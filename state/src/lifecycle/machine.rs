@@ -208,24 +208,24 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     }
     // the agent may still run on the kept instance without having received the removal
     let is_absent = draft.get(&model.absent_agent(id)).is_some();
-    let awaits_agent = is_absent || machine.keep_instance && !machine.agent_gone;
-    match awaits_agent {
+    let agent_is_absent = is_absent || machine.keep_instance && !machine.agent_gone;
+    match agent_is_absent {
         true => token::retire(draft, id),
         false => token::revoke(draft, id),
     }
-    remove_documents(draft, model, id, machine.name, awaits_agent);
+    remove_documents(draft, model, id, machine.name, agent_is_absent);
     Ok(())
 }
 
 /// Removes a Dead machine whose agent did not learn of the removal. If the agent returns, its token permits one
 /// thing: to receive that the machine was removed. An enrolment token that was never used is revoked.
 pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
-    let awaits_agent = draft.get(&model.machine_instance(id)).is_some();
-    match awaits_agent {
+    let agent_is_absent = draft.get(&model.machine_instance(id)).is_some();
+    match agent_is_absent {
         true => token::retire(draft, id),
         false => token::revoke(draft, id),
     }
-    remove_documents(draft, model, id, name, awaits_agent);
+    remove_documents(draft, model, id, name, agent_is_absent);
 }
 
 /// Stops waiting for the agent of a Dead machine whose instance is kept; the provisioner then releases the
@@ -239,15 +239,15 @@ pub(crate) fn mark_agent_gone(draft: &mut Draft, model: Model, id: Uuid, machine
     draft.put(&model.machine(id), &MachineDoc { agent_gone: true, ..machine });
 }
 
-fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String, awaits_agent: bool) {
+fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String, agent_is_absent: bool) {
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_provisioning_error(id));
     draft.remove(&model.machine_name(&name));
-    let tombstone = TombstoneDoc { awaits_agent, ..TombstoneDoc::new(TombstoneKind::Machine, name) };
+    let tombstone = TombstoneDoc { agent_is_absent, ..TombstoneDoc::new(TombstoneKind::Machine, name) };
     draft.put(&model.tombstone(id), &tombstone);
-    if awaits_agent {
+    if agent_is_absent {
         draft.put(&model.absent_agent(id), &());
     }
     // the tombstone of the machine covers its units

@@ -152,8 +152,8 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
     // the tombstones of machines are deleted with the model: its own is the evidence for their agents
-    let awaits_agent = draft.first(&model.all(Kind::AbsentAgent), &[]).is_some();
-    let tombstone = TombstoneDoc { awaits_agent, ..TombstoneDoc::new(TombstoneKind::Model, doc.name) };
+    let agent_is_absent = draft.first(&model.all(Kind::AbsentAgent), &[]).is_some();
+    let tombstone = TombstoneDoc { agent_is_absent, ..TombstoneDoc::new(TombstoneKind::Model, doc.name) };
     draft.put(&GLOBAL.tombstone(model.0), &tombstone);
     draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
 }

@@ -19,7 +19,7 @@ pub const TOMBSTONES_PER_BATCH: usize = 40;
 /// Whether no agent needs a tombstone as evidence any more. `is_recall_open` is whether the recall of the unit is still
 /// to be confirmed.
 fn is_expendable(tombstone: &TombstoneDoc, is_recall_open: bool) -> bool {
-    !tombstone.awaits_agent && !is_recall_open
+    !tombstone.agent_is_absent && !is_recall_open
 }
 
 /// Whether the tombstone of an entity may be deleted. Only for choosing candidates: [`delete`] decides.

@@ -120,12 +120,12 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     world.run(delete_tombstone(id)).expect("it is never refused");
     let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it is the evidence for its agent");
-    assert!(tombstone.awaits_agent);
+    assert!(tombstone.agent_is_absent);
     // the model is removed, and the tombstones in it
     world.run(|draft, _| destruction::destroy(draft, MODEL, None, NOW)).expect("it is alive");
     while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is empty") {}
     let tombstone = read(world.reader(), &GLOBAL.tombstone(MODEL.0)).expect("it is removed");
-    assert!(tombstone.awaits_agent, "the agent of the machine may come back");
+    assert!(tombstone.agent_is_absent, "the agent of the machine may come back");
 }
 
 /// Deletes the tombstone if no agent needs it any more.

@@ -80,7 +80,7 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     assert!(world.gone(id));
     let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it was just removed");
-    assert!(!tombstone.awaits_agent, "its agent has received the removal");
+    assert!(!tombstone.agent_is_absent, "its agent has received the removal");
 
     // an instance that is not kept is removed by its provider
     world.deploy("db", "db", 1);
