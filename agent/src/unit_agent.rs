@@ -183,7 +183,12 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         let Some(declared) = self.charms.declared() else { return failed("charm missing from disk") };
         let secret = format!("{:032x}", shared.clock.random_uuid().0);
         let built = {
-            let input = ContextInput { declared: &declared, secret: &secret, is_leader: shared.is_leader() };
+            let input = ContextInput {
+                declared: &declared,
+                secret: &secret,
+                is_leader: shared.is_leader(),
+                message_text: api::text::status_message::words,
+            };
             // 1. A hook is started with a cached view.
             // 2. The agent attaches to a store of another generation, and the view is dropped.
             // This is not a failure of the charm: the hook is started again with the new view.

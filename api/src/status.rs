@@ -15,6 +15,7 @@ use state::terms::position::Position;
 use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
+use state::terms::status_message::StatusMessage;
 use state::unit::activity::Activity;
 use std::collections::BTreeMap;
 
@@ -33,9 +34,9 @@ pub struct GetStatus;
 pub struct StatusInfo<S> {
     /// The status.
     pub current: S,
-    /// The message; may be empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
+    /// The message.
+    #[serde(default, skip_serializing_if = "StatusMessage::is_empty")]
+    pub message: StatusMessage,
     /// When the status was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_ms: Option<i64>,
@@ -95,8 +96,9 @@ pub struct MachineStatus {
     pub instance: StatusInfo<InstanceStatus>,
     /// The address of its units.
     pub address: String,
-    /// The provider's name for its instance; empty if there is none.
-    pub instance_id: String,
+    /// The provider's name for its instance; none if the provider has not started it yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_id: Option<String>,
     /// Its operating system.
     pub base: Base,
     /// Its availability zone.

@@ -9,3 +9,5 @@ pub mod entity_state;
 pub mod fault;
 /// Why operations are started, in English.
 pub mod start_reason;
+/// The messages of statuses in English.
+pub mod status_message;

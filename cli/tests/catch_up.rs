@@ -10,10 +10,12 @@ use cli::commands::Verb;
 use cli::commands::{config, status};
 use common::fake::FakeController;
 use common::session::FakeSession;
-use common::{info, sample};
+use common::{executing, info, info_of, sample};
 use serde_json::Value;
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
+use state::unit::hook_name::HookName;
 use std::time::{Duration, Instant};
 
 /// The sample with these statuses of ledger/0 and an idle subordinate.
@@ -29,7 +31,7 @@ fn shown(workload: StatusInfo<WorkloadStatus>, agent: StatusInfo<AgentStatus>) -
 }
 
 fn busy(message: &str) -> Status {
-    shown(info("active", message), info("executing", "running config-changed hook"))
+    shown(info("active", message), executing(HookName::ConfigChanged))
 }
 
 fn idle(message: &str) -> Status {
@@ -101,9 +103,12 @@ async fn waiting_is_bounded_and_continues_in_the_next_status() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn status_does_not_wait_for_a_failed_unit() {
-    let mut failed = shown(info("error", "hook failed: \"config-changed\""), info("idle", ""));
+    let mut failed = shown(
+        info_of("error", StatusMessage::HookFailed { hook: HookName::ConfigChanged }),
+        info("idle", ""),
+    );
     let auditor = failed.applications.get_mut("auditor").expect("of the sample");
-    auditor.units.values_mut().for_each(|unit| unit.agent = info("executing", "running install hook"));
+    auditor.units.values_mut().for_each(|unit| unit.agent = executing(HookName::Install));
     let session = session_with(vec![failed, idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
     assert_eq!(shown_message(&session, STATUS).await, "hook failed: \"config-changed\"");

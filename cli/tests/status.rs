@@ -5,9 +5,10 @@ mod common;
 use cli::commands::status::filter;
 use cli::render::status_table::{page, remark};
 use cli::times::Zone;
-use common::{info, sample};
+use common::{info, info_of, sample};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
+use state::terms::status_message::StatusMessage;
 
 const HEAD: &str = "\
 Model  Controller  Cloud/Region  Version  Timestamp
@@ -82,7 +83,7 @@ fn units_are_ordered_by_number_and_the_scale_counts_healthy_units() {
 fn a_message_of_a_charm_cannot_move_the_cursor() {
     let mut status = sample();
     status.applications.get_mut("ledger").expect("of the sample").status.message =
-        "\u{1b}[2J\r\u{202e}ok\nUnit".to_owned();
+        StatusMessage::OfCharm("\u{1b}[2J\r\u{202e}ok\nUnit".to_owned());
     let text = page(&status, &Zone::new(true), false);
     assert!(text.contains("\\u{1b}[2J\\u{d}\\u{202e}ok Unit\n"), "{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
@@ -92,7 +93,7 @@ fn a_message_of_a_charm_cannot_move_the_cursor() {
 fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
     let mut status = sample();
     let machine = status.machines.get_mut("0").expect("the sample has one");
-    machine.agent = info("down", "agent is not communicating with the controller");
+    machine.agent = info_of("down", StatusMessage::AgentNotCommunicating);
     let text = page(&status, &Zone::new(true), false);
     let row = text.lines().last().expect("machines come last");
     assert!(row.ends_with("  agent is not communicating with the controller"), "{row}");

@@ -17,6 +17,7 @@ use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::position::Position;
 use state::terms::status::ModelState;
+use state::terms::status_message::StatusMessage;
 use status_info::status_info;
 use std::collections::BTreeMap;
 
@@ -60,8 +61,10 @@ pub fn model_status(
             region: "local".to_owned(),
             version: api::JUJU_VERSION.to_owned(),
             status: match read(reader, &model.model_destruction()) {
-                Some(destruction) => status_info(ModelState::Destroying, "", Some(destruction.since_ms)),
-                None => status_info(ModelState::Available, "", Some(doc.created_ms)),
+                Some(destruction) => {
+                    status_info(ModelState::Destroying, StatusMessage::Empty, Some(destruction.since_ms))
+                }
+                None => status_info(ModelState::Available, StatusMessage::Empty, Some(doc.created_ms)),
             },
         },
         machines,

@@ -15,6 +15,7 @@ use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
+use state::terms::status_message::StatusMessage;
 use support::*;
 use test_support::memory_store::MemoryStore;
 
@@ -148,7 +149,10 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     report(ProvisioningReport::Failed { message: "no room".to_owned() })
         .await
         .expect("the report is accepted");
-    assert_eq!(shown().await, ("provisioning error".to_owned(), "no room".to_owned()));
+    assert_eq!(
+        shown().await,
+        ("provisioning error".to_owned(), StatusMessage::OfProvider("no room".to_owned()))
+    );
     let due = async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].retry_ms;
     assert!(due().await.expect("it is tried again") > 0);
     fixture.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect("it has an error");

@@ -7,8 +7,11 @@ use controller::presence::LOST_AFTER_MS;
 use controller::{Environment, Session, status as controller_status};
 use state::documents::draft::read;
 use state::documents::keys::{StatusDoc, TokenHolder};
-use state::terms::status::AgentStatus;
+use state::terms::names::UnitName;
+use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
 use state::unit::hook::ReportContent;
+use state::unit::hook_name::HookName;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, RunReport};
 use state::unit::resolve::Act;
@@ -19,20 +22,24 @@ use test_support::memory_store::MemoryStore;
 type MemoryFixture = Fixture<MemoryStore, FakeEnvironment>;
 
 /// Returns a unit's workload status, its message, and the agent status.
-async fn unit_statuses(fixture: &MemoryFixture, unit: &str) -> (String, String, String) {
+async fn unit_statuses(fixture: &MemoryFixture, unit: &str) -> (WorkloadStatus, StatusMessage, AgentStatus) {
     let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = &status.applications["web"].units[&unit.parse().expect("a name")];
-    (unit.workload.current.to_string(), unit.workload.message.clone(), unit.agent.current.to_string())
+    (unit.workload.current, unit.workload.message.clone(), unit.agent.current)
 }
 
-async fn application_status(fixture: &MemoryFixture) -> (String, String) {
+async fn application_status(fixture: &MemoryFixture) -> (WorkloadStatus, StatusMessage) {
     let status =
         fixture.admin.handle(GetStatus).await.expect("the model is there").applications["web"].status.clone();
-    (status.current.to_string(), status.message)
+    (status.current, status.message)
 }
 
-fn expected(workload: &str, message: &str, agent: &str) -> (String, String, String) {
-    (workload.to_owned(), message.to_owned(), agent.to_owned())
+fn of_charm(text: &str) -> StatusMessage {
+    StatusMessage::OfCharm(text.to_owned())
+}
+
+fn name(unit: &str) -> UnitName {
+    unit.parse().expect("a name")
 }
 
 /// Runs a hook that sets this status.
@@ -42,31 +49,26 @@ async fn report(unit: &mut Agent<Session<MemoryStore, FakeEnvironment>>, what: R
     unit.commit(record).await;
 }
 
-fn status(status: &str, message: &str) -> ReportContent {
-    ReportContent::UnitStatus { status: status.parse().expect("a status"), message: message.to_owned() }
+fn status(status: WorkloadStatus, message: &str) -> ReportContent {
+    ReportContent::UnitStatus { status, message: message.to_owned() }
 }
 
 #[tokio::test]
 async fn scenario_178_a_new_unit_shows_what_it_waits_for() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
-    assert_eq!(
-        unit_statuses(&fixture, "web/0").await,
-        expected("waiting", "waiting for machine", "allocating")
-    );
+    let waiting = |message| (WorkloadStatus::Waiting, message, AgentStatus::Allocating);
+    assert_eq!(unit_statuses(&fixture, "web/0").await, waiting(StatusMessage::WaitingForMachine));
     let machine = fixture.machine_of_unit(fixture.unit("web/0").await).await;
     let principal = TokenHolder::Machine { model: fixture.model, machine };
     fixture.token(machine, principal.clone()).await;
     let session = fixture.controller.session_for(principal);
     let _watch = session.watch(WatchMachine).await.expect("the stream opens");
-    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("waiting", "installing agent", "allocating"));
+    assert_eq!(unit_statuses(&fixture, "web/0").await, waiting(StatusMessage::InstallingAgent));
     let mut web = fixture.attach_agent("web/0").await;
-    assert_eq!(
-        unit_statuses(&fixture, "web/0").await,
-        expected("waiting", "agent initialising", "allocating")
-    );
-    report(&mut web, status("waiting", "for the sun")).await;
-    assert_eq!(unit_statuses(&fixture, "web/0").await.1, "for the sun");
+    assert_eq!(unit_statuses(&fixture, "web/0").await, waiting(StatusMessage::AgentInitialising));
+    report(&mut web, status(WorkloadStatus::Waiting, "for the sun")).await;
+    assert_eq!(unit_statuses(&fixture, "web/0").await.1, of_charm("for the sun"));
 }
 
 #[tokio::test]
@@ -74,17 +76,18 @@ async fn scenario_185_an_agent_that_reconnects_has_its_status_again() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let mut web = fixture.attach_agent("web/0").await;
-    report(&mut web, status("active", "serves")).await;
+    report(&mut web, status(WorkloadStatus::Active, "serves")).await;
     fixture.advance(LOST_AFTER_MS + 1);
-    let lost = expected("unknown", "agent lost, see: pintle why web/0", "lost");
+    let lost = (WorkloadStatus::Unknown, StatusMessage::AgentLost { unit: name("web/0") }, AgentStatus::Lost);
     assert_eq!(unit_statuses(&fixture, "web/0").await, lost);
     web.api.handle(Claim { epoch: web.epoch, release: false }).await.expect("it is back");
     let (workload, message, agent) = unit_statuses(&fixture, "web/0").await;
-    assert_eq!((workload.as_str(), message.as_str()), ("active", "serves"));
-    assert_ne!(agent, "lost");
+    assert_eq!((workload, message), (WorkloadStatus::Active, of_charm("serves")));
+    assert_ne!(agent, AgentStatus::Lost);
     web.commit(web.record(Operation::Hook(Hook::Remove))).await;
     fixture.advance(LOST_AFTER_MS + 1);
-    assert_eq!(unit_statuses(&fixture, "web/0").await, expected("terminated", "", "lost"));
+    let terminated = (WorkloadStatus::Terminated, StatusMessage::Empty, AgentStatus::Lost);
+    assert_eq!(unit_statuses(&fixture, "web/0").await, terminated);
 }
 
 #[tokio::test]
@@ -92,19 +95,18 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 1).await;
     let mut web = fixture.attach_agent("web/0").await;
-    report(&mut web, status("active", "serves")).await;
+    report(&mut web, status(WorkloadStatus::Active, "serves")).await;
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
-    failed.reports = vec![RunReport { call: 1, at_ms: 1, what: status("blocked", "no key") }];
+    failed.reports = vec![RunReport { call: 1, at_ms: 1, what: status(WorkloadStatus::Blocked, "no key") }];
     web.commit(failed).await;
     let key = fixture.model.unit_status(fixture.unit("web/0").await);
     let stored: StatusDoc =
         fixture.controller.read(move |reader| read(reader, &key)).await.expect("the status is stored");
-    assert_eq!((stored.status.as_str(), stored.message.as_str()), ("blocked", "no key"));
-    assert_eq!(
-        unit_statuses(&fixture, "web/0").await,
-        expected("error", "hook failed: \"update-status\"", "idle")
-    );
+    assert_eq!((stored.status, stored.message), (WorkloadStatus::Blocked, of_charm("no key")));
+    let message = StatusMessage::HookFailed { hook: HookName::UpdateStatus };
+    let error = (WorkloadStatus::Error, message, AgentStatus::Idle);
+    assert_eq!(unit_statuses(&fixture, "web/0").await, error);
     fixture
         .admin
         .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: false })
@@ -114,7 +116,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     skipped.outcome = Outcome::Skipped;
     web.commit(skipped).await;
     let (workload, message, _) = unit_statuses(&fixture, "web/0").await;
-    assert_eq!((workload.as_str(), message.as_str()), ("blocked", "no key"));
+    assert_eq!((workload, message), (WorkloadStatus::Blocked, of_charm("no key")));
 }
 
 #[tokio::test]
@@ -133,17 +135,20 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     let units = ["web/0", "web/1", "web/2"];
     for unit in units {
         let mut agent = fixture.attach_agent(unit).await;
-        report(&mut agent, status("active", "")).await;
+        report(&mut agent, status(WorkloadStatus::Active, "")).await;
     }
     let machine_lost_ms = Some(fixture.controller.environment.wall_ms());
     fixture.advance(LOST_AFTER_MS + 1);
-    let of_machine = "machine 0: agent is not communicating with the controller";
+    let of_machine = StatusMessage::MachineNotCommunicating { machine: "0".to_owned() };
     for unit in units {
-        assert_eq!(unit_statuses(&fixture, unit).await, expected("unknown", of_machine, "lost"));
+        assert_eq!(
+            unit_statuses(&fixture, unit).await,
+            (WorkloadStatus::Unknown, of_machine.clone(), AgentStatus::Lost)
+        );
         let shown =
             fixture.admin.handle(GetStatus).await.expect("the model is there").applications["web"].clone();
         let agent = shown.units[&unit.parse().expect("a name")].agent.clone();
-        assert_eq!((agent.message.as_str(), agent.since_ms), (of_machine, machine_lost_ms));
+        assert_eq!((&agent.message, agent.since_ms), (&of_machine, machine_lost_ms));
     }
     let held_up = async || {
         let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
@@ -153,7 +158,8 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
     // the machine's agent reports again, and the unit agents do not
     session.handle(ReportPresence).await.expect("the report is accepted");
     assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| format!("unit {unit}"))));
-    assert_eq!(unit_statuses(&fixture, "web/1").await.1, "agent lost, see: pintle why web/1");
+    let lost = StatusMessage::AgentLost { unit: name("web/1") };
+    assert_eq!(unit_statuses(&fixture, "web/1").await.1, lost);
 }
 
 #[tokio::test]
@@ -161,21 +167,19 @@ async fn scenarios_186_and_187_an_application_shows_its_worst_unit_status_unless
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     let (mut first, mut second) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
-    report(&mut first, status("blocked", "no key")).await;
-    report(&mut second, status("active", "")).await;
-    assert_eq!(application_status(&fixture).await, ("blocked".to_owned(), "no key".to_owned()));
+    report(&mut first, status(WorkloadStatus::Blocked, "no key")).await;
+    report(&mut second, status(WorkloadStatus::Active, "")).await;
+    assert_eq!(application_status(&fixture).await, (WorkloadStatus::Blocked, of_charm("no key")));
     let claim = Claim { epoch: first.epoch, release: false };
     assert!(first.api.handle(claim).await.expect("the request succeeds").is_some());
-    report(&mut first, status("maintenance", "")).await;
-    report(&mut second, status("maintenance", "")).await;
-    let application = |status: &str, message: &str| ReportContent::ApplicationStatus {
-        status: status.parse().expect("a status"),
-        message: message.to_owned(),
-    };
-    report(&mut first, application("active", "all well")).await;
-    assert_eq!(application_status(&fixture).await, ("active".to_owned(), "all well".to_owned()));
-    report(&mut second, application("blocked", "set by a unit that is not the leader")).await;
-    assert_eq!(application_status(&fixture).await.0, "active");
+    report(&mut first, status(WorkloadStatus::Maintenance, "")).await;
+    report(&mut second, status(WorkloadStatus::Maintenance, "")).await;
+    let application =
+        |status, message: &str| ReportContent::ApplicationStatus { status, message: message.to_owned() };
+    report(&mut first, application(WorkloadStatus::Active, "all well")).await;
+    assert_eq!(application_status(&fixture).await, (WorkloadStatus::Active, of_charm("all well")));
+    report(&mut second, application(WorkloadStatus::Blocked, "set by a unit that is not the leader")).await;
+    assert_eq!(application_status(&fixture).await.0, WorkloadStatus::Active);
 }
 
 #[tokio::test]
@@ -201,7 +205,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
         let agent = status.applications["web"].units[&"web/0".parse().expect("a name")].agent.clone();
         (agent.current, agent.message)
     };
-    assert_eq!(agent_status().await, (AgentStatus::Idle, String::new()));
+    assert_eq!(agent_status().await, (AgentStatus::Idle, StatusMessage::Empty));
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
     web.commit(failed).await;
@@ -210,7 +214,8 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;
     web.commit(skipped).await;
-    assert_eq!(agent_status().await, (AgentStatus::Idle, "update-status skipped".to_owned()));
+    let skipped = StatusMessage::HooksSkipped { hooks: [HookName::UpdateStatus].into() };
+    assert_eq!(agent_status().await, (AgentStatus::Idle, skipped));
     web.commit(web.record(Operation::Hook(Hook::UpdateStatus))).await;
-    assert_eq!(agent_status().await, (AgentStatus::Idle, String::new()));
+    assert_eq!(agent_status().await, (AgentStatus::Idle, StatusMessage::Empty));
 }

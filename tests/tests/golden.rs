@@ -2,7 +2,7 @@
 //! The expected texts are written by hand from words.md, "Messages".
 
 use api::text::cause::{Times, hint, sentence};
-use api::text::entity_state;
+use api::text::{entity_state, status_message};
 use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
 use cli::times::Zone;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
@@ -13,9 +13,10 @@ use state::terms::owner::Owner;
 use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
+use state::terms::status_message::StatusMessage;
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
-use state::unit::operation::{Hook, RelationEvent};
+use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::start_reason::StartReason;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -216,7 +217,8 @@ fn each_fault_names_what_is_wrong_and_the_setting_as_in_the_golden_file() {
         let duty = Duty::ClearFault { fault: *fault, machine: Some("0".to_owned()) };
         let cause = Cause::new(Entity::Unit(web.clone()), duty, Actor::Operator);
         let health = UnitHealth { exit: Some(exit(Some(*fault))), ..UnitHealth::default() };
-        let status = api::text::fault::status_message(&health, &web).expect("it is a problem");
+        let status = StatusMessage::of_failed_agent(&health, &web).expect("it is a problem");
+        let status = status_message::words(&status);
         format!(
             "# {fault:?}\n{}\nhint: {}\nstatus: {status}\n",
             sentence(&cause, &times),
@@ -227,7 +229,7 @@ fn each_fault_names_what_is_wrong_and_the_setting_as_in_the_golden_file() {
     let ended = UnitHealth { exit: Some(exit(None)), ..UnitHealth::default() };
     texts.push(format!(
         "# none\nstatus: {}\n",
-        api::text::fault::status_message(&ended, &web).expect("it ended")
+        status_message::words(&StatusMessage::of_failed_agent(&ended, &web).expect("it ended"))
     ));
     compare("faults.txt", &texts.join("\n"));
 }
@@ -245,13 +247,13 @@ fn compare(name: &str, text: &str) {
 #[test]
 fn each_state_renders_as_in_the_golden_file() {
     let web = |number| UnitName::new("web", number);
-    let unit = |workload, agent, message: &str| EntityState::Unit {
+    let unit = |workload, agent, message| EntityState::Unit {
         workload: StatusInfo {
             current: workload,
-            message: "hook failed: \"install\"".to_owned(),
+            message: StatusMessage::HookFailed { hook: HookName::Install },
             ..StatusInfo::default()
         },
-        agent: StatusInfo { current: agent, message: message.to_owned(), ..StatusInfo::default() },
+        agent: StatusInfo { current: agent, message, ..StatusInfo::default() },
     };
     let running = || Activity::Action { id: 1, name: "backup".to_owned() };
     let lock = |waiters| Some(HookLock { holder: web(0), running: running(), waiters });
@@ -259,10 +261,11 @@ fn each_state_renders_as_in_the_golden_file() {
         applications: Count { number: 1000, more },
         machines: Count { number: 2, more: false },
     };
+    let executing = StatusMessage::Executing(Activity::hook(HookName::Install));
     let states = [
-        unit(WorkloadStatus::Active, AgentStatus::Idle, ""),
-        unit(WorkloadStatus::Active, AgentStatus::Executing, "running install hook"),
-        unit(WorkloadStatus::Error, AgentStatus::Idle, ""),
+        unit(WorkloadStatus::Active, AgentStatus::Idle, StatusMessage::Empty),
+        unit(WorkloadStatus::Active, AgentStatus::Executing, executing),
+        unit(WorkloadStatus::Error, AgentStatus::Idle, StatusMessage::Empty),
         EntityState::Application { units: 1 },
         EntityState::Application { units: 2 },
         EntityState::Relation { units_in_scope: 2 },
@@ -351,4 +354,56 @@ fn each_reason_to_start_renders_as_in_the_golden_file() {
     let reasons = std::iter::successors(Some(StartReason::NoCharm), next_reason);
     let text = |reason| format!("{reason:?}: {}\n", api::text::start_reason::words(&reason));
     compare("start_reasons.txt", &reasons.map(text).collect::<String>());
+}
+
+/// Returns the example after `message`; none after the last. A new message must be named here to compile.
+fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
+    let unit = UnitName::new("web", 0);
+    Some(match message {
+        StatusMessage::Empty => StatusMessage::OfCharm("serves".to_owned()),
+        StatusMessage::OfCharm(_) => StatusMessage::OfOperator("db moves".to_owned()),
+        StatusMessage::OfOperator(_) => StatusMessage::OfProvider("no room".to_owned()),
+        StatusMessage::OfProvider(_) => StatusMessage::WaitingForMachine,
+        StatusMessage::WaitingForMachine => StatusMessage::InstallingAgent,
+        StatusMessage::InstallingAgent => StatusMessage::AgentInitialising,
+        StatusMessage::AgentInitialising => StatusMessage::InstallingCharm,
+        StatusMessage::InstallingCharm => StatusMessage::StoppingCharm,
+        StatusMessage::StoppingCharm => StatusMessage::RemovingCharm,
+        StatusMessage::RemovingCharm => StatusMessage::Executing(Activity::hook(HookName::ConfigChanged)),
+        StatusMessage::Executing(_) => StatusMessage::HookFailed { hook: HookName::Install },
+        StatusMessage::HookFailed { .. } => {
+            let operation = Box::new(Operation::LeaveScope { relation: 3, uuid: Uuid(3) });
+            StatusMessage::OperationFailed { operation, reason: "no disk".to_owned() }
+        }
+        StatusMessage::OperationFailed { .. } => {
+            StatusMessage::RecordRefused { sequence: 4, reason: "it has a gap".to_owned() }
+        }
+        StatusMessage::RecordRefused { .. } => {
+            StatusMessage::HooksSkipped { hooks: [HookName::Install, HookName::UpdateStatus].into() }
+        }
+        StatusMessage::HooksSkipped { .. } => StatusMessage::RebootOverdue { unit },
+        StatusMessage::RebootOverdue { .. } => {
+            let files = vec!["state.yaml.damaged".to_owned(), "journal.damaged".to_owned()];
+            StatusMessage::FilesSetAside { files, unit }
+        }
+        StatusMessage::FilesSetAside { .. } => StatusMessage::Fault { fault: Fault::Disk, unit },
+        StatusMessage::Fault { .. } => {
+            StatusMessage::AgentEnded { end: ProcessEnd::Signal(9), count: 2, unit }
+        }
+        StatusMessage::AgentEnded { .. } => StatusMessage::AgentLost { unit },
+        StatusMessage::AgentLost { .. } => StatusMessage::AgentNotCommunicating,
+        StatusMessage::AgentNotCommunicating => {
+            StatusMessage::MachineNotCommunicating { machine: "0".to_owned() }
+        }
+        StatusMessage::MachineNotCommunicating { .. } => StatusMessage::AgentLate,
+        StatusMessage::AgentLate => StatusMessage::InstanceRunning,
+        StatusMessage::InstanceRunning => return None,
+    })
+}
+
+#[test]
+fn each_status_message_renders_as_in_the_golden_file() {
+    let messages = std::iter::successors(Some(StatusMessage::Empty), next_message);
+    let text = |message| format!("{message:?}: {}\n", status_message::words(&message));
+    compare("status_messages.txt", &messages.map(text).collect::<String>());
 }

@@ -152,7 +152,9 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::ReleaseHookLock { activity, running, .. } => {
             format!("release the machine's hook lock, held for {running}; {activity} is next")
         }
-        Duty::RestartUnitAgent { exit, .. } => format!("restart the unit agent, which {}", fault::end(exit)),
+        Duty::RestartUnitAgent { exit, .. } => {
+            format!("restart the unit agent, which {}", fault::end(&exit.end, exit.count))
+        }
         Duty::ClearFault { fault, .. } => fault::duty(*fault),
         Duty::InspectSetAside { files, .. } => {
             format!("inspect damaged files of its memory, which it set aside: {}", files.join(", "))

@@ -1,5 +1,6 @@
 //! The state of an entity in English, as `pintle why` prints it after the life of the entity.
 
+use crate::text::status_message;
 use crate::why::{EntityState, HookLock};
 use state::terms::names::UnitName;
 use state::terms::status::WorkloadStatus;
@@ -8,10 +9,12 @@ use state::terms::status::WorkloadStatus;
 pub fn words(state: &EntityState) -> String {
     match state {
         EntityState::Unit { workload, .. } if workload.current == WorkloadStatus::Error => {
-            workload.message.clone()
+            status_message::words(&workload.message)
         }
         EntityState::Unit { agent, .. } if agent.message.is_empty() => agent.current.to_string(),
-        EntityState::Unit { agent, .. } => format!("{}: {}", agent.current, agent.message),
+        EntityState::Unit { agent, .. } => {
+            format!("{}: {}", agent.current, status_message::words(&agent.message))
+        }
         EntityState::Application { units: 1 } => "1 unit".to_owned(),
         EntityState::Application { units } => format!("{units} units"),
         EntityState::Relation { units_in_scope } => format!("{units_in_scope} units in scope"),

@@ -1,9 +1,9 @@
 //! What a machine agent observes of a unit agent, in English: how it ended, and for each fault what is wrong and what
 //! helps, with the setting to change.
 //!
-//! Called for causes, for statuses, and for the logs of the agents.
+//! Called for causes, for the messages of statuses, and for the logs of the agents.
 
-use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::health::{Fault, Limit, ProcessEnd};
 use state::terms::names::UnitName;
 
 /// What is wrong: `the disk of its folder is full`.
@@ -95,9 +95,9 @@ pub(super) fn folder(unit: &UnitName, machine: Option<&str>) -> String {
 }
 
 /// How the agent ended: `ended 8 times, the last time with exit code 101`.
-pub(super) fn end(exit: &UnitAgentExit) -> String {
-    let last = process_end(&exit.end);
-    match exit.count {
+pub(super) fn end(last: &ProcessEnd, count: u32) -> String {
+    let last = process_end(last);
+    match count {
         1 => format!("ended {last}"),
         many => format!("ended {many} times, the last time {last}"),
     }
@@ -111,19 +111,4 @@ pub fn process_end(end: &ProcessEnd) -> String {
         ProcessEnd::NotStarted => "because it could not be started".to_owned(),
         ProcessEnd::Unobserved => "for a reason that nobody observed".to_owned(),
     }
-}
-
-/// The message of the status of a unit agent that cannot go on; none while it may restart by itself at once.
-pub fn status_message(health: &UnitHealth, unit: &UnitName) -> Option<String> {
-    let state = match (health.fault(), &health.exit) {
-        (Some(fault), _) => state(fault).to_owned(),
-        (None, Some(exit)) if exit.count > 1 => format!("the unit agent {}", end(exit)),
-        (None, _) => return None,
-    };
-    Some(format!("{state}, see: pintle why {unit}"))
-}
-
-/// The message of the status of a unit of which damaged files were set aside.
-pub fn set_aside_message(files: &[String], unit: &UnitName) -> String {
-    format!("damaged files were set aside ({}), see: pintle why {unit}", files.join(", "))
 }

@@ -3,8 +3,9 @@
 //! A key without a value is omitted, because clients reject `null` where they expect an object.
 
 use crate::render::insert_unless_empty;
-use crate::render::status_table::subordinates;
+use crate::render::status_table::{instance_id, subordinates};
 use crate::times::Zone;
+use api::text::status_message::words;
 use api::{ApplicationStatus, MachineStatus, RelatedApplication, Status, StatusInfo, UnitStatus};
 use serde_json::{Map, Value, json};
 use state::charm::{Base, Scope};
@@ -48,7 +49,7 @@ pub fn machines(status: &Status, zone: &Zone) -> Map<String, Value> {
 fn info<S: Display>(status: &StatusInfo<S>, zone: &Zone) -> Map<String, Value> {
     let mut map = Map::new();
     map.insert("current".into(), status.current.to_string().into());
-    insert_unless_empty(&mut map, "message", &status.message);
+    insert_unless_empty(&mut map, "message", &words(&status.message));
     if let Some(ms) = status.since_ms {
         map.insert("since".into(), zone.since(ms).into());
     }
@@ -144,8 +145,8 @@ fn machine(machine: &MachineStatus, version: &str, zone: &Zone) -> Value {
     let mut map = Map::new();
     map.insert("juju-status".into(), agent(&machine.agent, version, machine.life, zone));
     map.insert("machine-status".into(), info(&machine.instance, zone).into());
-    insert_unless_empty(&mut map, "hostname", &machine.instance_id);
-    insert_unless_empty(&mut map, "instance-id", &machine.instance_id);
+    insert_unless_empty(&mut map, "hostname", instance_id(machine));
+    insert_unless_empty(&mut map, "instance-id", instance_id(machine));
     insert_unless_empty(&mut map, "dns-name", &machine.address);
     if !machine.address.is_empty() {
         map.insert("ip-addresses".into(), json!([machine.address]));

@@ -2,11 +2,12 @@
 
 use crate::render::{Table, natural_entries, row};
 use crate::times::Zone;
-use api::{ApplicationStatus, Status, StatusInfo, UnitStatus};
+use api::text::status_message::words;
+use api::{ApplicationStatus, MachineStatus, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::terms::names::UnitName;
 use state::terms::port_range::{PortRange, Protocol};
-use state::terms::status::{AgentStatus, RelationState, WorkloadStatus};
+use state::terms::status::{AgentStatus, InstanceStatus, RelationState, WorkloadStatus};
 use state::unit::activity::Activity;
 
 /// Longest version in the App section; a longer one is truncated.
@@ -41,7 +42,7 @@ fn head(status: &Status, zone: &Zone) -> String {
     let now = zone.time_of_day(status.now_ms);
     let mut line = row([&model.name, &model.controller, &cloud, &model.version, &now]);
     let notes = match model.life.is_alive() {
-        true => model.status.message.clone(),
+        true => words(&model.status.message),
         false => format!("model is {}", model.life),
     };
     if !notes.is_empty() {
@@ -57,9 +58,9 @@ fn applications(status: &Status) -> String {
     for (name, app) in natural_entries(&status.applications) {
         let exposed = if app.exposed { "yes" } else { "no" };
         let (version, scale) = (truncate(&app.workload_version), scale(app));
-        let (revision, message) = (app.charm_revision.to_string(), &app.status.message);
+        let (revision, message) = (app.charm_revision.to_string(), words(&app.status.message));
         let current = app.status.current.as_str();
-        rows.push(row([name, &version, current, &scale, &app.charm_name, "", &revision, exposed, message]));
+        rows.push(row([name, &version, current, &scale, &app.charm_name, "", &revision, exposed, &message]));
     }
     Table { right: &[3, 6], rows }.text()
 }
@@ -127,15 +128,15 @@ fn unit_message(
         Some(_) | None => None,
     };
     match running {
-        Some(name) => format!("({name}) {}", workload.message).trim_end().to_owned(),
+        Some(name) => format!("({name}) {}", words(&workload.message)).trim_end().to_owned(),
         None if agent.current == AgentStatus::Allocating && workload.message.is_empty() => {
-            agent.message.clone()
+            words(&agent.message)
         }
-        None if has_problem(agent) => agent.message.clone(),
+        None if has_problem(agent) => words(&agent.message),
         None if agent.current == AgentStatus::Idle && !agent.message.is_empty() => {
-            format!("{} ({})", workload.message, agent.message).trim_start().to_owned()
+            format!("{} ({})", words(&workload.message), words(&agent.message)).trim_start().to_owned()
         }
-        None => workload.message.clone(),
+        None => words(&workload.message),
     }
 }
 
@@ -167,10 +168,16 @@ pub fn machines(status: &Status) -> String {
         let (base, state) = (base(&machine.base), machine.agent.current.as_str());
         // The message of an unreachable agent is more important than the message of the running instance.
         let messages = [&machine.agent.message, &machine.instance.message];
-        let message = messages.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str);
-        rows.push(row([name, state, &machine.address, &machine.instance_id, &base, &machine.zone, message]));
+        let message = messages.into_iter().find(|message| !message.is_empty()).map(words).unwrap_or_default();
+        let instance = instance_id(machine);
+        rows.push(row([name, state, &machine.address, instance, &base, &machine.zone, &message]));
     }
     Table { right: &[], rows }.text()
+}
+
+/// The provider's name for the instance of a machine, or Juju's word for an instance that was not started yet.
+pub fn instance_id(machine: &MachineStatus) -> &str {
+    machine.instance_id.as_deref().unwrap_or(InstanceStatus::Pending.as_str())
 }
 
 /// `ubuntu@24.04`: the name and the track of the channel.
@@ -191,7 +198,7 @@ fn integrations(status: &Status) -> String {
             (_, Scope::Container) => "subordinate",
             (_, Scope::Global) => "regular",
         };
-        let message = match (relation.status.current, relation.status.message.as_str()) {
+        let message = match (relation.status.current, words(&relation.status.message).as_str()) {
             (RelationState::Joined, message) => message.to_owned(),
             (current, "") => current.to_string(),
             (current, message) => format!("{current} - {message}"),
@@ -206,6 +213,7 @@ fn integrations(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::terms::status_message::StatusMessage;
     use state::unit::hook_name::HookName;
 
     #[test]
@@ -224,18 +232,19 @@ mod tests {
 
     #[test]
     fn the_running_hook_precedes_the_message() {
-        fn info<S: Default>(current: S, message: &str) -> StatusInfo<S> {
-            StatusInfo { current, message: message.to_owned(), ..StatusInfo::default() }
+        fn info<S: Default>(current: S, message: StatusMessage) -> StatusInfo<S> {
+            StatusInfo { current, message, ..StatusInfo::default() }
         }
+        let of_charm = |status, text: &str| info(status, StatusMessage::OfCharm(text.to_owned()));
         let message = |workload, activity: &Activity| {
-            let agent = info(AgentStatus::Executing, &activity.to_string());
-            unit_message(&info(WorkloadStatus::Active, workload), &agent, Some(activity))
+            let agent = info(AgentStatus::Executing, StatusMessage::Executing(activity.clone()));
+            unit_message(&of_charm(WorkloadStatus::Active, workload), &agent, Some(activity))
         };
         assert_eq!(message("ready", &Activity::hook(HookName::ConfigChanged)), "(config-changed) ready");
         assert_eq!(message("", &Activity::Action { id: 1, name: "post".to_owned() }), "(post)");
         assert_eq!(message("ready", &Activity::Deploy), "ready");
-        let waits = info(AgentStatus::Allocating, "waiting for machine");
-        assert_eq!(unit_message(&info(WorkloadStatus::Waiting, ""), &waits, None), "waiting for machine");
-        assert_eq!(unit_message(&info(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
+        let waits = info(AgentStatus::Allocating, StatusMessage::WaitingForMachine);
+        assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), "waiting for machine");
+        assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
     }
 }

@@ -11,7 +11,8 @@ use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Position;
-use state::terms::status::ActionStatus;
+use state::terms::status::{ActionStatus, AgentStatus};
+use state::terms::status_message::StatusMessage;
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
 use std::collections::BTreeMap;
@@ -22,8 +23,17 @@ use std::str::FromStr;
 pub const NOW_MS: i64 = 36_009_000;
 
 pub fn info<S: FromStr<Err: Debug>>(current: &str, message: &str) -> StatusInfo<S> {
+    info_of(current, StatusMessage::OfCharm(message.to_owned()))
+}
+
+pub fn info_of<S: FromStr<Err: Debug>>(current: &str, message: StatusMessage) -> StatusInfo<S> {
     let current = current.parse().expect("a status");
-    StatusInfo { current, message: message.to_owned(), since_ms: Some(NOW_MS), data: BTreeMap::new() }
+    StatusInfo { current, message, since_ms: Some(NOW_MS), data: BTreeMap::new() }
+}
+
+/// The agent status of a unit that runs this hook.
+pub fn executing(hook: HookName) -> StatusInfo<AgentStatus> {
+    info_of("executing", StatusMessage::Executing(Activity::hook(hook)))
 }
 
 fn base() -> Base {
@@ -86,7 +96,7 @@ pub fn sample() -> Status {
             principal: Some(ledger_unit),
             leader: true,
             workload: info("active", ""),
-            agent: info("executing", "running config-changed hook"),
+            agent: executing(HookName::ConfigChanged),
             activity: Some(Activity::hook(HookName::ConfigChanged)),
             address: "127.0.0.1".to_owned(),
             ports: vec![],
@@ -116,9 +126,9 @@ pub fn sample() -> Status {
                 uuid: Uuid(4),
                 life: Life::Alive,
                 agent: info("started", ""),
-                instance: info("running", "Running"),
+                instance: info_of("running", StatusMessage::InstanceRunning),
                 address: "127.0.0.1".to_owned(),
-                instance_id: "box-0".to_owned(),
+                instance_id: Some("box-0".to_owned()),
                 base: base(),
                 zone: "local".to_owned(),
             },

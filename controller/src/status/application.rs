@@ -10,6 +10,7 @@ use state::lifecycle::application;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::WorkloadStatus;
+use state::terms::status_message::StatusMessage;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) fn application_status(
@@ -69,5 +70,7 @@ pub(super) fn application_status(
 /// Returns the worst workload status of the units, with the message of its unit; of equal statuses the first.
 fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo<WorkloadStatus> {
     let worst = units.map(|unit| &unit.workload).min_by_key(|status| status.current);
-    worst.cloned().unwrap_or_else(|| status_info(WorkloadStatus::Unknown, "", Some(created_ms)))
+    worst
+        .cloned()
+        .unwrap_or_else(|| status_info(WorkloadStatus::Unknown, StatusMessage::Empty, Some(created_ms)))
 }

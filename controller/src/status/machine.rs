@@ -1,6 +1,6 @@
 //! The status of a machine: its agent, as the presence of the agents shows it, and its instance.
 
-use super::status_info::{LOST_MESSAGE, base, status_info};
+use super::status_info::{base, status_info};
 use crate::presence::PresenceSnapshot;
 use api::MachineStatus;
 use state::documents::draft::{Reader, read};
@@ -8,6 +8,7 @@ use state::documents::keys::{GLOBAL, MachineDoc, Model, TokenHolder};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::{InstanceStatus, MachineAgentStatus};
+use state::terms::status_message::StatusMessage;
 
 /// The state of a machine's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,28 +61,37 @@ pub(super) fn machine_status(
     let error = read(reader, &model.machine_provisioning_error(id));
     let failed = error.as_ref().map(|error| error.since_ms);
     let (agent, instance) = match (life, machine_agent(reader, model, presence, id)) {
-        (Life::Dead, _) => (status_info(MachineAgentStatus::Stopped, "", None), InstanceStatus::Stopped),
+        (Life::Dead, _) => {
+            (status_info(MachineAgentStatus::Stopped, StatusMessage::Empty, None), InstanceStatus::Stopped)
+        }
         (Life::Alive | Life::Dying, MachineAgent::Pending) => {
-            (status_info(MachineAgentStatus::Pending, "", created), InstanceStatus::Pending)
+            (status_info(MachineAgentStatus::Pending, StatusMessage::Empty, created), InstanceStatus::Pending)
         }
         (Life::Alive | Life::Dying, MachineAgent::Failed) => {
-            (status_info(MachineAgentStatus::Down, "", failed), InstanceStatus::Pending)
+            (status_info(MachineAgentStatus::Down, StatusMessage::Empty, failed), InstanceStatus::Pending)
         }
-        (Life::Alive | Life::Dying, MachineAgent::Lost) => {
-            (status_info(MachineAgentStatus::Down, LOST_MESSAGE, silent), InstanceStatus::Running)
-        }
+        (Life::Alive | Life::Dying, MachineAgent::Lost) => (
+            status_info(MachineAgentStatus::Down, StatusMessage::AgentNotCommunicating, silent),
+            InstanceStatus::Running,
+        ),
         (Life::Alive | Life::Dying, MachineAgent::Late) => (
-            status_info(MachineAgentStatus::Started, "agent is late: it has not reported since", silent),
+            status_info(MachineAgentStatus::Started, StatusMessage::AgentLate, silent),
             InstanceStatus::Running,
         ),
         (Life::Alive | Life::Dying, MachineAgent::Present) => {
-            (status_info(MachineAgentStatus::Started, "", created), InstanceStatus::Running)
+            (status_info(MachineAgentStatus::Started, StatusMessage::Empty, created), InstanceStatus::Running)
         }
     };
-    let text = if instance == InstanceStatus::Running { "Running" } else { "" };
-    let mut instance = status_info(instance, text, created);
+    let message = match instance {
+        InstanceStatus::Running => StatusMessage::InstanceRunning,
+        InstanceStatus::Pending | InstanceStatus::Stopped | InstanceStatus::ProvisioningError => {
+            StatusMessage::Empty
+        }
+    };
+    let mut instance = status_info(instance, message, created);
     if let Some(error) = error {
-        instance = status_info(InstanceStatus::ProvisioningError, &error.message, Some(error.since_ms));
+        let message = StatusMessage::OfProvider(error.message);
+        instance = status_info(InstanceStatus::ProvisioningError, message, Some(error.since_ms));
     }
     MachineStatus {
         uuid: id,
@@ -89,7 +99,7 @@ pub(super) fn machine_status(
         agent,
         instance,
         address: doc.address,
-        instance_id: made.and_then(|made| made.id).unwrap_or_else(|| "pending".to_owned()),
+        instance_id: made.and_then(|made| made.id),
         base: base(),
         zone: String::new(),
     }

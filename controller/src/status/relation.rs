@@ -9,6 +9,7 @@ use state::documents::keys::{Kind, Model, RelationDoc, ScopeDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, Uuid};
 use state::terms::status::RelationState;
+use state::terms::status_message::StatusMessage;
 
 pub(super) fn relations(reader: &dyn Reader, model: Model) -> Vec<(Uuid, RelationDoc)> {
     let all = read_all(reader, &model.all(Kind::Relation));
@@ -42,13 +43,13 @@ pub(super) fn relation_status(
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
         doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
-    let created = |status| status_info(status, "", Some(doc.created_ms));
+    let created = |status| status_info(status, StatusMessage::Empty, Some(doc.created_ms));
     let status = match (life, read(reader, &model.relation_suspended(id))) {
         (Life::Dying | Life::Dead, _) => created(RelationState::Broken),
         (Life::Alive, Some(suspended)) => {
             let status =
                 if present.is_empty() { RelationState::Suspended } else { RelationState::Suspending };
-            status_info(status, &suspended.message, Some(suspended.since_ms))
+            status_info(status, StatusMessage::OfOperator(suspended.message), Some(suspended.since_ms))
         }
         (Life::Alive, None) => created(if joined { RelationState::Joined } else { RelationState::Joining }),
     };

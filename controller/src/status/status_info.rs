@@ -3,15 +3,14 @@
 use api::StatusInfo;
 use state::charm::Base;
 use state::documents::keys::StatusDoc;
+use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
 
 /// The base of units whose charm declares none, and of machines, in a form that clients can parse.
 const BASE: (&str, &str) = ("ubuntu", "24.04");
-/// Juju's message for an agent that is lost.
-pub(super) const LOST_MESSAGE: &str = "agent is not communicating with the controller";
 
-pub(super) fn status_info<S>(current: S, message: &str, since_ms: Option<i64>) -> StatusInfo<S> {
-    StatusInfo { current, message: message.to_owned(), since_ms, data: BTreeMap::new() }
+pub(super) fn status_info<S>(current: S, message: StatusMessage, since_ms: Option<i64>) -> StatusInfo<S> {
+    StatusInfo { current, message, since_ms, data: BTreeMap::new() }
 }
 
 pub(super) fn stored_status_info<S>(doc: StatusDoc<S>) -> StatusInfo<S> {

@@ -1,17 +1,16 @@
 //! The status of a unit: what its charm has reported, and what its agent does or will do next.
 
 use super::machine::{MachineAgent, machine_agent};
-use super::status_info::{LOST_MESSAGE, status_info, stored_status_info};
+use super::status_info::{status_info, stored_status_info};
 use crate::presence::PresenceSnapshot;
-use api::text::fault;
 use api::{StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
 use state::documents::keys::{Model, ReportNumber, UnitDoc};
-use state::operations::run_reports::skipped_hooks_text;
 use state::terms::names::Uuid;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
 use state::unit::activity::Activity;
 use state::unit::resolve::{Act, Now, is_reboot_overdue, next};
 use state::unit::snapshot::Snapshot;
@@ -64,9 +63,9 @@ fn workload_status(
     let is_initial = status.number == ReportNumber::default();
     let shown = stored_status_info(status);
     if is_initial && reader.get(model.session(id).text()).is_some() {
-        StatusInfo { message: "agent initialising".to_owned(), ..shown }
+        StatusInfo { message: StatusMessage::AgentInitialising, ..shown }
     } else if is_initial && machine_agent(reader, model, presence, doc.machine) == MachineAgent::Present {
-        StatusInfo { message: "installing agent".to_owned(), ..shown }
+        StatusInfo { message: StatusMessage::InstallingAgent, ..shown }
     } else {
         shown
     }
@@ -90,7 +89,8 @@ impl UnitStatuses {
         activity: Activity,
         since_ms: Option<i64>,
     ) -> UnitStatuses {
-        let agent = status_info(AgentStatus::Executing, &activity.to_string(), since_ms);
+        let message = StatusMessage::Executing(activity.clone());
+        let agent = status_info(AgentStatus::Executing, message, since_ms);
         UnitStatuses { workload, agent, activity: Some(activity) }
     }
 }
@@ -111,16 +111,16 @@ pub fn statuses(
         let is_lost = machine_agent(reader, model, presence, doc.machine) == MachineAgent::Lost;
         let machine = is_lost.then(|| read(reader, &model.machine(doc.machine))).flatten()?;
         Some((
-            format!("machine {}: {LOST_MESSAGE}", machine.name),
+            StatusMessage::MachineNotCommunicating { machine: machine.name },
             Some(presence.last_heartbeat_ms(doc.machine)),
         ))
     };
     let health = presence.health(id).filter(|_| workload.current != WorkloadStatus::Terminated);
-    let failure = health.as_ref().and_then(|health| fault::status_message(health, &doc.name));
+    let failure = health.as_ref().and_then(|health| StatusMessage::of_failed_agent(health, &doc.name));
     if let Some(message) = failure.filter(|_| lost_with().is_none()) {
         let since_ms = health.as_ref().and_then(|health| health.exit.as_ref()).map(|exit| exit.since_ms);
         let workload = if agent.current == AgentStatus::Error { as_workload(agent) } else { workload };
-        return UnitStatuses::new(workload, status_info(AgentStatus::Failed, &message, since_ms));
+        return UnitStatuses::new(workload, status_info(AgentStatus::Failed, message, since_ms));
     }
     if reader.get(model.session(id).text()).is_none() {
         let agent = StatusInfo { current: AgentStatus::Allocating, ..agent };
@@ -137,17 +137,17 @@ pub fn statuses(
         let (message, silent, since_ms) = match lost_with() {
             Some((message, since_ms)) => (message.clone(), message, since_ms),
             None => {
-                let message = format!("agent lost, see: pintle why {}", doc.name);
-                (message, LOST_MESSAGE.to_owned(), Some(presence.last_heartbeat_ms(id)))
+                let message = StatusMessage::AgentLost { unit: doc.name.clone() };
+                (message, StatusMessage::AgentNotCommunicating, Some(presence.last_heartbeat_ms(id)))
             }
         };
         // An error that an operator must resolve and a terminated workload remain true (scenario 185).
         let workload = match workload.current {
             _ if failed => as_workload(agent),
             WorkloadStatus::Terminated => workload,
-            _ => status_info(WorkloadStatus::Unknown, &message, since_ms),
+            _ => status_info(WorkloadStatus::Unknown, message, since_ms),
         };
-        return UnitStatuses::new(workload, status_info(AgentStatus::Lost, &silent, since_ms));
+        return UnitStatuses::new(workload, status_info(AgentStatus::Lost, silent, since_ms));
     }
     if let Some(running) = presence.executing(id) {
         return UnitStatuses::executing(workload, running.activity.clone(), Some(running.since_ms));
@@ -157,20 +157,23 @@ pub fn statuses(
     match next_act(reader, model, id) {
         Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
         // attached, but no run has completed yet: the agent downloads the charm
-        None => UnitStatuses::new(workload, status_info(AgentStatus::Allocating, "", since_ms)),
+        None => {
+            UnitStatuses::new(workload, status_info(AgentStatus::Allocating, StatusMessage::Empty, since_ms))
+        }
         Some(Act::Reboot) => {
-            let overdue = match is_reboot_overdue(since_ms, presence.wall_ms()) {
-                true => format!("the reboot is overdue, see: pintle why {}", doc.name),
-                false => String::new(),
+            let message = match is_reboot_overdue(since_ms, presence.wall_ms()) {
+                true => StatusMessage::RebootOverdue { unit: doc.name.clone() },
+                false => StatusMessage::Empty,
             };
-            UnitStatuses::new(workload, status_info(AgentStatus::Rebooting, &overdue, since_ms))
+            UnitStatuses::new(workload, status_info(AgentStatus::Rebooting, message, since_ms))
         }
         Some(Act::Wait(_) | Act::Finish) => {
-            let set_aside = health.filter(|health| !health.set_aside.is_empty());
-            let message = set_aside.map(|health| fault::set_aside_message(&health.set_aside, &doc.name));
-            let message = message.unwrap_or_else(|| skipped_hooks(reader, model, id));
-            let idle = status_info(AgentStatus::Idle, &message, since_ms);
-            UnitStatuses::new(workload, idle)
+            let files = health.map(|health| health.set_aside).unwrap_or_default();
+            let message = match files.is_empty() {
+                true => skipped_hooks(reader, model, id),
+                false => StatusMessage::FilesSetAside { files, unit: doc.name.clone() },
+            };
+            UnitStatuses::new(workload, status_info(AgentStatus::Idle, message, since_ms))
         }
         Some(
             Act::Reattach(_)
@@ -178,14 +181,14 @@ pub fn statuses(
             | Act::FetchBag(_)
             | Act::RecordOutcome(_)
             | Act::PersistEvent(_),
-        ) => UnitStatuses::new(workload, status_info(AgentStatus::Executing, "", since_ms)),
+        ) => UnitStatuses::new(workload, status_info(AgentStatus::Executing, StatusMessage::Empty, since_ms)),
     }
 }
 
 /// Returns the message about the hooks that an operator has skipped; empty if there are none (spec A.8).
-fn skipped_hooks(reader: &dyn Reader, model: Model, id: Uuid) -> String {
+fn skipped_hooks(reader: &dyn Reader, model: Model, id: Uuid) -> StatusMessage {
     let replica = read(reader, &model.replica(id));
-    replica.map(|replica| skipped_hooks_text(&replica.local)).unwrap_or_default()
+    replica.map(|replica| StatusMessage::of_skipped_hooks(&replica.local.skipped)).unwrap_or_default()
 }
 
 /// The error of an agent as it is shown: as the workload status.

@@ -11,6 +11,7 @@ use state::terms::cause::{Actor, Duty, Host, Remedy, Silence};
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
 use state::terms::status::MachineAgentStatus;
+use state::terms::status_message::StatusMessage;
 
 #[tokio::test]
 async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_machine() {
@@ -32,10 +33,10 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
 
     let status = fixture.admin.handle(GetStatus).await.expect("it exists");
     let shown = &status.machines["0"];
-    assert_eq!((shown.agent.current.as_str(), shown.agent.message.as_str()), ("down", ""));
+    assert_eq!((shown.agent.current.as_str(), &shown.agent.message), ("down", &StatusMessage::Empty));
     assert_eq!(shown.agent.since_ms, failed_ms);
-    let instance = (shown.instance.current.as_str(), shown.instance.message.as_str());
-    assert_eq!(instance, ("provisioning error", "no room for a container"));
+    let message = StatusMessage::OfProvider("no room for a container".to_owned());
+    assert_eq!((shown.instance.current.as_str(), &shown.instance.message), ("provisioning error", &message));
     for entity in ["machine/0", "web/0", "web", "model"] {
         let causes = causes(&fixture, entity).await;
         let cause = cause_of(&causes, "machine 0");

@@ -22,6 +22,7 @@ use state::documents::draft::read;
 use state::documents::keys::{Kind, Parts, TokenHolder, UserRole};
 use state::terms::names::Uuid;
 use state::terms::status::{ActionStatus, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
@@ -150,8 +151,9 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     record.reports.push(RunReport { call: 1, at_ms: 5, what });
     honest.commit(record).await;
     let key = model.application_status(world.application);
+    let expected = StatusMessage::OfCharm("of the next leader".to_owned());
     let shown = controller.store.read_now(|reader| read(reader, &key));
-    if shown.as_ref().is_none_or(|shown| shown.message != "of the next leader") {
+    if shown.as_ref().is_none_or(|shown| shown.message != expected) {
         return Err(format!("the application status of the next leader is hidden: {shown:?}"));
     }
     let newcomer = Attach { nonce: Uuid(777), epoch: 0, store_generation: None };

@@ -6,6 +6,7 @@ use api::{Attach, Claim, Commit, GetStatus, Handle, Report, Watch, WatchUnit};
 use controller::store::Store;
 use state::documents::draft::read;
 use state::terms::names::Uuid;
+use state::terms::status_message::StatusMessage;
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Outcome;
@@ -114,8 +115,9 @@ async fn a_record_that_cannot_be_applied_is_shown_until_another_one_is_applied()
         let commit = Commit { epoch: web.epoch, record: record.clone() };
         assert_eq!(web.api.handle(commit).await.expect_err("malformed").code, ErrorCode::Invalid);
     }
-    let why = "record 1 is refused: a hook of relation 9, whose scope the unit never entered";
-    assert_eq!(workload().await, ("error".to_owned(), why.to_owned()));
+    let reason = "a hook of relation 9, whose scope the unit never entered".to_owned();
+    let refused = StatusMessage::RecordRefused { sequence: 1, reason };
+    assert_eq!(workload().await, ("error".to_owned(), refused));
     let record = web.record(Operation::Hook(Hook::UpdateStatus));
     web.commit(record).await;
     assert_ne!(workload().await.0, "error");

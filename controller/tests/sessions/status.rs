@@ -10,6 +10,7 @@ use controller::Environment;
 use controller::presence::LOST_AFTER_MS;
 use state::terms::cause::{Duty, Remedy};
 use state::terms::status::{ActionStatus, WorkloadStatus};
+use state::terms::status_message::StatusMessage;
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;
 use state::unit::operation::{CharmRef, Hook, Operation};
@@ -27,8 +28,8 @@ async fn a_unit_shows_that_its_stop_hook_runs() {
     let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = status.applications["web"].units.values().next().expect("one unit").clone();
     assert_eq!(
-        (unit.workload.current.as_str(), unit.workload.message.as_str()),
-        ("maintenance", "stopping charm software")
+        (unit.workload.current, unit.workload.message),
+        (WorkloadStatus::Maintenance, StatusMessage::StoppingCharm)
     );
 }
 
@@ -41,7 +42,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
         (unit.workload.current.to_string(), unit.agent.current.to_string(), unit.agent.message)
     };
-    let waiting = |agent: &str| ("waiting".to_owned(), agent.to_owned(), String::new());
+    let waiting = |agent: &str| ("waiting".to_owned(), agent.to_owned(), StatusMessage::Empty);
     assert_eq!(status().await, waiting("allocating"));
     let mut web = fixture.attach_agent("web/0").await;
     let charm = CharmRef {
@@ -54,8 +55,8 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     web.commit(record).await;
     let (_, agent, message) = status().await;
     assert_eq!(
-        (agent.as_str(), message.as_str()),
-        ("executing", "running install hook"),
+        (agent.as_str(), message),
+        ("executing", StatusMessage::Executing(Activity::hook(HookName::Install))),
         "install is pending"
     );
     let mut record = web.record(Operation::Hook(Hook::Install));
@@ -63,7 +64,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     web.commit(record).await;
     let unit = fixture.admin.handle(GetStatus).await.expect("it exists").applications["web"].clone();
     assert_eq!(unit.status.current, WorkloadStatus::Error, "an application shows its worst unit");
-    assert_eq!(unit.status.message, "hook failed: \"install\"");
+    assert_eq!(unit.status.message, StatusMessage::HookFailed { hook: HookName::Install });
     let (workload, agent, _) = status().await;
     assert_eq!((workload.as_str(), agent.as_str()), ("error", "idle"), "an agent's error is the workload's");
     let why = fixture.admin.handle(GetWhy { entity: entity("web/0") }).await.expect("it exists");

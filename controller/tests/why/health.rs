@@ -6,8 +6,9 @@ use api::{Claim, GetStatus, Handle, ReportUnitHealth, SetMachineToken, Stream, W
 use controller::Session;
 use state::terms::cause::{Actor, Duty};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
 use state::terms::status::AgentStatus;
+use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
 use test_support::memory_store::MemoryStore;
 
@@ -35,7 +36,7 @@ async fn report(agent: &Session<MemoryStore, FakeEnvironment>, unit: Uuid, healt
     agent.handle(ReportUnitHealth { units }).await.expect("the report is accepted");
 }
 
-async fn agent_status(fixture: &MemoryFixture) -> (AgentStatus, String) {
+async fn agent_status(fixture: &MemoryFixture) -> (AgentStatus, StatusMessage) {
     let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let agent = status.applications["web"].units.values().next().expect("one unit").agent.clone();
     (agent.current, agent.message)
@@ -58,7 +59,7 @@ async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imm
     assert_eq!((why[0].since_ms, why[0].last_error.as_deref()), (Some(5), Some("ERROR itends")));
     let (current, message) = agent_status(&fixture).await;
     assert_eq!(current, AgentStatus::Failed);
-    assert!(message.contains("ended 8 times"), "{message}");
+    assert!(matches!(message, StatusMessage::AgentEnded { count: 8, .. }), "{message:?}");
 
     report(&agent, unit, ended(Some(Fault::Limit(Limit::Descriptors)), 9)).await;
     let why = causes(&fixture, "web/0").await;
@@ -97,9 +98,9 @@ async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_
         UnitHealth { set_aside: vec!["journal.yaml.corrupt-1".to_owned()], ..UnitHealth::default() };
     report(&agent, unit, set_aside).await;
     assert!(matches!(causes(&fixture, "web/0").await[0].duty, Duty::InspectSetAside { .. }));
-    let (current, message) = agent_status(&fixture).await;
-    assert_eq!(current, AgentStatus::Idle);
-    assert!(message.contains("journal.yaml.corrupt-1"), "{message}");
+    let (files, unit) = (vec!["journal.yaml.corrupt-1".to_owned()], UnitName::new("web", 0));
+    let message = StatusMessage::FilesSetAside { files, unit };
+    assert_eq!(agent_status(&fixture).await, (AgentStatus::Idle, message));
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use state::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
+use state::terms::status_message::StatusMessage;
 
 #[tokio::test]
 async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
@@ -29,7 +30,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     let shown = async || {
         let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
-        if unit.agent.message.starts_with("machine") {
+        if matches!(unit.agent.message, StatusMessage::MachineNotCommunicating { .. }) {
             let shown = (unit.workload.message.clone(), unit.workload.since_ms);
             assert_eq!(
                 shown,
@@ -72,7 +73,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     silence(LATE_AFTER_MS / api::HEARTBEAT_MS).await;
     let (machine_shown, unit_shown) = shown().await;
     assert_eq!(machine_shown.0, "started");
-    assert_eq!((unit_shown.0.as_str(), unit_shown.1.as_str()), ("allocating", ""));
+    assert_eq!((unit_shown.0.as_str(), unit_shown.1), ("allocating", StatusMessage::Empty));
     assert_eq!(silences(&causes(&fixture, "web/0").await), []);
     fixture.advance(1);
     assert_eq!(shown().await.0, ("started".to_owned(), silent_ms), "late");
@@ -85,7 +86,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
     silence(1).await;
     let (machine_shown, unit_shown) = shown().await;
     assert_eq!(machine_shown, ("down".to_owned(), silent_ms));
-    let message = "machine 0: agent is not communicating with the controller".to_owned();
+    let message = StatusMessage::MachineNotCommunicating { machine: "0".to_owned() };
     assert_eq!(unit_shown, ("allocating".to_owned(), message, silent_ms));
     let lost = [(Silence::Lost, silent_ms)];
     assert_eq!(silences(&causes(&fixture, "web/0").await), lost);

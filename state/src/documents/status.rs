@@ -4,6 +4,7 @@ use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::names::Uuid;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status_message::StatusMessage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ use std::collections::BTreeMap;
 pub struct StatusDoc<S = WorkloadStatus> {
     /// The status.
     pub status: S,
-    /// The message; may be empty.
-    pub message: String,
+    /// The message.
+    pub message: StatusMessage,
     /// Additional data, for example the relation of a failed hook.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Value>,

@@ -21,6 +21,7 @@ use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status_message::StatusMessage;
 
 /// The result of a request to destroy a unit, relation or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,7 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
     }
     let (status, since_ms) = (AgentStatus::Allocating, doc.created_ms);
     draft.put(&model.agent_status(id), &StatusDoc { status, since_ms, ..StatusDoc::default() });
-    let (status, message) = (WorkloadStatus::Waiting, "waiting for machine".to_owned());
+    let (status, message) = (WorkloadStatus::Waiting, StatusMessage::WaitingForMachine);
     draft.put(&model.unit_status(id), &StatusDoc { status, message, since_ms, ..StatusDoc::default() });
 }
 

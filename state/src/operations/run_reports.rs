@@ -8,6 +8,7 @@ use crate::documents::draft::Draft;
 use crate::documents::keys::{LogDoc, Model, ReportNumber, StatusDoc, UnitDoc};
 use crate::terms::names::Uuid;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status_message::StatusMessage;
 use crate::unit::activity::Activity;
 use crate::unit::hook::{Level, ReportContent};
 use crate::unit::hook_name::HookName;
@@ -72,6 +73,7 @@ pub(crate) fn apply(
                 log(format!("unit.{}.{hook}", doc.name), level, text)
             }
             ReportContent::UnitStatus { status, message } => {
+                let message = StatusMessage::OfCharm(message.clone());
                 let status = status_doc(*status, message, *at_ms, ReportNumber { run, call: *call });
                 put_newer(draft, &model.unit_status(unit), &status);
             }
@@ -83,6 +85,7 @@ pub(crate) fn apply(
                         // A run has fewer than 40 bits; beyond 2^24 generations the runs alone are compared.
                         let generation = grant.generation.min((1 << 24) - 1);
                         let number = ReportNumber { run: (generation << 40) | run, call: *call };
+                        let message = StatusMessage::OfCharm(message.clone());
                         let status = status_doc(*status, message, *at_ms, number);
                         put_newer(draft, &model.application_status(doc.application), &status);
                     }
@@ -106,6 +109,7 @@ fn put_version(draft: &mut Draft, model: Model, unit: Uuid, version: &String) {
 /// had reported active was shown as waiting for its machine).
 pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record: &Record, published: &Local) {
     if let Some((status, message)) = &published.status {
+        let message = StatusMessage::OfCharm(message.clone());
         let status = status_doc(*status, message, record.at_ms, after_run(record.run));
         put_newer(draft, &model.unit_status(unit), &status);
     }
@@ -114,8 +118,8 @@ pub(crate) fn resync_status(draft: &mut Draft, model: Model, unit: Uuid, record:
     }
 }
 
-fn status_doc<S>(status: S, message: &str, since_ms: i64, number: ReportNumber) -> StatusDoc<S> {
-    StatusDoc { status, message: message.to_owned(), data: BTreeMap::new(), since_ms, number }
+fn status_doc<S>(status: S, message: StatusMessage, since_ms: i64, number: ReportNumber) -> StatusDoc<S> {
+    StatusDoc { status, message, data: BTreeMap::new(), since_ms, number }
 }
 
 /// Stores a status unless a newer or an equal one is stored. A status with the same number and another content
@@ -142,10 +146,10 @@ fn is_set_by_charm(status: &StatusDoc) -> bool {
 
 /// The workload status that the agent sets before `hook` runs, even if the hook then fails; a status that the
 /// hook sets has a higher number (spec C.4).
-fn status_before(hook: &HookName) -> Option<(WorkloadStatus, &'static str)> {
+fn status_before(hook: &HookName) -> Option<(WorkloadStatus, StatusMessage)> {
     match hook {
-        HookName::Stop => Some((WorkloadStatus::Maintenance, "stopping charm software")),
-        HookName::Remove => Some((WorkloadStatus::Maintenance, "cleaning up prior to charm deletion")),
+        HookName::Stop => Some((WorkloadStatus::Maintenance, StatusMessage::StoppingCharm)),
+        HookName::Remove => Some((WorkloadStatus::Maintenance, StatusMessage::RemovingCharm)),
         HookName::Install
         | HookName::LeaderElected
         | HookName::ConfigChanged
@@ -176,10 +180,10 @@ pub(crate) fn set_executing(
 /// replaces the status.
 pub(crate) fn set_rejected(draft: &mut Draft, model: Model, unit: Uuid, record: RejectedRecord, at_ms: i64) {
     let RejectedRecord { sequence, run, reason } = record;
-    let message = format!("record {sequence} is refused: {reason}");
+    let message = StatusMessage::RecordRefused { sequence, reason: reason.to_owned() };
     let key = model.agent_status(unit);
     if draft.get(&key).is_none_or(|known| known.message != message) {
-        draft.put(&key, &status_doc(AgentStatus::Error, &message, at_ms, after_run(run)));
+        draft.put(&key, &status_doc(AgentStatus::Error, message, at_ms, after_run(run)));
     }
 }
 
@@ -217,9 +221,9 @@ fn agent_status(record: &Record, local: &Local) -> StatusDoc<AgentStatus> {
         let (message, data) = failure_status(episode, local);
         return StatusDoc { status: AgentStatus::Error, message, data, since_ms: record.at_ms, number };
     }
-    let as_reported = |status, message: &str| status_doc(status, message, record.at_ms, number);
+    let as_reported = |status, message| status_doc(status, message, record.at_ms, number);
     if local.reboot.is_some() {
-        return as_reported(AgentStatus::Rebooting, "");
+        return as_reported(AgentStatus::Rebooting, StatusMessage::Empty);
     }
     let next = match (&local.follow_up, &record.operation) {
         (Some(FollowUp::Install), _) => Some(HookName::Install),
@@ -232,23 +236,16 @@ fn agent_status(record: &Record, local: &Local) -> StatusDoc<AgentStatus> {
         (None, _) => None,
     };
     match next {
-        Some(hook) => as_reported(AgentStatus::Executing, &Activity::hook(hook).to_string()),
-        None => as_reported(AgentStatus::Idle, &skipped_hooks_text(local)),
+        Some(hook) => as_reported(AgentStatus::Executing, StatusMessage::Executing(Activity::hook(hook))),
+        None => as_reported(AgentStatus::Idle, StatusMessage::of_skipped_hooks(&local.skipped)),
     }
 }
 
-/// The message that lists the skipped hooks, for example `upgrade-charm skipped`; a hook is listed until it
-/// next succeeds (spec A.8, scenario 50).
-pub fn skipped_hooks_text(local: &Local) -> String {
-    let hooks: Vec<String> = local.skipped.iter().map(HookName::to_string).collect();
-    if hooks.is_empty() { String::new() } else { format!("{} skipped", hooks.join(", ")) }
-}
-
-/// The message of a failed operation, for example `hook failed: "db-relation-joined"`, with data that identify
-/// the relation and the remote unit (spec A.8).
-pub(crate) fn failure_status(episode: &Episode, local: &Local) -> (String, BTreeMap<String, Value>) {
+/// The message of a failed operation, with data that identify the relation and the remote unit (spec A.8).
+fn failure_status(episode: &Episode, local: &Local) -> (StatusMessage, BTreeMap<String, Value>) {
     let Operation::Hook(hook) = &episode.operation else {
-        return (format!("{} failed: {}", episode.operation, episode.reason), BTreeMap::new());
+        let (operation, reason) = (Box::new(episode.operation.clone()), episode.reason.clone());
+        return (StatusMessage::OperationFailed { operation, reason }, BTreeMap::new());
     };
     let mut data = BTreeMap::from([("hook".to_owned(), Value::from(hook.name().to_string()))]);
     if let Hook::Relation { relation, endpoint, event } = hook {
@@ -262,7 +259,7 @@ pub(crate) fn failure_status(episode: &Episode, local: &Local) -> (String, BTree
             data.insert("remote-application".to_owned(), Value::from(application));
         }
     }
-    (format!("hook failed: \"{}\"", hook.name()), data)
+    (StatusMessage::HookFailed { hook: hook.name() }, data)
 }
 
 /// The workload status that the agent sets after an operation, if any. It describes the next operation, because
@@ -272,17 +269,17 @@ fn workload_status(
     record: &Record,
     local: &Local,
     set_by_charm: bool,
-) -> Option<(WorkloadStatus, &'static str)> {
+) -> Option<(WorkloadStatus, StatusMessage)> {
     match (&record.outcome, &record.operation) {
         (Outcome::Failed { .. } | Outcome::Skipped, _) => None,
         (_, Operation::InstallCharm(_)) if !local.installed && !set_by_charm => {
-            Some((WorkloadStatus::Maintenance, "installing charm software"))
+            Some((WorkloadStatus::Maintenance, StatusMessage::InstallingCharm))
         }
-        (_, Operation::Hook(Hook::Start { .. })) if !set_by_charm => Some((WorkloadStatus::Unknown, "")),
-        (_, Operation::Hook(Hook::Stop)) => {
-            Some((WorkloadStatus::Maintenance, "cleaning up prior to charm deletion"))
+        (_, Operation::Hook(Hook::Start { .. })) if !set_by_charm => {
+            Some((WorkloadStatus::Unknown, StatusMessage::Empty))
         }
-        (_, Operation::Hook(Hook::Remove)) => Some((WorkloadStatus::Terminated, "")),
+        (_, Operation::Hook(Hook::Stop)) => Some((WorkloadStatus::Maintenance, StatusMessage::RemovingCharm)),
+        (_, Operation::Hook(Hook::Remove)) => Some((WorkloadStatus::Terminated, StatusMessage::Empty)),
         _ => None,
     }
 }

@@ -17,4 +17,5 @@ pub mod provider_kind;
 pub mod proxy;
 pub mod settings;
 pub mod status;
+pub mod status_message;
 pub mod string_enum;

@@ -5,6 +5,7 @@ use crate::lifecycle::unit;
 use crate::operations::action;
 use crate::terms::cause::Actor;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
+use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
 use crate::unit::activity::Activity;
 use crate::unit::context;
@@ -128,7 +129,10 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
         (workload.expect("reported"), agent.expect("stored with the unit"))
     };
     let before = shown(&world);
-    assert_eq!((before.0.message.as_str(), before.1.status), ("serves", AgentStatus::Idle));
+    assert_eq!(
+        (&before.0.message, before.1.status),
+        (&StatusMessage::OfCharm("serves".into()), AgentStatus::Idle)
+    );
     let mut doing = agent.clone();
     for outcome in [Outcome::Ok, Outcome::Failed { reason: "exit status 1".into(), retry: None }] {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");

@@ -16,6 +16,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};
+use crate::terms::status_message::StatusMessage;
 use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,8 @@ pub struct ContextInput<'a> {
     pub secret: &'a str,
     /// Whether the unit is the leader for at least another 30 s.
     pub is_leader: bool,
+    /// Returns the text of a status message, for status-get.
+    pub message_text: fn(&StatusMessage) -> String,
 }
 
 /// Returns the charm that must be downloaded before a program of it can run: it is part of the stored state, and the
@@ -92,7 +95,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         relations,
         config,
         charm_state: local.charm_state.clone(),
-        statuses: statuses(local, view),
+        statuses: statuses(local, view, input.message_text),
         opened_ports: local.ports.clone(),
         machine_ports: view.machine_ports.clone(),
         networks: networks(input.declared, &view.unit.address),
@@ -249,9 +252,12 @@ fn bags(local: &Local, view: &Snapshot, number: RelationNumber, shown: Option<&R
     Bags { units, applications, omitted }
 }
 
-fn statuses(local: &Local, view: &Snapshot) -> Statuses {
-    let status =
-        |doc: &StatusDoc| Status { status: doc.status, message: doc.message.clone(), data: doc.data.clone() };
+fn statuses(local: &Local, view: &Snapshot, message_text: fn(&StatusMessage) -> String) -> Statuses {
+    let status = |doc: &StatusDoc| Status {
+        status: doc.status,
+        message: message_text(&doc.message),
+        data: doc.data.clone(),
+    };
     let unknown = Status::default;
     let mut units: BTreeMap<_, _> = view
         .statuses

@@ -2,6 +2,7 @@
 
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
+use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
 use crate::unit::hook::{Level, ReportContent};
 use crate::unit::record::RunReport;
@@ -16,6 +17,11 @@ pub fn run_report(call: u32, what: ReportContent) -> RunReport {
 
 pub fn status(call: u32, message: &str) -> RunReport {
     run_report(call, ReportContent::UnitStatus { status: WorkloadStatus::Active, message: message.into() })
+}
+
+/// The message that a charm set.
+pub fn of_charm(text: &str) -> StatusMessage {
+    StatusMessage::OfCharm(text.to_owned())
 }
 
 pub fn log(call: u32, text: &str) -> RunReport {

@@ -2,10 +2,13 @@
 
 use crate::documents::keys::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
-use crate::tests::commits::fixture::{change, hook, log, status};
+use crate::terms::status::AgentStatus;
+use crate::terms::status_message::StatusMessage;
+use crate::tests::commits::fixture::{change, hook, log, of_charm, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook::BagWrites;
+use crate::unit::hook_name::HookName;
 use crate::unit::record::REPORTS_MAX;
 
 #[test]
@@ -55,12 +58,13 @@ fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert_eq!(bag.values.get("a"), None, "a refusal refuses all writes of its record");
     let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it was reported");
-    assert_eq!(words.message, "trying", "the reported status stays");
+    assert_eq!(words.message, of_charm("trying"), "the reported status stays");
     let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it is stored");
     assert_eq!((replica.local.sequence, &replica.local.digest), (record.sequence, &record.digest()));
     assert_eq!(replica.local.episode().map(|e| (e.id, e.reason.as_str())), Some((record.run, text)));
     let agent = read(world.reader(), &MODEL.agent_status(web.unit)).expect("it has one");
-    assert_eq!((agent.status.as_str(), agent.message.as_str()), ("error", "hook failed: \"update-status\""));
+    let message = StatusMessage::HookFailed { hook: HookName::UpdateStatus };
+    assert_eq!((agent.status, agent.message), (AgentStatus::Error, message));
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use crate::documents::keys::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
 use crate::operations::leadership;
-use crate::terms::status::WorkloadStatus;
-use crate::tests::commits::fixture::{change, hook, log, report, run_report, status};
+use crate::terms::status::{AgentStatus, WorkloadStatus};
+use crate::terms::status_message::StatusMessage;
+use crate::tests::commits::fixture::{change, hook, log, of_charm, report, run_report, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::activity::Activity;
@@ -27,7 +28,7 @@ fn statuses_and_log_lines_are_stored_once_and_in_order() {
     };
     report(&mut world, &agent, run, &[log(1, "one"), status(3, "late")]).expect("its session");
     report(&mut world, &agent, run, &[status(2, "early")]).expect("its session");
-    assert_eq!(message(&world), "late", "the highest number stands");
+    assert_eq!(message(&world), of_charm("late"), "the highest number stands");
     let mut record = hook(&agent);
     record.reports = vec![log(1, "one"), status(2, "early"), status(3, "late"), log(4, "two")];
     let mut after = agent.clone();
@@ -35,7 +36,7 @@ fn statuses_and_log_lines_are_stored_once_and_in_order() {
     assert_eq!(lines(&world), ["one", "two"]);
     report(&mut world, &agent, run, &[status(9, "from a run that has ended"), log(9, "late")])
         .expect("its session");
-    assert_eq!((message(&world).as_str(), lines(&world).len()), ("late", 2));
+    assert_eq!((message(&world), lines(&world).len()), (of_charm("late"), 2));
     let line = read_all::<LogDoc>(world.reader(), &MODEL.logs()).remove(0).1;
     assert_eq!(
         (line.module.as_str(), line.unit, line.level),
@@ -65,7 +66,7 @@ fn a_failed_hook_publishes_its_reports_and_no_writes() {
     let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it has one");
     assert_eq!(replica.local.charm_state, BTreeMap::new());
     let words: StatusDoc = read(world.reader(), &MODEL.unit_status(web.unit)).expect("it has one");
-    assert_eq!(words.message, "half way");
+    assert_eq!(words.message, of_charm("half way"));
 }
 
 #[test]
@@ -93,25 +94,30 @@ fn a_workload_status_of_a_run_without_a_record_counts_as_set_by_the_charm() {
     report(&mut world, &agent, agent.local.run, &[status(1, "needs a database")]).expect("its session");
     agent.start(&mut world);
     let words: StatusDoc = read(world.reader(), &MODEL.unit_status(agent.unit)).expect("it has one");
-    assert_eq!((words.status.as_str(), words.message.as_str()), ("active", "needs a database"));
+    assert_eq!((words.status, words.message), (WorkloadStatus::Active, of_charm("needs a database")));
 }
 
 #[test]
 fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
-    let words = |world: &World, unit| {
+    let shown = |world: &World, unit| {
         let workload = read(world.reader(), &MODEL.unit_status(unit)).expect("one");
         let agent = read(world.reader(), &MODEL.agent_status(unit)).expect("one");
-        format!("{} {}; {} {}", workload.status, workload.message, agent.status, agent.message)
+        ((workload.status, workload.message), (agent.status, agent.message))
     };
     let mut quiet = Agent::attach(&mut world, "web/0");
     let unit = quiet.unit;
-    assert_eq!(words(&world, unit), "waiting waiting for machine; allocating ");
+    let installing = (WorkloadStatus::Maintenance, StatusMessage::InstallingCharm);
+    let stopping = (WorkloadStatus::Maintenance, StatusMessage::StoppingCharm);
+    let executing = |hook| (AgentStatus::Executing, StatusMessage::Executing(Activity::hook(hook)));
+    let idle = (AgentStatus::Idle, StatusMessage::Empty);
+    let waiting = (WorkloadStatus::Waiting, StatusMessage::WaitingForMachine);
+    assert_eq!(shown(&world, unit), (waiting, (AgentStatus::Allocating, StatusMessage::Empty)));
     let charm =
         CharmRef { sha256: "x".into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() };
     quiet.done(&mut world, Operation::InstallCharm(charm));
-    assert_eq!(words(&world, unit), "maintenance installing charm software; executing running install hook");
+    assert_eq!(shown(&world, unit), (installing.clone(), executing(HookName::Install)));
     quiet.done(&mut world, Operation::Hook(Hook::Install));
     quiet.done(
         &mut world,
@@ -120,9 +126,10 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
             addresses: String::new(),
         })),
     );
-    assert_eq!(words(&world, unit), "maintenance installing charm software; executing running start hook");
+    assert_eq!(shown(&world, unit), (installing, executing(HookName::Start)));
     quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
-    assert_eq!(words(&world, unit), "unknown ; idle ");
+    let unknown = (WorkloadStatus::Unknown, StatusMessage::Empty);
+    assert_eq!(shown(&world, unit), (unknown.clone(), idle.clone()));
     let started = |world: &mut World, run: u64, hook: HookName| {
         let activity = Activity::hook(hook);
         let note = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
@@ -133,17 +140,15 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     };
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
     started(&mut world, next, HookName::UpdateStatus);
-    assert_eq!(words(&world, unit), "unknown ; idle ");
+    assert_eq!(shown(&world, unit), (unknown, idle.clone()));
     started(&mut world, next, HookName::Stop);
-    assert_eq!(words(&world, unit), "maintenance stopping charm software; idle ");
+    assert_eq!(shown(&world, unit), (stopping.clone(), idle.clone()));
     quiet.done(&mut world, Operation::Hook(Hook::Stop));
     started(&mut world, next, HookName::Stop);
-    assert_eq!(
-        words(&world, unit),
-        "maintenance cleaning up prior to charm deletion; executing running remove hook"
-    );
+    let removing = (WorkloadStatus::Maintenance, StatusMessage::RemovingCharm);
+    assert_eq!(shown(&world, unit), (removing, executing(HookName::Remove)));
     quiet.done(&mut world, Operation::Hook(Hook::Remove));
-    assert_eq!(words(&world, unit), "terminated ; idle ");
+    assert_eq!(shown(&world, unit), ((WorkloadStatus::Terminated, StatusMessage::Empty), idle.clone()));
 
     // the last status that the charm set remains
     let mut loud = Agent::attach(&mut world, "web/1");
@@ -151,16 +156,17 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     install.reports = vec![status(1, "here")];
     loud.commit(&mut world, install);
     loud.start(&mut world);
-    assert_eq!(words(&world, loud.unit), "active here; idle ", "kept through start");
+    let active = |text| (WorkloadStatus::Active, of_charm(text));
+    assert_eq!(shown(&world, loud.unit), (active("here"), idle), "kept through start");
     let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let stop = loud.record(Operation::Hook(Hook::Stop), failed());
     loud.commit(&mut world, stop);
-    let error = "error hook failed: \"stop\"";
-    assert_eq!(words(&world, loud.unit), format!("maintenance stopping charm software; {error}"));
+    let error = (AgentStatus::Error, StatusMessage::HookFailed { hook: HookName::Stop });
+    assert_eq!(shown(&world, loud.unit), (stopping, error.clone()));
     let mut stop = loud.record(Operation::Hook(Hook::Stop), failed());
     stop.reports = vec![status(1, "leaving")];
     loud.commit(&mut world, stop);
-    assert_eq!(words(&world, loud.unit), format!("active leaving; {error}"));
+    assert_eq!(shown(&world, loud.unit), (active("leaving"), error));
 }
 
 #[test]
@@ -176,12 +182,14 @@ fn scenario_50_a_skipped_hook_is_shown_until_it_succeeds() {
         read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it was reported").message
     };
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
-    assert_eq!(ends(&mut agent, &mut world, failed), "hook failed: \"update-status\"");
-    assert_eq!(ends(&mut agent, &mut world, Outcome::Skipped), "update-status skipped");
+    let hook = HookName::UpdateStatus;
+    assert_eq!(ends(&mut agent, &mut world, failed), StatusMessage::HookFailed { hook: hook.clone() });
+    let skipped = StatusMessage::HooksSkipped { hooks: [hook].into() };
+    assert_eq!(ends(&mut agent, &mut world, Outcome::Skipped), skipped);
     agent.done(&mut world, Operation::Hook(Hook::Start { boot: "c".into() }));
     let reports = read(world.reader(), &MODEL.agent_status(agent.unit)).expect("it was reported");
-    assert_eq!(reports.message, "update-status skipped", "the success of another hook does not change it");
-    assert_eq!(ends(&mut agent, &mut world, Outcome::Ok), "");
+    assert_eq!(reports.message, skipped, "the success of another hook does not change it");
+    assert_eq!(ends(&mut agent, &mut world, Outcome::Ok), StatusMessage::Empty);
 }
 
 /// (sim 66130146)
@@ -196,7 +204,7 @@ fn a_status_of_a_record_replaces_one_that_a_copy_of_the_folder_reported_with_the
     record.reports = vec![status(3, "of the unit")];
     web.commit(&mut world, record);
     let shown = read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
-    assert_eq!(shown.as_deref(), Some("of the unit"));
+    assert_eq!(shown, Some(of_charm("of the unit")));
 }
 
 /// 1. A run reports a status. 2. The folder is lost before the record is sent. 3. The next agent runs the hook again.
@@ -212,5 +220,5 @@ fn reports_of_a_unit_that_lost_its_folder_are_newer_than_its_earlier_reports() {
     let record = next.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(report(&mut world, &next, record.run, &[status(1, "after")]), Ok(vec![]));
     let shown = read(world.reader(), &MODEL.unit_status(lost.unit)).map(|shown| shown.message);
-    assert_eq!(shown.as_deref(), Some("after"));
+    assert_eq!(shown, Some(of_charm("after")));
 }

@@ -2,7 +2,7 @@
 
 use crate::documents::keys::BagDoc;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
-use crate::tests::commits::fixture::{change, report, run_report, status};
+use crate::tests::commits::fixture::{change, of_charm, report, run_report, status};
 use crate::tests::*;
 use crate::unit::hook::{BagWrites, ReportContent};
 use crate::unit::local::Run;
@@ -48,7 +48,7 @@ fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
         assert_eq!(values(&older), values(&world), "the published settings");
     }
     let shown = read(older.reader(), &MODEL.unit_status(web.unit)).map(|shown| (shown.status, shown.message));
-    assert_eq!(shown, Some((WorkloadStatus::Active, "ready".into())), "the newest status");
+    assert_eq!(shown, Some((WorkloadStatus::Active, of_charm("ready"))), "the newest status");
     assert_eq!(read(older.reader(), &MODEL.workload_version(web.unit)).as_deref(), Some("1.2"));
     let before = older.documents.clone();
     assert_eq!(again.send(&mut older, &resync), Ok(CommitOutcome::default()), "the answer was lost");
@@ -75,9 +75,9 @@ fn reports_of_a_run_that_continued_across_a_resync_are_stored() {
     assert_eq!(again.send(&mut older, &resync), Ok(CommitOutcome::default()));
     assert_eq!(report(&mut older, &again, run, &[status(1, "restarting")]), Ok(vec![]));
     let shown = |world: &World| read(world.reader(), &MODEL.unit_status(web.unit)).map(|shown| shown.message);
-    assert_eq!(shown(&older).as_deref(), Some("restarting"));
+    assert_eq!(shown(&older), Some(of_charm("restarting")));
     assert_eq!(report(&mut older, &again, run - 1, &[status(9, "late")]), Ok(vec![]));
-    assert_eq!(shown(&older).as_deref(), Some("restarting"));
+    assert_eq!(shown(&older), Some(of_charm("restarting")));
 }
 
 /// 1. A failed hook is run again, and during that run the unit resyncs. 2. The run is abandoned because its relation was

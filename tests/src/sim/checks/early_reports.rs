@@ -8,6 +8,7 @@ use crate::sim::script::APPLICATION_STATUS_PREFIX;
 use state::documents::draft::read;
 use state::documents::keys::{Kind, ReportNumber, last_id};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::status_message::StatusMessage;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
@@ -70,8 +71,8 @@ impl Check for EarlyReports {
                 Kind::ApplicationStatus => {
                     let Some(application) = last_id(&change.key) else { continue };
                     let status = read(commit.reader, &commit.model.application_status(application));
-                    let message = status.unwrap_or_default().message;
-                    let reporter = message
+                    let StatusMessage::OfCharm(text) = status.unwrap_or_default().message else { continue };
+                    let reporter = text
                         .strip_prefix(APPLICATION_STATUS_PREFIX)
                         .and_then(|name| name.parse::<UnitName>().ok());
                     let leader = read(commit.reader, &commit.model.leader(application));

@@ -8,6 +8,7 @@ use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::terms::status::{ActionStatus, AgentStatus};
+use state::terms::status_message::StatusMessage;
 use state::unit::hook::{ALL_ENDPOINTS, PortWrites, Ports, ReportContent};
 use state::unit::local::Event;
 use state::unit::operation::Operation;
@@ -145,7 +146,9 @@ impl Check for RecordEffects {
                 let ReportContent::UnitStatus { message, .. } = &report.what else { continue };
                 let number = ReportNumber { run: record.run, call: report.call };
                 let shown = read(reader, &model.unit_status(unit)).unwrap_or_default();
-                if shown.number < number || (shown.number == number && shown.message != *message) {
+                if shown.number < number
+                    || (shown.number == number && shown.message != StatusMessage::OfCharm(message.clone()))
+                {
                     found.push(format!("{name}: reported {message:?} in {number:?}, but {shown:?} is shown"));
                 }
             }

@@ -7,6 +7,7 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::keys::{Kind, Model, ReportNumber, last_id};
 use state::terms::names::Uuid;
+use state::terms::status_message::StatusMessage;
 use state::unit::hook::ReportContent;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
@@ -129,7 +130,9 @@ impl Check for StatusDelivery {
             }
             let Some((number, message)) = self.reports.get(&agent.folder) else { continue };
             let shown = read(end.reader, &end.model.unit_status(agent.unit)).unwrap_or_default();
-            if shown.number < *number || (shown.number == *number && shown.message != *message) {
+            if shown.number < *number
+                || (shown.number == *number && shown.message != StatusMessage::OfCharm(message.clone()))
+            {
                 let name = &agent.name;
                 found.push(format!("{name}: reported {message:?} in {number:?}, but {shown:?} is shown"));
             }

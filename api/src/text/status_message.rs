@@ -1,0 +1,60 @@
+//! The messages of statuses in English, as `status` prints them and `status-get` answers (spec/clients.md 3.3, 3.4).
+//!
+//! Called by the commands, by the states of entities and by the context of hooks. Scripts of Juju match some of the texts.
+
+use crate::text::fault;
+use state::terms::names::UnitName;
+use state::terms::status_message::StatusMessage;
+use state::unit::hook_name::HookName;
+use std::fmt::Display;
+
+/// The message: `hook failed: "install"`; empty if there is none.
+pub fn words(message: &StatusMessage) -> String {
+    match message {
+        StatusMessage::Empty => "",
+        StatusMessage::OfCharm(text) | StatusMessage::OfOperator(text) | StatusMessage::OfProvider(text) => {
+            text
+        }
+        StatusMessage::WaitingForMachine => "waiting for machine",
+        StatusMessage::InstallingAgent => "installing agent",
+        StatusMessage::AgentInitialising => "agent initialising",
+        StatusMessage::InstallingCharm => "installing charm software",
+        StatusMessage::StoppingCharm => "stopping charm software",
+        StatusMessage::RemovingCharm => "cleaning up prior to charm deletion",
+        StatusMessage::Executing(activity) => return activity.to_string(),
+        StatusMessage::HookFailed { hook } => return format!("hook failed: \"{hook}\""),
+        StatusMessage::OperationFailed { operation, reason } => {
+            return format!("{operation} failed: {reason}");
+        }
+        StatusMessage::RecordRefused { sequence, reason } => {
+            return format!("record {sequence} is refused: {reason}");
+        }
+        StatusMessage::HooksSkipped { hooks } => {
+            let hooks: Vec<String> = hooks.iter().map(HookName::to_string).collect();
+            return format!("{} skipped", hooks.join(", "));
+        }
+        StatusMessage::RebootOverdue { unit } => return see_why("the reboot is overdue", unit),
+        StatusMessage::FilesSetAside { files, unit } => {
+            return see_why(format_args!("damaged files were set aside ({})", files.join(", ")), unit);
+        }
+        StatusMessage::Fault { fault, unit } => return see_why(fault::state(*fault), unit),
+        StatusMessage::AgentEnded { end, count, unit } => {
+            return see_why(format_args!("the unit agent {}", fault::end(end, *count)), unit);
+        }
+        StatusMessage::AgentLost { unit } => return see_why("agent lost", unit),
+        StatusMessage::AgentNotCommunicating => NOT_COMMUNICATING,
+        StatusMessage::MachineNotCommunicating { machine } => {
+            return format!("machine {machine}: {NOT_COMMUNICATING}");
+        }
+        StatusMessage::AgentLate => "agent is late: it has not reported since",
+        StatusMessage::InstanceRunning => "Running",
+    }
+    .to_owned()
+}
+
+/// Juju's message for an agent that is lost.
+const NOT_COMMUNICATING: &str = "agent is not communicating with the controller";
+
+fn see_why(what: impl Display, unit: &UnitName) -> String {
+    format!("{what}, see: pintle why {unit}")
+}

@@ -1,0 +1,152 @@
+//! The message of a status: what a charm, an operator or a provider wrote, or a fact that the core or the controller
+//! has found.
+//!
+//! Messages are stored and sent as this type. Their English is in `api::text::status_message`; nothing parses it.
+
+use crate::terms::health::{Fault, ProcessEnd, UnitHealth};
+use crate::terms::names::UnitName;
+use crate::unit::activity::Activity;
+use crate::unit::hook_name::HookName;
+use crate::unit::operation::Operation;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+
+/// The message of a status. Created in `operations::run_reports`, `lifecycle::unit` and the controller's `status`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum StatusMessage {
+    /// No message.
+    #[default]
+    Empty,
+
+    // Texts that somebody else wrote.
+    /// The text of a charm; may be empty.
+    OfCharm(String),
+    /// The text of an operator, for example the reason of a suspended relation; may be empty.
+    OfOperator(String),
+    /// The error of the provider of a machine.
+    OfProvider(String),
+
+    // The workload of a unit, before and after its charm sets the status.
+    /// The machine of the unit does not run yet.
+    WaitingForMachine,
+    /// The machine agent starts the unit agent.
+    InstallingAgent,
+    /// The unit agent has attached, and no run has completed.
+    AgentInitialising,
+    /// The charm is deployed, and its install hook has not run.
+    InstallingCharm,
+    /// The stop hook runs or has failed.
+    StoppingCharm,
+    /// The remove hook is next, runs or has failed.
+    RemovingCharm,
+
+    // The agent of a unit.
+    /// The agent runs this or is about to.
+    Executing(Activity),
+    /// A hook failed.
+    HookFailed {
+        /// The hook.
+        hook: HookName,
+    },
+    /// An operation that is no hook failed.
+    OperationFailed {
+        /// The operation.
+        operation: Box<Operation>,
+        /// Why.
+        reason: String,
+    },
+    /// A record can never be applied.
+    RecordRefused {
+        /// The number of the record.
+        sequence: u64,
+        /// Why.
+        reason: String,
+    },
+    /// An operator skipped these hooks, and they have not succeeded since; not empty.
+    HooksSkipped {
+        /// The hooks.
+        hooks: BTreeSet<HookName>,
+    },
+    /// The machine did not reboot in time.
+    RebootOverdue {
+        /// The unit whose hook requested the reboot.
+        unit: UnitName,
+    },
+    /// Damaged files of the unit's memory were set aside.
+    FilesSetAside {
+        /// The files.
+        files: Vec<String>,
+        /// The unit.
+        unit: UnitName,
+    },
+    /// The agent cannot go on before a person removes a fault.
+    Fault {
+        /// The fault.
+        fault: Fault,
+        /// The unit.
+        unit: UnitName,
+    },
+    /// The agent ends again and again.
+    AgentEnded {
+        /// How it ended the last time.
+        end: ProcessEnd,
+        /// How often it has ended.
+        count: u32,
+        /// The unit.
+        unit: UnitName,
+    },
+
+    // Silent agents.
+    /// The workload status is unknown because the unit agent is lost.
+    AgentLost {
+        /// The unit.
+        unit: UnitName,
+    },
+    /// The agent is lost.
+    AgentNotCommunicating,
+    /// The unit is lost together with the agent of its machine.
+    MachineNotCommunicating {
+        /// The name of the machine.
+        machine: String,
+    },
+    /// The machine agent is late.
+    AgentLate,
+
+    // Machines.
+    /// The instance runs.
+    InstanceRunning,
+}
+
+impl StatusMessage {
+    /// Returns the message for a unit agent that cannot go on; none while it may restart by itself at once.
+    pub fn of_failed_agent(health: &UnitHealth, unit: &UnitName) -> Option<StatusMessage> {
+        let unit = unit.clone();
+        match (health.fault(), &health.exit) {
+            (Some(fault), _) => Some(StatusMessage::Fault { fault, unit }),
+            (None, Some(exit)) if exit.count > 1 => {
+                Some(StatusMessage::AgentEnded { end: exit.end, count: exit.count, unit })
+            }
+            (None, _) => None,
+        }
+    }
+
+    /// Returns the message about skipped hooks; empty if there are none (spec A.8, scenario 50).
+    pub fn of_skipped_hooks(hooks: &BTreeSet<HookName>) -> StatusMessage {
+        match hooks.is_empty() {
+            true => StatusMessage::Empty,
+            false => StatusMessage::HooksSkipped { hooks: hooks.clone() },
+        }
+    }
+
+    /// Whether the message has no text.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            StatusMessage::OfCharm(text)
+            | StatusMessage::OfOperator(text)
+            | StatusMessage::OfProvider(text) => text.is_empty(),
+            fact => *fact == StatusMessage::Empty,
+        }
+    }
+}
