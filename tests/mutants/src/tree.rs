@@ -40,6 +40,16 @@ pub fn mutated(file: &str, original: &str) -> Result<String> {
 /// What a file holds in the generated tree; none: the same as in the repository.
 fn changed(name: &Path, original: &[u8]) -> Result<Option<Vec<u8>>> {
     let file = name.to_str().context("names are UTF-8")?;
+    if file == "Cargo.toml" {
+        // Cargo names a crate's build by name, version and place in the workspace. With the same version, it would take
+        // a crate of this tree for the one of the repository, which has the same target folder.
+        let version = "[workspace.package]\nversion = \"0.1.0\"";
+        let text = std::str::from_utf8(original)?;
+        anyhow::ensure!(text.matches(version).count() == 1, "Cargo.toml has {version:?} not exactly once");
+        return Ok(Some(
+            text.replacen(version, "[workspace.package]\nversion = \"0.1.0-mutants\"", 1).into(),
+        ));
+    }
     let member =
         |mutant: &crate::table::Mutant| mutant.file.split_once("/src/").map(|(member, _)| member.to_owned());
     let members: BTreeSet<String> = mutants().iter().filter_map(member).collect();
@@ -82,4 +92,21 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cargo_does_not_take_a_crate_of_the_tree_for_one_of_the_repository() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let original = fs::read(root.join("Cargo.toml")).expect("the workspace has one");
+        let generated = changed(Path::new("Cargo.toml"), &original).expect("generated");
+        let version = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text).into_owned();
+            text.lines().find(|line| line.starts_with("version = ")).map(str::to_owned)
+        };
+        assert_ne!(version(&generated.expect("it differs")), version(&original));
+    }
 }
