@@ -1,7 +1,7 @@
 //! Handlers of applications: deploy, refresh, configure and remove.
 //!
 //! A deployment of many units is more than one transaction: the application and its first units are created together,
-//! the other units one by one. A failure in between leaves the units that were added so far.
+//! the other units in batches (`units`). A failure in between leaves the units that were added so far.
 
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;

@@ -1,4 +1,8 @@
 //! Handlers of units: add, show, mark as resolved, and remove.
+//!
+//! A request that adds more units than fit into one transaction is committed in batches, in the order of the units'
+//! numbers. If it fails in between, or the controller ends, the batches before stay: whole units that run. A request
+//! that is repeated adds further units.
 
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
@@ -14,12 +18,13 @@ use api::{
 use state::documents::draft::Draft;
 use state::documents::keys::Model;
 use state::documents::refusal::{Code, Refusal};
-use state::lifecycle::{application, creation, unit};
+use state::lifecycle::creation::{self, Creation};
+use state::lifecycle::{application, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 
 impl<S: Store, O: Environment> Authorised<S, O> {
-    /// Adds units one after the other, each in its own transaction; the first one on machine `to`.
+    /// Adds units in as few transactions as possible; the first one on machine `to`.
     pub(super) async fn add_units(
         &self,
         model: Model,
@@ -28,14 +33,16 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         to: Option<String>,
     ) -> Result<AddUnitsResponse, ApiError> {
         let (mut added, mut to) = (AddUnitsResponse { units: Vec::new(), revision: 0 }, to);
-        for _ in 0..count {
+        while added.units.len() < count as usize {
+            let remaining = count - added.units.len() as u32;
             let (now_ms, ids, to) =
                 (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment), to.take());
             let transition = move |draft: &mut Draft<'_>| {
-                unit::add(draft, model, application, to.as_deref(), now_ms, &mut ids.generator())
+                let creation = Creation { now_ms, ids: &mut ids.generator() };
+                unit::add_batch(draft, model, application, remaining, to.as_deref(), creation)
             };
             let committed = self.controller.run(transition).await?;
-            added.units.push(committed.answer.1);
+            added.units.extend(committed.answer.into_iter().map(|(_, name)| name));
             added.revision = committed.revision;
         }
         Ok(added)

@@ -6,3 +6,4 @@ mod charms;
 mod machines;
 #[path = "../support/mod.rs"]
 mod support;
+mod units;

@@ -293,6 +293,13 @@ async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
     }
     let (web, ids) = (fixture.application("web").await, fixture.ids());
     fixture.call("unit::add", move |draft| unit::add(draft, MODEL, web, None, 1, &mut ids()).map(drop)).await;
+    let ids = fixture.ids();
+    fixture
+        .call("unit::add_batch", move |draft| {
+            let creation = Creation { now_ms: 1, ids: &mut ids() };
+            unit::add_batch(draft, MODEL, web, 2, None, creation).map(drop)
+        })
+        .await;
     fixture.call("machine::add", |draft| machine::add(draft, MODEL, Uuid(60), 1).map(drop)).await;
     let request =
         application::Refresh { sha256: "w2".into(), forced: false, config: BTreeMap::new(), now_ms: 2 };

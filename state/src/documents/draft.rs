@@ -236,6 +236,11 @@ impl<'r> Draft<'r> {
         }
     }
 
+    /// The number of further documents that the transaction may write.
+    pub fn writes_left(&self) -> usize {
+        WRITES_MAX.saturating_sub(self.txn.writes.len())
+    }
+
     /// Deletes one document.
     pub fn remove<T>(&mut self, key: &Key<T>) {
         self.txn.writes.insert(key.text().to_owned(), None);

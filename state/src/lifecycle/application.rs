@@ -9,7 +9,7 @@ use crate::charm::options::{self, Settings};
 use crate::charm::{Charm, Role};
 pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, by_hand};
-use crate::documents::draft::{Draft, WRITES_MAX};
+use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
 use crate::documents::keys::{
     ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
@@ -30,13 +30,6 @@ use std::sync::Arc;
 /// writes), and with it a Dying application at its other end (10 writes): 4 × 19 and the application's own 10
 /// stay below 100. The janitor examines the rest in batches of the same size.
 const RELATIONS_PER_BATCH: usize = 4;
-
-/// Writes of a deployment without its units and peer relations: nine documents and four sequences.
-const DEPLOY_WRITES: usize = 13;
-/// Writes of one unit together with a new machine.
-const UNIT_WRITES: usize = 10;
-/// Writes of one peer relation.
-const PEER_WRITES: usize = 5;
 
 /// A request to deploy an application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +59,7 @@ pub struct Deployed {
     pub revision: u32,
     /// The units that were added in this transaction.
     pub units: Vec<(Uuid, UnitName)>,
-    /// The number of units that did not fit into this transaction; the caller adds them one by one.
+    /// The number of units that did not fit into this transaction; the caller adds them ([`unit::add_batch`]).
     pub units_remaining: u32,
 }
 
@@ -118,7 +111,7 @@ pub fn deploy(
     require_count(request.units, "units")?;
     require_name_free(draft, model, &request.name)?;
     let charm = registered_charm(draft, &request.sha256)?;
-    let peers = require_peers_within_limit(&charm)?;
+    require_peers_within_limit(&charm)?;
     if charm.subordinate && request.to.is_some() {
         let message = format!("cannot place {}: it is a subordinate", request.name);
         return Err(Refusal::new(Code::Invalid, message).hint("deploy it without --to and integrate it"));
@@ -143,19 +136,15 @@ pub fn deploy(
     relation::add_peers(draft, model, application, &request.name, &charm, creation);
 
     let requested = if charm.subordinate { 0 } else { request.units };
-    let room = (WRITES_MAX - DEPLOY_WRITES - PEER_WRITES * peers) / UNIT_WRITES;
-    let now = requested.min(u32::try_from(room).expect("a small number"));
-    let mut units = Vec::new();
-    for number in 0..now {
-        let to = request.to.as_deref().filter(|_| number == 0);
-        units.push(unit::add(draft, model, application, to, request.now_ms, ids)?);
-    }
+    let creation = Creation { now_ms: request.now_ms, ids };
+    let units = unit::add_batch(draft, model, application, requested, request.to.as_deref(), creation)?;
+    let added = u32::try_from(units.len()).expect("at most as many as requested");
     Ok(Deployed {
         application,
         url: charm_doc.url,
         revision: charm_doc.revision,
         units,
-        units_remaining: requested - now,
+        units_remaining: requested - added,
     })
 }
 
@@ -193,16 +182,15 @@ fn registered_charm(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refus
     Ok(charm)
 }
 
-/// The number of peer relations that the charm declares; refused if a unit could not leave them all in one
-/// transaction.
-fn require_peers_within_limit(charm: &Charm) -> Result<usize, Refusal> {
+/// Refuses a charm that declares so many peer relations that a unit could not leave them all in one transaction.
+fn require_peers_within_limit(charm: &Charm) -> Result<(), Refusal> {
     let peers = charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer).count();
     if peers > relation::PEERS_MAX {
         let message =
             format!("charm {} has {peers} peer relations, at most {}", charm.name, relation::PEERS_MAX);
         return Err(Refusal::new(Code::Invalid, message));
     }
-    Ok(peers)
+    Ok(())
 }
 
 fn charm_doc(draft: &mut Draft, model: Model, name: &str, sha256: &str, charm: &Charm) -> CharmDoc {

@@ -5,7 +5,7 @@
 use crate::documents::refusal::{Code, Refusal};
 use crate::terms::names::Uuid;
 
-/// Units or machines that one request may add; beyond those of a deployment's first transaction, each is a transaction.
+/// Units or machines that one request may add: 112 transactions of nine units, or one for each machine.
 pub const ADDED_PER_REQUEST_MAX: u32 = 1_000;
 
 /// The time and the UUIDs of new entities.

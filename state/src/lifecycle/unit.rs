@@ -23,6 +23,11 @@ use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 
+/// The most writes of one [`add`]: seven documents of the unit and three of its new machine, and the sequences of unit
+/// numbers, machine numbers and addresses. Further units of the same transaction write ten each, so that an empty
+/// draft has room for nine units: 93 of 100 writes.
+const ADD_WRITES_MAX: usize = 13;
+
 /// The result of a request to destroy a unit, relation or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destroyed {
@@ -80,6 +85,29 @@ pub fn add(
     };
     create(draft, model, id, &doc);
     Ok((id, name))
+}
+
+/// Adds up to `count` units as [`add`] does one after the other: the first on machine `to`, each other one on a new
+/// machine. Returns those that fit into the transaction beside what it writes already, at least one if it writes
+/// nothing; the caller adds the others in further transactions. A refusal refuses all of them.
+pub fn add_batch(
+    draft: &mut Draft,
+    model: Model,
+    application: Uuid,
+    count: u32,
+    to: Option<&str>,
+    creation: Creation,
+) -> Result<Vec<(Uuid, UnitName)>, Refusal> {
+    let Creation { now_ms, ids } = creation;
+    let mut added = Vec::new();
+    for number in 0..count {
+        if draft.writes_left() < ADD_WRITES_MAX {
+            break;
+        }
+        let to = to.filter(|_| number == 0);
+        added.push(add(draft, model, application, to, now_ms, ids)?);
+    }
+    Ok(added)
 }
 
 /// Takes the next unit number of an application, which is never used again.

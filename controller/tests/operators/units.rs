@@ -1,0 +1,61 @@
+//! Units that one request adds: in batches, of which each is committed as a whole.
+
+use crate::support::*;
+use api::{AddUnits, Deploy, Handle};
+use controller::Controller;
+use controller::environment::version_4;
+use controller::store::sqlite::{Options, Sqlite};
+use state::documents::draft::read_all;
+use state::documents::invariants::violations;
+use state::documents::keys::{Kind, UnitDoc};
+use std::collections::BTreeMap;
+
+fn web(units: u32) -> AddUnits {
+    AddUnits { application: "web".to_owned(), units, to: None }
+}
+
+#[tokio::test]
+async fn one_request_adds_nine_units_in_each_transaction() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let before = newest_position(&fixture.controller).await.revision;
+    let added = fixture.admin.handle(web(25)).await.expect("they are added");
+    assert_eq!(added.revision - before, 3, "9 + 9 + 7");
+    let names: Vec<String> = added.units.iter().map(ToString::to_string).collect();
+    let expected: Vec<String> = (1..26).map(|number| format!("web/{number}")).collect();
+    assert_eq!(names, expected);
+    let deploy = Deploy {
+        application: Some("more".to_owned()),
+        sha256: "web".to_owned(),
+        units: 25,
+        to: None,
+        config: BTreeMap::new(),
+    };
+    let deployed = fixture.admin.handle(deploy).await.expect("it is deployed");
+    assert_eq!((deployed.units.len(), deployed.revision - added.revision), (25, 3), "8 + 9 + 8");
+}
+
+#[tokio::test]
+async fn a_request_that_fails_in_between_leaves_whole_units() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // Ten pages are of an empty store. A unit takes some 5 KiB, with its entries in the change log.
+    let options = Options { pages_max: Some(200), ..Options::new(version_4(77)) };
+    let store = Sqlite::open(folder.path(), options).expect("a new store");
+    let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), version_4(1))).await;
+    fixture.deploy("web", 1).await;
+    let error = fixture.admin.handle(web(1_000)).await.expect_err("the disk is full");
+    assert_eq!(error.message, "cannot write to the store: the disk is full; nothing was changed");
+    let model = fixture.model;
+    let (units, violations) = fixture
+        .controller
+        .read(move |reader| {
+            let units = read_all::<UnitDoc>(reader, &model.all(Kind::Unit));
+            (units.into_iter().map(|(_, unit)| unit.name.number).collect(), violations(reader, model))
+        })
+        .await;
+    let mut units: Vec<u32> = units;
+    units.sort_unstable();
+    assert!(units.len() > 10, "{}", units.len());
+    assert_eq!(units, (0..units.len() as u32).collect::<Vec<_>>());
+    assert_eq!(violations, Vec::<String>::new());
+}
