@@ -7,6 +7,7 @@
 
 use crate::file::ignore_not_found;
 use nix::unistd::{dup2_stderr, dup2_stdout};
+use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -16,69 +17,115 @@ use std::sync::Mutex;
 /// The size in bytes at which a log file is rotated. A line has about 250 bytes and a hook writes one, so a file holds
 /// some 4,000 hooks. With the rotated file a daemon has at most 2 MiB of log: 4 GB for 2,000 unit agents on one host.
 pub const LOG_BYTES_MAX: u64 = 1 << 20;
+/// The size in bytes at which a log file that cannot be rotated is emptied: while a disk or a process has no room for a
+/// new file, the lines that state the reason are kept.
+pub const UNROTATED_BYTES_MAX: u64 = 4 * LOG_BYTES_MAX;
 
 /// The log of this process. The kernel resolves it to the open file, also after a rename.
 const STDERR: &str = "/proc/self/fd/2";
 const STDOUT: &str = "/proc/self/fd/1";
 
-/// Opens a log file for appending; only its owner can read it. A full file is rotated first.
+/// Opens a log file for appending; only its owner can read it. A full file is rotated first, or emptied if it cannot be
+/// rotated and has [`UNROTATED_BYTES_MAX`] bytes.
 ///
 /// # Errors
-/// If the file cannot be opened, or a full one cannot be renamed.
+/// If the file cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
-    if ignore_not_found(fs::metadata(path))?.is_some_and(|found| is_full(&found)) {
-        fs::rename(path, rotated(path))?;
+    if let Some(found) = ignore_not_found(fs::metadata(path))?.filter(is_full)
+        && let Ok(next) = next_file(path, &found)
+    {
+        return Ok(next);
     }
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
+    let log = open_as_is(path)?;
+    if is_beyond_bound(&log.metadata()?) {
+        log.set_len(0)?;
+    }
+    Ok(log)
 }
 
 /// Rotates the log to which stderr is written if it is full, and stdout with it if it is the same file.
 ///
-/// If the file can no longer be found, or not be renamed, it is emptied: the bound holds in any case. Errors are not
-/// reported, because there is nowhere to report them.
+/// The name of the log is the one that it has at the first call. If the file cannot be rotated, it stays as it is until
+/// it has [`UNROTATED_BYTES_MAX`] bytes, and is then emptied: a bound holds in any case. Errors are not reported,
+/// because there is nowhere to report them.
 pub fn rotate_stderr() {
-    static ROTATING: Mutex<()> = Mutex::new(());
-    let Ok(_order) = ROTATING.lock() else { return };
+    /// The path of the log; `None` before the first call. An empty path names no file.
+    static PATH: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let Ok(mut path) = PATH.lock() else { return };
+    let path = path.get_or_insert_with(log_path);
     let Ok(current) = fs::metadata(STDERR) else { return };
     if !is_full(&current) {
         return;
     }
     let shares_stdout = fs::metadata(STDOUT).is_ok_and(|stdout| is_same(&stdout, &current));
-    match next_file(Path::new(STDERR), &current) {
+    match next_file(path, &current) {
         Ok(next) => {
             dup2_stderr(&next).ok();
             if shares_stdout {
                 dup2_stdout(&next).ok();
             }
         }
-        Err(_) => {
-            OpenOptions::new().write(true).truncate(true).open(STDERR).ok();
+        Err(_) if is_beyond_bound(&current) => {
+            nix::unistd::ftruncate(io::stderr(), 0).ok();
         }
+        Err(_) => {}
     }
 }
 
-/// Renames the file behind a link and returns a new one with its name.
-fn next_file(link: &Path, current: &Metadata) -> io::Result<File> {
-    let path = fs::read_link(link)?;
-    if !is_same(&fs::symlink_metadata(&path)?, current) {
+/// The path of the file behind stderr, which another writer may already have rotated. Empty if there is no file.
+fn log_path() -> PathBuf {
+    let path = fs::read_link(STDERR).unwrap_or_default();
+    if path.extension().is_some_and(|extension| extension == "1") { path.with_extension("") } else { path }
+}
+
+/// Returns the file that follows the full file `current`, which has, or had, the name `path`. The names change only
+/// once the new file exists.
+fn next_file(path: &Path, current: &Metadata) -> io::Result<File> {
+    let full = OpenOptions::new().append(true).open(path);
+    if !full.as_ref().is_ok_and(|full| full.metadata().is_ok_and(|found| is_same(&found, current))) {
+        // Another writer of the same log may have rotated it.
+        if fs::symlink_metadata(with_suffix(path, ".1")).is_ok_and(|rotated| is_same(&rotated, current)) {
+            return open_as_is(path);
+        }
         return Err(io::Error::other("the name belongs to another file"));
     }
-    open(&path)
+    // Of several writers one rotates; the others find the file at its next name.
+    let full = full?;
+    full.try_lock()?;
+    if !is_same(&fs::symlink_metadata(path)?, current) {
+        return Err(io::Error::other("another writer has rotated the log"));
+    }
+    let temporary = with_suffix(path, ".new");
+    ignore_not_found(fs::remove_file(&temporary))?;
+    let next = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&temporary)?;
+    let rotated = fs::rename(path, with_suffix(path, ".1")).and_then(|()| fs::rename(&temporary, path));
+    if rotated.is_err() {
+        fs::remove_file(&temporary).ok();
+    }
+    rotated.map(|()| next)
+}
+
+fn open_as_is(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
 
 fn is_full(log: &Metadata) -> bool {
     log.is_file() && log.len() >= LOG_BYTES_MAX
 }
 
+fn is_beyond_bound(log: &Metadata) -> bool {
+    log.is_file() && log.len() >= UNROTATED_BYTES_MAX
+}
+
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-/// `NAME.1` in the same folder.
-fn rotated(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".1");
-    path.with_file_name(name)
+/// The file in the same folder whose name is longer by `suffix`.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
 }
 
 #[cfg(test)]
@@ -109,6 +156,9 @@ mod tests {
     #[test]
     fn writes_lines_to_its_stderr() {
         let Ok(lines) = std::env::var("LINES_OF_LOG") else { return };
+        let can_open = std::env::var_os("CAN_OPEN_NONE").is_none();
+        let _open: Vec<File> =
+            std::iter::from_fn(|| File::open("/dev/null").ok().filter(|_| !can_open)).collect();
         for line in 0..lines.parse::<u32>().expect("a number") {
             rotate_stderr();
             // not eprintln, which the test harness captures
@@ -117,8 +167,16 @@ mod tests {
     }
 
     fn write_log(log: &File, lines: u32) {
-        let written = Command::new(std::env::current_exe().expect("a test"))
+        write_log_with(log, lines, true);
+    }
+
+    /// Writes lines in a process that may have 64 open files, and has them if it can open none.
+    fn write_log_with(log: &File, lines: u32, can_open: bool) {
+        let written = Command::new("sh")
+            .args(["-c", "ulimit -n 64; exec \"$@\"", "sh"])
+            .arg(std::env::current_exe().expect("a test"))
             .args(["--exact", "--nocapture", "log_file::tests::writes_lines_to_its_stderr"])
+            .envs((!can_open).then_some(("CAN_OPEN_NONE", "")))
             .env("LINES_OF_LOG", lines.to_string())
             .stdout(Stdio::from(log.try_clone().expect("cloned")))
             .stderr(Stdio::from(log.try_clone().expect("cloned")))
@@ -132,7 +190,7 @@ mod tests {
         let path = folder.path().join("agent.log");
         write_log(&open(&path).expect("opened"), 2_500);
         let text = |path: &Path| fs::read_to_string(path).expect("there");
-        let (newest, before) = (text(&path), text(&rotated(&path)));
+        let (newest, before) = (text(&path), text(&with_suffix(&path, ".1")));
         for part in [&newest, &before] {
             assert!(part.len() as u64 <= LOG_BYTES_MAX + 2_000, "{}", part.len());
         }
@@ -152,8 +210,61 @@ mod tests {
         fs::write(&path, "of another").expect("written");
         write_log(&log, 0);
         fs::remove_file(folder.path().join("moved")).expect("removed");
-        write_log(&log, 1_500);
+        write_log(&log, 4_500);
         assert!(log.metadata().expect("open").len() < LOG_BYTES_MAX);
         assert_eq!(fs::read_to_string(&path).expect("there"), "of another");
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).expect("there").flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name().display().to_string()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_rotated_keeps_its_name_and_its_lines_up_to_a_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("c.log");
+        fs::write(with_suffix(&path, ".1"), "the lines before").expect("written");
+        let log = open(&path).expect("opened");
+        write_log_with(&log, 2_500, false);
+        assert_eq!(names(folder.path()), ["c.log", "c.log.1"]);
+        let text = fs::read_to_string(&path).expect("there");
+        assert!(text.contains("0 y") && text.contains("\n2499 y"), "no line is lost");
+        assert_eq!(fs::read_to_string(with_suffix(&path, ".1")).expect("there"), "the lines before");
+        write_log_with(&log, 2_500, false);
+        assert!(log.metadata().expect("open").len() <= LOG_BYTES_MAX, "it was emptied");
+        assert_eq!(fs::read_to_string(with_suffix(&path, ".1")).expect("there"), "the lines before");
+    }
+
+    #[test]
+    fn nothing_is_renamed_or_emptied_while_the_new_file_cannot_be_created() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("c.log");
+        fs::write(&path, full()).expect("written");
+        // A folder at the temporary name cannot be replaced by a file, whoever asks for it.
+        fs::create_dir(with_suffix(&path, ".new")).expect("made");
+        let log = open(&path).expect("opened");
+        assert_eq!(log.metadata().expect("open").len(), LOG_BYTES_MAX);
+        write_log(&log, 100);
+        assert_eq!(names(folder.path()), ["c.log", "c.log.new"]);
+        assert!(log.metadata().expect("open").len() > LOG_BYTES_MAX + 100_000);
+    }
+
+    #[test]
+    fn a_second_writer_goes_on_in_the_new_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("c.log");
+        let (first, second) = (open(&path).expect("opened"), open(&path).expect("opened"));
+        std::thread::scope(|scope| {
+            scope.spawn(|| write_log(&first, 2_500));
+            scope.spawn(|| write_log(&second, 2_500));
+        });
+        assert_eq!(names(folder.path()), ["c.log", "c.log.1"]);
+        for name in names(folder.path()) {
+            let bytes = fs::metadata(folder.path().join(&name)).expect("there").len();
+            assert!(bytes <= LOG_BYTES_MAX + 10_000, "{name}: {bytes}");
+        }
     }
 }

@@ -31,6 +31,8 @@ pub struct Level {
 /// # Panics
 /// If the process has a log already.
 pub fn start() -> Level {
+    // The name of the log is read before another writer can rotate it again.
+    rotate_stderr();
     let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
     let writer = || {
         rotate_stderr();
