@@ -18,7 +18,7 @@ pub const SOCKET: &str = "agent.socket";
 /// The kernel has 108 bytes for the path of a socket and its terminating zero.
 const PATH_BYTES_MAX: usize = 107;
 /// The digits of the unit's folder in the name of its socket folder: 48 bits.
-const DIGITS: usize = 12;
+const DIGEST_DIGITS: usize = 12;
 
 /// The folder of this unit's tool socket, which is created if it does not exist.
 ///
@@ -59,8 +59,10 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
         // the second name is one that nobody can have guessed
         let own = base.join(format!("pintle-{}", geteuid()));
         let unpredictable = base.join(format!("pintle-{}-{:032x}", geteuid(), host::random::bits()));
-        for dir in
-            [own, unpredictable].map(|parent| parent.join(&digest[..DIGITS])).iter().filter(|dir| fits(dir))
+        for dir in [own, unpredictable]
+            .map(|parent| parent.join(&digest[..DIGEST_DIGITS]))
+            .iter()
+            .filter(|dir| fits(dir))
         {
             match create(base, dir) {
                 Ok(()) => {
@@ -125,7 +127,7 @@ mod tests {
 
     /// A limit at which each name in the shared folder fits.
     fn limit(base: &Path) -> usize {
-        base.join("pintle-4294967295-").join("0".repeat(32 + DIGITS)).join(SOCKET).as_os_str().len()
+        base.join("pintle-4294967295-").join("0".repeat(32 + DIGEST_DIGITS)).join(SOCKET).as_os_str().len()
     }
 
     /// A unit's folder whose path is longer than any in the shared one.

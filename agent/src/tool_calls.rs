@@ -3,7 +3,7 @@
 //! A call is appended to `calls.yaml` before it is answered, so that an agent that re-attaches to the hook
 //! continues from the same context (design 12). A repeated call with the same id receives the same answer.
 //!
-//! A hook can call tools without end, so the file is bounded: long inputs of refused calls and long answers are
+//! A hook can call tools without end, so the file is bounded: long inputs of failed calls and long answers are
 //! stored by their digest, and once the file is full, further calls that change nothing are refused.
 //!
 //! Called by `hook_process` with the calls that `tool_socket` accepts.
@@ -105,7 +105,7 @@ impl<'a> HookSession<'a> {
                 }
             };
             self.last_call = answered.call;
-            if answered.refused.is_some() {
+            if answered.failed.is_some() {
                 return true;
             }
             self.context.restrict_leadership(answered.is_leader);
@@ -211,7 +211,7 @@ impl<'a> HookSession<'a> {
         }
         let changes = self.context.writes != before;
         let answer_bytes = reply.stdout.len() + reply.stderr.len();
-        let is_literal = changes || !reply.reports.is_empty();
+        let has_effect = changes || !reply.reports.is_empty();
         let mut call = AnsweredCall {
             call: self.last_call + 1,
             id: id.clone(),
@@ -227,16 +227,16 @@ impl<'a> HookSession<'a> {
                 .into_iter()
                 .map(|(path, found)| (path, found.map(TextOrBytes::from_vec)))
                 .collect(),
-            refused: None,
+            failed: None,
             code: reply.code,
             stdout: TextOrBytes::new(&reply.stdout),
             stderr: TextOrBytes::new(&reply.stderr),
         };
         let file_bytes: usize = call.files.values().flatten().map(|file| file.as_slice().len()).sum();
         let is_long = frame.len() + file_bytes + answer_bytes > LITERAL_BYTES_MAX;
-        if !is_literal && is_long && reply.code != 0 {
+        if !has_effect && is_long && reply.code != 0 {
             call.forget_inputs(frame);
-        } else if !is_literal && answer_bytes > LITERAL_BYTES_MAX {
+        } else if !has_effect && answer_bytes > LITERAL_BYTES_MAX {
             call.stdout = TextOrBytes::digest(&reply.stdout);
         }
         let only_logs = reply.reports.iter().all(ReportContent::is_log_line);
@@ -252,7 +252,7 @@ impl<'a> HookSession<'a> {
             return Ok(done(&ToolReply::error(EXIT_FAILED, &format!("cannot store the call: {error}"))));
         }
         self.last_call = call.call;
-        if call.refused.is_none() && !matches!(call.stdout, TextOrBytes::Digest { .. }) {
+        if call.failed.is_none() && !matches!(call.stdout, TextOrBytes::Digest { .. }) {
             self.answered.insert(id, (reply.code, call.stdout, call.stderr));
         }
         let answer = done(&reply);

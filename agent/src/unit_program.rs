@@ -54,6 +54,22 @@ fn lock_folder(dir: PathBuf) -> Result<Result<(UnitFolder, Lock), String>> {
     }
 }
 
+/// The folder has the state of another unit than its configuration names.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {folder}: it has the state of another unit ({unit})")]
+struct ForeignState {
+    folder: String,
+    unit: UnitName,
+}
+
+/// The exit code of an agent that cannot load the stored state.
+fn load_exit_code(error: &anyhow::Error) -> u8 {
+    match error.is::<ForeignState>() {
+        true => EXIT_NOT_OWNER,
+        false => fault::of_error(error).map_or(EXIT_DISK, fault::exit_code),
+    }
+}
+
 /// Loads the stored state of the unit. For a unit without one, creates it.
 ///
 /// # Errors
@@ -72,11 +88,8 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
         Loaded::State { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
-                bail!(
-                    "cannot use {}: it has the state of another unit ({})",
-                    folder.root().display(),
-                    local.name
-                );
+                let folder = folder.root().display().to_string();
+                return Err(ForeignState { folder, unit: local.name }.into());
             }
             (*local, index, false)
         }
@@ -128,7 +141,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         Ok(journal) => journal,
         Err(error) => {
             eprintln!("ERROR {error:#}");
-            return Ok(ExitCode::from(fault::of_error(&error).map_or(EXIT_DISK, fault::exit_code)));
+            return Ok(ExitCode::from(load_exit_code(&error)));
         }
     };
     let local =
@@ -187,7 +200,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             eprintln!("ERROR {}: {reason}", config.name);
             ExitCode::from(EXIT_NOT_OWNER)
         }
-        UnitAgentEnd::Reattach(reason) => {
+        UnitAgentEnd::AttachAgain(reason) => {
             tracing::warn!("{}: {reason}: restarting", config.name);
             ExitCode::from(EXIT_SIGNALLED)
         }
@@ -295,5 +308,17 @@ mod tests {
         let path = dir.path().to_owned();
         drop(dir);
         assert!(detects_change(&path, &known).await);
+    }
+
+    #[tokio::test]
+    async fn the_state_of_another_unit_is_refused_and_is_no_error_of_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = write_config(dir.path());
+        let folder = UnitFolder::new(dir.path().into());
+        drop(load_state(&folder, &config).await.unwrap());
+        let other = AgentConfig { uuid: state::terms::names::Uuid(9), ..config };
+        let refused = load_state(&folder, &other).await.err().unwrap();
+        assert_eq!(load_exit_code(&refused), EXIT_NOT_OWNER, "{refused:#}");
+        assert_eq!(load_exit_code(&anyhow!("the disk failed")), EXIT_DISK);
     }
 }

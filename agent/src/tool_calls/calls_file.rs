@@ -92,18 +92,18 @@ pub struct AnsweredCall {
     pub(super) stdin: Option<TextOrBytes>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) files: BTreeMap<String, Result<TextOrBytes, String>>,
-    /// The digest of the whole request of a refused call, whose inputs are not stored: nothing depends on them.
+    /// The digest of the whole request of a failed call, whose inputs are not stored: nothing depends on them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) refused: Option<TextOrBytes>,
+    pub(super) failed: Option<TextOrBytes>,
     pub(super) code: u8,
     pub(super) stdout: TextOrBytes,
     pub(super) stderr: TextOrBytes,
 }
 
 impl AnsweredCall {
-    /// Replaces the inputs of a refused call, and what its answer repeats of them, by the digest of its request.
+    /// Replaces the inputs of a failed call, and what its answer repeats of them, by the digest of its request.
     pub(super) fn forget_inputs(&mut self, request: &[u8]) {
-        self.refused = Some(TextOrBytes::digest(request));
+        self.failed = Some(TextOrBytes::digest(request));
         self.tool =
             String::from_utf8_lossy(&self.tool.as_bytes()[..self.tool.len().min(EXCERPT_BYTES)]).into_owned();
         (self.args, self.stdin, self.files) = Default::default();

@@ -14,30 +14,31 @@ pub enum UnitAgentEnd {
     Copy(String),
     /// The records of the folder and of the controller have diverged.
     Forked(String),
-    /// The store of the controller has changed generation: the agent restarts to compare its disk with the
-    /// replica.
-    Reattach(String),
+    /// The agent restarts and attaches again, to compare its disk with the replica. Either the store of the
+    /// controller has changed generation, or the controller lacks records that this agent takes for
+    /// acknowledged.
+    AttachAgain(String),
     /// The disk failed: the agent restarts from what is on disk.
     Disk(DiskError),
 }
 
 /// How a loop reacts to an error.
-pub(super) enum SendError {
+pub(super) enum RequestError {
     /// The request is retried later.
-    Link(ApiError),
+    Retry(ApiError),
     /// The same request would be refused again.
     Refused(ApiError),
     /// The agent ends.
     End(UnitAgentEnd),
 }
 
-impl From<ApiError> for SendError {
-    fn from(error: ApiError) -> SendError {
+impl From<ApiError> for RequestError {
+    fn from(error: ApiError) -> RequestError {
         match error.code {
-            ErrorCode::Fenced => SendError::End(UnitAgentEnd::Copy(error.message)),
-            ErrorCode::Forked => SendError::End(UnitAgentEnd::Forked(error.message)),
-            ErrorCode::Removed => SendError::End(UnitAgentEnd::Finished),
-            ErrorCode::Gap => SendError::End(UnitAgentEnd::Reattach(error.message)),
+            ErrorCode::Fenced => RequestError::End(UnitAgentEnd::Copy(error.message)),
+            ErrorCode::Forked => RequestError::End(UnitAgentEnd::Forked(error.message)),
+            ErrorCode::Removed => RequestError::End(UnitAgentEnd::Finished),
+            ErrorCode::Gap => RequestError::End(UnitAgentEnd::AttachAgain(error.message)),
             ErrorCode::Unreachable
             | ErrorCode::Unavailable
             | ErrorCode::Invalid
@@ -47,13 +48,13 @@ impl From<ApiError> for SendError {
             | ErrorCode::Blocked
             | ErrorCode::Unauthorised
             | ErrorCode::Compacted
-            | ErrorCode::Broken => SendError::Link(error),
+            | ErrorCode::Broken => RequestError::Retry(error),
         }
     }
 }
 
-impl From<DiskError> for SendError {
-    fn from(failed: DiskError) -> SendError {
-        SendError::End(UnitAgentEnd::Disk(failed))
+impl From<DiskError> for RequestError {
+    fn from(failed: DiskError) -> RequestError {
+        RequestError::End(UnitAgentEnd::Disk(failed))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A lease counts from when its claim was sent (`lease`).
 
-use super::end::{SendError, UnitAgentEnd};
+use super::end::{RequestError, UnitAgentEnd};
 use super::facts::ProcessFacts;
 use super::lease::Lease;
 use super::shared::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Shared};
@@ -29,9 +29,9 @@ pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
                 shared.act_changed.notify_one();
                 sent.since_boot_ms + RENEW_MS
             }
-            Err(error) => match SendError::from(error) {
-                SendError::End(end) => return end,
-                SendError::Link(_) | SendError::Refused(_) => {
+            Err(error) => match RequestError::from(error) {
+                RequestError::End(end) => return end,
+                RequestError::Retry(_) | RequestError::Refused(_) => {
                     let again_ms = shared.clock.since_boot_ms() + LINK_RETRY_MAX_MS;
                     shared.clock.sleep_until(again_ms).await;
                     continue;

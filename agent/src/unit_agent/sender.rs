@@ -3,7 +3,7 @@
 //! Reports of a hook that runs for a while are also sent early, before the hook's record. A record is
 //! acknowledged before the next one is sent.
 
-use super::end::{SendError, UnitAgentEnd};
+use super::end::{RequestError, UnitAgentEnd};
 use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
 use crate::ports::{Clock, UnitStorage};
@@ -63,12 +63,12 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
                     backoff.reset();
                     self.0.note_success(Channel::Send);
                 }
-                Err(SendError::End(end)) => return end,
-                Err(SendError::Link(error)) => {
+                Err(RequestError::End(end)) => return end,
+                Err(RequestError::Retry(error)) => {
                     self.0.note_failure(Channel::Send, &error);
                     self.0.pause(&mut backoff).await;
                 }
-                Err(SendError::Refused(error)) => {
+                Err(RequestError::Refused(error)) => {
                     self.0.note_failure(Channel::Send, &error);
                     self.0.clock.sleep_until(self.0.clock.since_boot_ms() + REFUSED_RETRY_MS).await;
                 }
@@ -78,7 +78,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
 
     /// Opens the session. The nonce is on disk before it is sent, and no hook runs before the disk and the
     /// replica agree.
-    async fn attach(&self) -> Result<(), SendError> {
+    async fn attach(&self) -> Result<(), RequestError> {
         let (nonce, epoch, store_generation) = {
             let local = self.0.local();
             (local.nonce, local.epoch, local.store_generation)
@@ -109,7 +109,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             .await?;
         if let Some(sequence) = forked {
             let what = format!("record {sequence} of this folder is not the one the controller has");
-            return Err(SendError::End(UnitAgentEnd::Forked(what)));
+            return Err(RequestError::End(UnitAgentEnd::Forked(what)));
         }
         let mut facts = self.0.facts.borrow_mut();
         facts.epoch = Some(session.epoch);
@@ -127,18 +127,18 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
 
     /// Another session of this unit is open: the session of the previous agent for as long as the controller
     /// needs to detect that it is closed, and after that, the session of another live agent.
-    fn other_session(&self, error: ApiError) -> SendError {
+    fn other_session(&self, error: ApiError) -> RequestError {
         let now = self.0.clock.since_boot_ms();
         let since = *self.0.facts.borrow_mut().other_session_ms.get_or_insert(now);
         if now - since < OTHER_SESSION_MS {
-            SendError::Link(error)
+            RequestError::Retry(error)
         } else {
-            SendError::End(UnitAgentEnd::Copy(error.message))
+            RequestError::End(UnitAgentEnd::Copy(error.message))
         }
     }
 
     /// Sends one record of the outbox, and applies its acknowledgement.
-    async fn commit(&self, sequence: u64) -> Result<(), SendError> {
+    async fn commit(&self, sequence: u64) -> Result<(), RequestError> {
         let record = self.0.local().outbox.iter().find(|record| record.sequence == sequence).cloned();
         let (Some(record), Some(epoch)) = (record, self.0.epoch()) else { return Ok(()) };
         let conditional = record.is_conditional();
@@ -147,7 +147,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
         let committed = match self.0.api.handle(Commit { epoch, record }).instrument(span.clone()).await {
             Err(error) if error.code == ErrorCode::Invalid => {
                 let message = format!("the controller refuses record {sequence}: {}", error.message);
-                return Err(SendError::Refused(ApiError { message, ..error }));
+                return Err(RequestError::Refused(ApiError { message, ..error }));
             }
             answer => answer?,
         };
@@ -170,7 +170,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     }
 
     /// Sends the reports of a run that has no record.
-    async fn send_unrecorded(&self, run: u64) -> Result<(), SendError> {
+    async fn send_unrecorded(&self, run: u64) -> Result<(), RequestError> {
         let unrecorded = self.0.local().unrecorded_reports.iter().find(|report| report.run == run).cloned();
         let (Some(unrecorded), Some(epoch)) = (unrecorded, self.0.epoch()) else { return Ok(()) };
         let report = Report { epoch, run, reports: unrecorded.reports, executing: None, executing_for_ms: 0 };
@@ -207,7 +207,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     }
 
     /// Sends the report of the run in progress.
-    async fn send_report(&self, report: Report) -> Result<(), SendError> {
+    async fn send_report(&self, report: Report) -> Result<(), RequestError> {
         let (run, activity) = (report.run, report.executing.clone());
         let last = report.reports.last().map(|report| report.call);
         let again = std::mem::take(&mut self.0.facts.borrow_mut().resend_executing);

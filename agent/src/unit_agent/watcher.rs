@@ -2,7 +2,7 @@
 //!
 //! The view is never applied across store generations: after a restore the agent attaches again first.
 
-use super::end::{SendError, UnitAgentEnd};
+use super::end::{RequestError, UnitAgentEnd};
 use super::facts::ProcessFacts;
 use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
@@ -33,9 +33,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
                 }
                 Err(error) => error,
             };
-            match SendError::from(error) {
-                SendError::End(end) => return end,
-                SendError::Link(error) | SendError::Refused(error) => {
+            match RequestError::from(error) {
+                RequestError::End(end) => return end,
+                RequestError::Retry(error) | RequestError::Refused(error) => {
                     self.0.note_failure(Channel::Watch, &error)
                 }
             }
