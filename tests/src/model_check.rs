@@ -17,46 +17,46 @@ mod properties;
 mod start;
 mod steps;
 
-pub use bounds::{Bounds, Broken, Command, Space};
+pub use bounds::{Bounds, Command, Space, Violation};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Searches the whole space, breadth first, so that the first violation has the shortest path.
-pub fn search(bounds: &Bounds) -> Result<Space, Box<Broken>> {
+pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
     let start = start::start(bounds).map_err(Box::new)?;
     let mut known: BTreeMap<[u8; 32], usize> = BTreeMap::from([(start.digest(), 0)]);
     // by state number: the step that reached it, its predecessor, and its other predecessors
-    let mut stories: Vec<(usize, String)> = vec![(0, "both applications are related and at rest".into())];
+    let mut reached_by: Vec<(usize, String)> = vec![(0, "both applications are related and at rest".into())];
     let mut reached_from: Vec<Vec<usize>> = vec![Vec::new()];
     let mut quiet = Vec::new();
     let mut steps = 0;
     let mut queue = VecDeque::from([(0, start)]);
-    let broken = |stories: &[(usize, String)], mut at: usize, what: String| {
-        let mut story = vec![stories[at].1.clone()];
+    let violation = |reached_by: &[(usize, String)], mut at: usize, what: String| {
+        let mut steps = vec![reached_by[at].1.clone()];
         while at != 0 {
-            at = stories[at].0;
-            story.push(stories[at].1.clone());
+            at = reached_by[at].0;
+            steps.push(reached_by[at].1.clone());
         }
-        story.reverse();
-        Box::new(Broken { what, story })
+        steps.reverse();
+        Box::new(Violation { what, steps })
     };
     while let Some((number, state)) = queue.pop_front() {
         if let Some(what) = state.check() {
-            return Err(broken(&stories, number, what));
+            return Err(violation(&reached_by, number, what));
         }
-        let following = state.steps().map_err(|found| broken(&stories, number, found.what))?;
+        let following = state.steps().map_err(|found| violation(&reached_by, number, found.what))?;
         if following.iter().all(|(step, _)| step.starts_with("user")) {
             if let Some(what) = state.check_quiet() {
-                return Err(broken(&stories, number, what));
+                return Err(violation(&reached_by, number, what));
             }
             quiet.push(number);
         }
         for (step, state) in following {
             steps += 1;
             let by_itself = !step.starts_with("user") && !step.starts_with("crash");
-            let next = stories.len();
+            let next = reached_by.len();
             let to = *known.entry(state.digest()).or_insert(next);
             if to == next {
-                stories.push((number, step));
+                reached_by.push((number, step));
                 reached_from.push(Vec::new());
                 queue.push_back((next, state));
             }
@@ -66,7 +66,7 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Broken>> {
         }
     }
     // every state leads to a quiet state: there is no cycle without an exit
-    let mut comes_to_rest = vec![false; stories.len()];
+    let mut comes_to_rest = vec![false; reached_by.len()];
     let mut open = quiet.clone();
     while let Some(number) = open.pop() {
         if !std::mem::replace(&mut comes_to_rest[number], true) {
@@ -74,7 +74,7 @@ pub fn search(bounds: &Bounds) -> Result<Space, Box<Broken>> {
         }
     }
     if let Some(stuck) = comes_to_rest.iter().position(|rests| !rests) {
-        return Err(broken(&stories, stuck, "it never comes to rest".into()));
+        return Err(violation(&reached_by, stuck, "it never comes to rest".into()));
     }
-    Ok(Space { states: stories.len(), steps, quiet: quiet.len() })
+    Ok(Space { states: reached_by.len(), steps, quiet: quiet.len() })
 }

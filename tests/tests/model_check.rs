@@ -3,7 +3,7 @@
 use tests::model_check::{Bounds, Command, Space, search};
 
 fn searched(bounds: &Bounds) -> Space {
-    search(bounds).unwrap_or_else(|broken| panic!("{}:\n{}", broken.what, broken.story.join("\n")))
+    search(bounds).unwrap_or_else(|violation| panic!("{}:\n{}", violation.what, violation.steps.join("\n")))
 }
 
 #[test]

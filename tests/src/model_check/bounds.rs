@@ -32,7 +32,7 @@ pub struct Space {
 
 /// A violated property, and the shortest path to it.
 #[derive(Clone, Debug)]
-pub struct Broken {
+pub struct Violation {
     pub what: String,
-    pub story: Vec<String>,
+    pub steps: Vec<String>,
 }

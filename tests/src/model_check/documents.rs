@@ -61,7 +61,7 @@ impl Documents {
 
     /// Performs the automatic transitions whose order cannot be observed: machines without units are removed, the
     /// janitor cleans up, the first Alive unit of an application without a leader becomes the leader.
-    pub fn settle(&mut self) {
+    pub fn run_automatic_transitions(&mut self) {
         loop {
             let before = self.0.len();
             for id in self.ids(Kind::Machine) {

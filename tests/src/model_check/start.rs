@@ -1,6 +1,6 @@
 //! The initial state: both applications are deployed and related, and every agent waits.
 
-use super::bounds::{Bounds, Broken};
+use super::bounds::{Bounds, Violation};
 use super::documents::{Documents, MODEL};
 use super::steps::{EPOCH, RELATION, State};
 use state::charm::{Charm, Endpoint, Role, Scope};
@@ -24,10 +24,10 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
 }
 
 /// Returns the initial state: both applications are deployed and related, and every agent waits.
-pub fn start(bounds: &Bounds) -> Result<State, Broken> {
+pub fn start(bounds: &Bounds) -> Result<State, Violation> {
     let mut documents = Documents::default();
     let mut run = |transition: &mut dyn FnMut(&mut Draft) -> Result<(), Refusal>| {
-        documents.run(transition).expect("a legal beginning");
+        documents.run(transition).expect("the initial transitions are accepted");
     };
     run(&mut |draft| model::create(draft, MODEL.0, "dev", 1));
     let mut ids = 1000;
@@ -60,7 +60,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Broken> {
                 let attach = Attach { nonce: Uuid(9), epoch: 0, store_generation: None };
                 session::attach(draft, MODEL, unit, attach, Uuid(0))
             })
-            .expect("nobody else has");
+            .expect("no other agent has attached");
         let mut local = Local::new(unit, name);
         // the store generation of the views of this model
         local.apply(&Event::Attached {
@@ -71,7 +71,7 @@ pub fn start(bounds: &Bounds) -> Result<State, Broken> {
         });
         agents.push((unit, Some(local)));
     }
-    documents.settle();
+    documents.run_automatic_transitions();
     let mut state = State { documents, agents, commands: bounds.commands.clone(), crash: false };
     while let Some((_, following)) = state.steps()?.into_iter().find(|(step, _)| step.starts_with("agent")) {
         state = following;

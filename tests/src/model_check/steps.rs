@@ -1,6 +1,6 @@
 //! A state of the space and its next steps: requests of the user, the janitor, the agents and the machine agents.
 
-use super::bounds::{Broken, Command};
+use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
 use state::documents::draft::{Draft, read};
@@ -65,14 +65,14 @@ impl State {
     }
 
     /// Returns every possible next step, as its name and the state after it.
-    pub(super) fn steps(&self) -> Result<Vec<(String, State)>, Broken> {
+    pub(super) fn steps(&self) -> Result<Vec<(String, State)>, Violation> {
         let mut found = Vec::new();
         for (index, command) in self.commands.iter().enumerate() {
             let mut state = self.clone();
             state.commands.remove(index);
             // a refused request changes nothing
             if state.command(*command).is_ok() {
-                state.documents.settle();
+                state.documents.run_automatic_transitions();
                 found.push((format!("user: {command:?}"), state));
             }
         }
@@ -82,7 +82,7 @@ impl State {
                 .documents
                 .run(|draft| force::force_batch(draft, MODEL, id, 1))
                 .expect("force is never refused");
-            state.documents.settle();
+            state.documents.run_automatic_transitions();
             found.push(("janitor: a batch of forced removals".to_owned(), state));
         }
         for index in 0..self.agents.len() {
@@ -127,11 +127,11 @@ impl State {
         let mut state = self.clone();
         let name = state.agents[index].1.take().map(|local| local.name);
         state.documents.run(|draft| unit::remove(draft, MODEL, *unit)).expect("it is dead");
-        state.documents.settle();
+        state.documents.run_automatic_transitions();
         found.push((format!("machine agent: removes {}", name.expect("looked at above")), state));
     }
 
-    fn agent(&self, index: usize, found: &mut Vec<(String, State)>) -> Result<(), Broken> {
+    fn agent(&self, index: usize, found: &mut Vec<(String, State)>) -> Result<(), Violation> {
         let (unit, Some(local)) = &self.agents[index] else { return Ok(()) };
         let with = |local: &Local, crash: bool| {
             let mut state = self.clone();
@@ -151,7 +151,7 @@ impl State {
         match next(local, view.as_ref(), &now).act {
             Act::Start(run) => {
                 hook_grammar::check(local, &run.operation)
-                    .map_err(|what| Broken { what: format!("{name}: {what}"), story: Vec::new() })?;
+                    .map_err(|what| Violation { what: format!("{name}: {what}"), steps: Vec::new() })?;
                 let mut started = local.clone();
                 started.apply(&Event::Started(run.clone()));
                 if self.crash {
@@ -203,6 +203,6 @@ impl State {
             Err(refusal) if matches!(refusal.code, Code::Fenced | Code::Removed) => *local = None,
             Err(refusal) => panic!("its own session, in order: {refusal:?}"),
         }
-        self.documents.settle();
+        self.documents.run_automatic_transitions();
     }
 }
