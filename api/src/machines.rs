@@ -100,7 +100,7 @@ pub struct MachineInfo {
     /// For a Dead machine whose instance is kept: whether its agent has been uninstalled, or is no longer
     /// expected to be.
     #[serde(default)]
-    pub agent_gone: bool,
+    pub agent_uninstalled: bool,
     /// Whether units are assigned to it.
     #[serde(default)]
     pub has_units: bool,

@@ -1,7 +1,7 @@
 //! The environment port: everything that the handlers need besides the store.
 //!
 //! It provides clocks, randomness, one timer and the charm archives. Handlers must use nothing else of the host, so
-//! that the simulator can replace it (design 14). `host` implements it for the real controller.
+//! that the simulator can replace it (design 14). `host_environment` implements it for the real controller.
 
 use api::error::{ApiError, ErrorCode};
 use state::charm::Charm;

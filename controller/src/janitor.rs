@@ -5,7 +5,7 @@
 //! tombstones (`tombstones`; design 5). A batch that fails does not stop the others; the next sweep repeats it. The
 //! janitor reads past documents that are damaged on disk: a batch that needs one fails.
 //!
-//! `main` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
+//! `program` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
 
 mod archives;
 mod batch;

@@ -1,7 +1,7 @@
 //! The HTTPS server in front of the handlers: authentication, limits, and the mapping of results to HTTP.
 //!
 //! The accept loop is our own: it allows TLS 1.3 only, and few connections at the same time (S18). No byte of a request
-//! body is read before the caller is authorised for the route. Called by `main`.
+//! body is read before the caller is authorised for the route. Called by `program`.
 //!
 //! `admission` decides which connections there are, `connections` closes them, `revocation` ends those of revoked
 //! tokens, `upload` receives charm archives, and `descriptors` has the limit of the process from which all follows.

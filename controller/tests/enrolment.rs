@@ -214,8 +214,9 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     session.handle(ReportMachineDead).await.expect("it has no units");
     let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
     assert_eq!(why.causes[0].actor, Actor::MachineAgent("0".to_owned()));
-    let left =
-        async || fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].agent_gone;
+    let left = async || {
+        fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].agent_uninstalled
+    };
     assert!(!left().await);
     session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
     assert!(left().await, "its provider releases it");

@@ -226,7 +226,7 @@ fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
         });
     }
     host.ok(&remove);
-    host.until("its machine is taken away with all that was in it", |host| {
+    host.until("its machine is terminated with all its processes", |host| {
         let empty = fs::read_dir(host.dir.join("machines")).ok()?.next().is_none();
         (empty && host.status()["machines"] == serde_json::json!({})).then_some(())
     });

@@ -106,8 +106,8 @@ fn summary(action: &ActionInfo) -> String {
     format!("{} run on {}", action.action, action.unit)
 }
 
-fn document(action: &ActionInfo, inside: impl Fn(&ActionInfo) -> Value) -> Value {
-    let tasks = Map::from_iter([(action.id.to_string(), inside(action))]);
+fn document(action: &ActionInfo, render_task: impl Fn(&ActionInfo) -> Value) -> Value {
+    let tasks = Map::from_iter([(action.id.to_string(), render_task(action))]);
     let timing = task::timing(action);
     json!({ "summary": summary(action), "status": action.status.as_str(), "action": action.action, "timing": timing, "tasks": tasks })
 }

@@ -57,7 +57,7 @@ mod tests {
             life: Life::Alive,
             manual: false,
             keep_instance: false,
-            agent_gone: false,
+            agent_uninstalled: false,
             has_units: false,
             has_attached_unit: false,
             nonce: None,

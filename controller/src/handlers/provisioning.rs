@@ -36,7 +36,7 @@ impl<S: Store, O: Environment> Handle<ListMachines> for Authorised<S, O> {
                     life,
                     manual: doc.manual,
                     keep_instance: doc.keep_instance,
-                    agent_gone: doc.agent_gone,
+                    agent_uninstalled: doc.agent_uninstalled,
                     has_units: !reader.scan(&model.machine_units(uuid), "", 1).is_empty(),
                     has_attached_unit: life == Life::Dying && machine::has_attached_unit(reader, model, uuid),
                     nonce: instance.as_ref().map(|instance| instance.nonce),

@@ -55,5 +55,5 @@ pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (String, Option<i64
         Duty::Start { activity, .. } => Some((activity.to_string(), cause.since_ms)),
         _ => None,
     });
-    next.expect("it is about to")
+    next.expect("the unit has a pending operation")
 }

@@ -225,7 +225,7 @@ fn machine_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> V
     let agent = Actor::MachineAgent(machine.name.clone());
     let has_agent = documents.document(&model.machine_instance(id)).is_some();
     let (duty, actor) =
-        match (dead, has_agent, machine.manual || machine.keep_instance && !machine.agent_gone) {
+        match (dead, has_agent, machine.manual || machine.keep_instance && !machine.agent_uninstalled) {
             (true, true, true) => {
                 let forced = documents.document(&model.forced(id)).is_some();
                 (Duty::Uninstall { forced }, agent)

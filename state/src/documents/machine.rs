@@ -27,7 +27,7 @@ pub struct MachineDoc {
     /// For a Dead machine whose instance is kept: whether its agent has been uninstalled, or is no longer
     /// expected to be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub agent_gone: bool,
+    pub agent_uninstalled: bool,
 }
 
 /// The instance of a machine: what runs it.

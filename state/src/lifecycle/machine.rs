@@ -139,12 +139,12 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
         Err(Refusal::new(Code::Invalid, message))
     };
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
-        return refuse("it is being taken away");
+        return refuse("the machine is Dead and its instance is being terminated");
     }
     // Read untracked, because a full machine leaves no read of the transaction's hundred: the instance document
     // is removed only together with the machine's document, which this transaction has read.
     if draft.get_untracked(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
-        return refuse("it has none yet");
+        return refuse("no instance has been started");
     }
     draft.put(&model.machine(id), &MachineDoc { keep_instance: true, ..machine });
     Ok(())
@@ -208,7 +208,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     }
     // the agent may still run on the kept instance without having received the removal
     let is_absent = draft.get(&model.absent_agent(id)).is_some();
-    let agent_is_absent = is_absent || machine.keep_instance && !machine.agent_gone;
+    let agent_is_absent = is_absent || machine.keep_instance && !machine.agent_uninstalled;
     match agent_is_absent {
         true => token::retire(draft, id),
         false => token::revoke(draft, id),
@@ -231,12 +231,18 @@ pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, na
 /// Stops waiting for the agent of a Dead machine whose instance is kept; the provisioner then releases the
 /// instance and removes the machine. If the agent is `absent`, its token permits only to receive the removal,
 /// as in [`remove_without_agent`].
-pub(crate) fn mark_agent_gone(draft: &mut Draft, model: Model, id: Uuid, machine: MachineDoc, absent: bool) {
+pub(crate) fn mark_agent_uninstalled(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    machine: MachineDoc,
+    absent: bool,
+) {
     if absent {
         token::retire(draft, id);
         draft.put(&model.absent_agent(id), &());
     }
-    draft.put(&model.machine(id), &MachineDoc { agent_gone: true, ..machine });
+    draft.put(&model.machine(id), &MachineDoc { agent_uninstalled: true, ..machine });
 }
 
 fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String, agent_is_absent: bool) {

@@ -38,7 +38,7 @@ pub struct DesiredMachine {
     /// Whether the instance is kept when the machine is removed (`--keep-instance`).
     pub keep_instance: bool,
     /// Whether the machine agent has been uninstalled, or is no longer expected to be.
-    pub agent_gone: bool,
+    pub agent_uninstalled: bool,
     /// Whether units are assigned to the machine.
     pub has_units: bool,
     /// Whether the agent of one of these units has attached before: that unit can be removed only by an agent
@@ -186,7 +186,7 @@ fn step(id: Uuid, machine: &DesiredMachine, found: Option<&ListedInstance>) -> V
         // The instance runs until its agent has uninstalled itself and reported that. The record remains until the
         // instance is handed over, because an instance without a machine is harvested. The same holds for an instance
         // that is not listed yet (cargo sim 57006733).
-        (Life::Dead, Some(_)) if machine.keep_instance && !is_foreign && !machine.agent_gone => {
+        (Life::Dead, Some(_)) if machine.keep_instance && !is_foreign && !machine.agent_uninstalled => {
             vec![ProvisionStep::EnsureRunning(id)]
         }
         (Life::Dead, _) if machine.keep_instance && !is_foreign => {
@@ -226,7 +226,7 @@ mod tests {
             nonce: None,
             has_instance: false,
             keep_instance: false,
-            agent_gone: false,
+            agent_uninstalled: false,
             has_units: false,
             has_attached_unit: false,
             retry_at_ms: None,
@@ -284,7 +284,7 @@ mod tests {
                 "its agent is not uninstalled yet, or has not reported it"
             );
         }
-        let left = DesiredMachine { agent_gone: true, ..wanted(Life::Dead) };
+        let left = DesiredMachine { agent_uninstalled: true, ..wanted(Life::Dead) };
         assert_eq!(plan_one(left, found), [HandOver(ID), Remove(ID)]);
         for unlisted in [left, wanted(Life::Dead)] {
             assert_eq!(plan_one(unlisted, None), [HandOver(ID), Remove(ID)], "lost, or not listed yet");

@@ -411,7 +411,7 @@ fn dead_machine_batch(
         return Ok(false);
     }
     match machine.keep_instance {
-        true => machine::mark_agent_gone(draft, model, id, machine, true),
+        true => machine::mark_agent_uninstalled(draft, model, id, machine, true),
         false => machine::remove_without_agent(draft, model, id, machine.name),
     }
     draft.remove(&model.forced(id));

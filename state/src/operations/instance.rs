@@ -178,9 +178,11 @@ pub fn record_agent_uninstalled(draft: &mut Draft, model: Model, id: Uuid) -> Re
     if machine.manual {
         return machine::remove(draft, model, id);
     }
-    if machine.keep_instance && !machine.agent_gone && draft.get(&model.machine_life(id)) == Some(Life::Dead)
+    if machine.keep_instance
+        && !machine.agent_uninstalled
+        && draft.get(&model.machine_life(id)) == Some(Life::Dead)
     {
-        machine::mark_agent_gone(draft, model, id, machine, false);
+        machine::mark_agent_uninstalled(draft, model, id, machine, false);
     }
     Ok(())
 }

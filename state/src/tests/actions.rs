@@ -31,7 +31,7 @@ fn an_action_on_a_dead_unit_is_refused_with_its_blockers() {
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
-    world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit)).expect("the removal is accepted");
     for operation in [Operation::Hook(Hook::Stop), Operation::Hook(Hook::Remove), Operation::SetDead] {
         agent.done(&mut world, operation);
     }
@@ -163,7 +163,7 @@ fn the_pending_actions_of_a_removed_unit_fail() {
         enqueue(&mut world, unit, "backup", large()).expect("it fits");
     }
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
-    world.run(|draft, _| unit::destroy(draft, MODEL, unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, unit)).expect("the removal is accepted");
     assert_eq!(
         (doc(&world, 1).status, doc(&world, 1).message.as_str()),
         (ActionStatus::Failed, "unit web/0 was removed")
@@ -175,7 +175,7 @@ fn an_action_whose_writes_are_refused_fails() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
-    let relation = world.integrate("web", "db").expect("they fit");
+    let relation = world.integrate("web", "db").expect("the endpoints are compatible");
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
     agent.enter(&mut world, relation);

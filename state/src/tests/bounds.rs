@@ -21,7 +21,7 @@ pub(crate) fn with_units(more: u32) -> (Documents, Uuid, Uuid) {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
-    let relation = world.integrate("web", "db").expect("they fit");
+    let relation = world.integrate("web", "db").expect("the endpoints are compatible");
     for name in ["web/0", "db/0"] {
         let mut agent = Agent::attach(&mut world, name);
         agent.start(&mut world);

@@ -10,7 +10,7 @@ use crate::tests::*;
 const NOW: i64 = 1_000_000;
 
 fn destroy(world: &mut World, force: Option<ForceRequest>) {
-    world.run(|draft, _| destruction::destroy(draft, MODEL, force, NOW)).expect("it may go");
+    world.run(|draft, _| destruction::destroy(draft, MODEL, force, NOW)).expect("the removal is accepted");
 }
 
 /// Runs the janitor until nothing is left to do; returns the number of batches.
@@ -45,7 +45,7 @@ fn full() -> (World, Agent, Agent) {
     world.deploy("db", "db", 1);
     world.deploy("plain", "plain", 0);
     world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)).expect("the model is alive");
-    let id = world.integrate("web", "db").expect("they fit");
+    let id = world.integrate("web", "db").expect("the endpoints are compatible");
     let (mut web, mut db) = (started(&mut world, "web/0"), started(&mut world, "db/0"));
     web.enter(&mut world, id);
     db.enter(&mut world, id);

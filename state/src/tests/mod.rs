@@ -248,7 +248,7 @@ impl World {
         read(self.reader(), &MODEL.unit_name(&name)).expect("the unit is there")
     }
 
-    pub fn gone(&self, id: Uuid) -> bool {
+    pub fn is_removed(&self, id: Uuid) -> bool {
         view::existence(self.reader(), MODEL, id) == view::Existence::Tombstone
     }
 

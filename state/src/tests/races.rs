@@ -59,7 +59,7 @@ fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
 fn one_of_the_last_two_leaving_units_removes_the_relation() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
-    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("the removal is accepted");
     let leave = |unit| {
         call(move |draft, _| {
             relation::leave_scope(draft, MODEL, unit, id);
@@ -71,7 +71,7 @@ fn one_of_the_last_two_leaving_units_removes_the_relation() {
     excludes(&world, &second, &first, None);
     world.run(first).expect("no refusal");
     world.run(second).expect("no refusal");
-    assert!(world.gone(id));
+    assert!(world.is_removed(id));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     excludes(&world, &attach, &remove, None);
     // the machine is destroyed while a unit is assigned
     Agent::attach(&mut world, "web/0");
-    world.run(remove).expect("it may go");
+    world.run(remove).expect("the removal is accepted");
     let end = call(move |draft, _| machine::destroy(draft, MODEL, machine));
     excludes(&world, &end, &share, Some(Code::NotAlive));
     excludes(&world, &share, &end, Some(Code::Busy));

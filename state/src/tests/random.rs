@@ -235,7 +235,7 @@ fn no_random_sequence_violates_an_invariant() {
         if seed % 2 == 0 {
             world.deploy("shop", "shop", 2);
             world.deploy("logging", "logging", 0);
-            world.integrate("shop:logs", "logging").expect("they fit");
+            world.integrate("shop:logs", "logging").expect("the endpoints are compatible");
         }
         for _ in 0..250 {
             taken += usize::from(step(&mut world, &mut random, &mut agents));

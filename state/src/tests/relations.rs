@@ -15,7 +15,7 @@ fn destroy(world: &mut World, id: Uuid) -> Result<Destroyed, Refusal> {
 pub fn pair(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
-    let id = world.integrate("web", "db").expect("they fit");
+    let id = world.integrate("web", "db").expect("the endpoints are compatible");
     let mut agents = ["web/0", "db/0"].map(|name| Agent::attach(world, name));
     for agent in &mut agents {
         agent.start(world);
@@ -30,7 +30,7 @@ fn scenario_160_an_empty_relation_is_removed_immediately_and_recreated_with_a_ne
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
-    let first = world.integrate("web", "db:server").expect("they fit");
+    let first = world.integrate("web", "db:server").expect("the endpoints are compatible");
     let number = world.number(first);
     assert_eq!(
         refused(world.integrate("db", "web")),
@@ -38,7 +38,7 @@ fn scenario_160_an_empty_relation_is_removed_immediately_and_recreated_with_a_ne
     );
     assert_eq!(destroy(&mut world, first), Ok(Destroyed::Removed));
     let second = world.integrate("web", "db").expect("at once");
-    assert!(world.gone(first) && second != first);
+    assert!(world.is_removed(first) && second != first);
     assert_eq!(world.number(second), number + 1);
     assert_eq!(
         destroy(&mut world, first),
@@ -60,7 +60,7 @@ fn scenario_161_the_last_unit_out_removes_a_dying_relation() {
     web.broken(&mut world, number);
     assert_eq!(world.life(id), Some(Life::Dying));
     db.broken(&mut world, number);
-    assert!(world.gone(id));
+    assert!(world.is_removed(id));
     world.integrate("web", "db").expect("at once");
 }
 
@@ -69,10 +69,10 @@ fn scenario_162_an_empty_relation_is_removed_with_an_application_without_units()
     let mut world = World::new();
     let app = world.deploy("web", "web", 0);
     let other = world.deploy("db", "db", 1);
-    let id = world.integrate("web", "db").expect("they fit");
+    let id = world.integrate("web", "db").expect("the endpoints are compatible");
     let answer = world.run(|draft, _| application::destroy(draft, MODEL, app));
     assert_eq!(answer, Ok(Destroyed::Removed));
-    assert!(world.gone(app) && world.gone(id));
+    assert!(world.is_removed(app) && world.is_removed(id));
     assert_eq!(world.life(other), Some(Life::Alive));
 }
 
@@ -82,13 +82,13 @@ fn scenario_163_the_last_unit_of_the_other_application_removes_a_dying_applicati
     let (id, mut web, mut db) = pair(&mut world);
     let (app, number) =
         (read(world.reader(), &MODEL.application_name("web")).expect("it is there"), world.number(id));
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert_eq!(world.life(id), Some(Life::Dying), "derived from its application");
     web.finish(&mut world);
-    assert!(!world.gone(app), "db/0 is in scope still");
+    assert!(!world.is_removed(app), "db/0 is in scope still");
     let revision = world.documents.revision;
     db.broken(&mut world, number);
-    assert!(world.gone(app) && world.gone(id), "gone together");
+    assert!(world.is_removed(app) && world.is_removed(id), "gone together");
     assert_eq!(world.documents.revision, revision + 1);
 }
 
@@ -100,7 +100,7 @@ fn scenario_174_no_unit_enters_a_dying_relation() {
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
     let mut late = Agent::attach(&mut world, "web/1");
     late.start(&mut world);
-    destroy(&mut world, id).expect("it may go");
+    destroy(&mut world, id).expect("the removal is accepted");
     let committed = late.enter(&mut world, id);
     assert_eq!(
         committed.refusal.as_deref(),
@@ -124,7 +124,7 @@ fn a_unit_in_scope_cannot_be_dead_and_leaves_peer_scopes_with_its_death() {
     let (id, mut web, _db) = pair(&mut world);
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
     web.enter(&mut world, ring);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
     let committed = web.done(&mut world, Operation::SetDead);
     let text = "unit web/0 cannot be dead: it is in the scope of relation db:server web:db";
     assert_eq!(committed.refusal.as_deref(), Some(text));
@@ -253,7 +253,7 @@ fn a_relation_is_found_by_its_ends() {
     let mut world = World::new();
     world.deploy("web", "web", 0);
     world.deploy("db", "db", 0);
-    let id = world.integrate("web", "db").expect("they fit");
+    let id = world.integrate("web", "db").expect("the endpoints are compatible");
     let mut find = |a: &str, b: &str| world.run(|draft, _| relation::find(draft, MODEL, a, b));
     for (a, b) in [("web", "db"), ("db", "web:db"), ("db:server", "web")] {
         assert_eq!(find(a, b), Ok(id), "{a} {b}");
@@ -268,7 +268,7 @@ fn a_relation_is_found_by_its_ends() {
     for n in 0..50 {
         let name = format!("db{n}");
         world.deploy(&name, "db", 0);
-        let id = world.integrate("web:db", &format!("{name}:server")).expect("they fit");
+        let id = world.integrate("web:db", &format!("{name}:server")).expect("the endpoints are compatible");
         assert_eq!(world.run(|draft, _| relation::find(draft, MODEL, "web", &name)), Ok(id));
     }
 }
@@ -291,7 +291,7 @@ fn bags_of_a_removed_relation_are_deleted_in_batches() {
             })
             .expect("no refusal");
     }
-    destroy(&mut world, id).expect("it may go");
+    destroy(&mut world, id).expect("the removal is accepted");
     for (key, _) in read_all::<ScopeDoc>(world.reader(), &MODEL.scopes(id)) {
         let unit = last_id(&key).expect("a unit");
         world
@@ -301,7 +301,7 @@ fn bags_of_a_removed_relation_are_deleted_in_batches() {
             })
             .expect("no refusal");
     }
-    assert!(world.gone(id));
+    assert!(world.is_removed(id));
     let mut batches = 0;
     while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {
         batches += 1;
@@ -320,7 +320,7 @@ fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_cleane
         .map(|n| {
             let name = format!("w{n}");
             world.deploy(&name, "web", 0);
-            world.integrate(&name, "db").expect("they fit")
+            world.integrate(&name, "db").expect("the endpoints are compatible")
         })
         .collect();
     let answer = world.run(|draft, _| application::destroy(draft, MODEL, app));
@@ -336,5 +336,5 @@ fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_cleane
         batches += 1;
         assert!(batches < 20, "it ends");
     }
-    assert!(world.gone(app) && ids.iter().all(|id| world.gone(*id)));
+    assert!(world.is_removed(app) && ids.iter().all(|id| world.is_removed(*id)));
 }

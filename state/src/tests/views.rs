@@ -6,10 +6,15 @@ use crate::documents::keys::{BagDoc, ResolvedDoc};
 use crate::lifecycle::{application, unit};
 use crate::operations::leadership;
 use crate::terms::owner::Owner;
+use crate::terms::status_message::StatusMessage;
 use crate::tests::relations::pair;
 use crate::tests::*;
+use crate::unit::context::{self, ContextInput};
 use crate::unit::hook::BagWrites;
-use crate::unit::snapshot::{BagRequest, BagView, Change};
+use crate::unit::local::Run;
+use crate::unit::snapshot::{BagRequest, BagView, Change, Snapshot};
+use crate::unit::start_reason::StartReason;
+use crate::views::view;
 use std::collections::BTreeSet;
 
 fn write(world: &mut World, agent: &mut Agent, number: RelationNumber, value: &str) {
@@ -37,7 +42,11 @@ fn one_settings_write_sends_one_change_to_each_observing_unit() {
     let expected = vec![change];
     assert_eq!(world.sent[&db.unit], expected);
     assert_eq!(world.sent[&web.unit], expected);
-    assert_eq!(world.sent[&world.unit("web/1")], [], "a sibling sees no bag of it");
+    assert_eq!(
+        world.sent[&world.unit("web/1")],
+        [],
+        "another unit of the same application sees none of its bags"
+    );
     assert_eq!(world.sent[&world.unit("plain/0")], [], "an unrelated unit sees nothing");
 }
 
@@ -55,7 +64,10 @@ fn an_entry_shows_the_member_with_its_settings_immediately() {
         .map(|change| match change {
             Change::Member { unit, incarnation, .. } => format!("member {unit} {incarnation:?}"),
             Change::Bag { owner: Owner::Unit(unit), bag: Some(bag), .. } => {
-                format!("bag {unit} {}", bag.values.as_ref().expect("it came along")["private-address"])
+                format!(
+                    "bag {unit} {}",
+                    bag.values.as_ref().expect("the values are inlined")["private-address"]
+                )
             }
             other => format!("{other:?}"),
         })
@@ -69,7 +81,7 @@ fn a_new_relation_is_sent_completely_and_a_removed_one_in_one_change() {
     let mut world = World::new();
     let (_, web, mut db) = pair(&mut world);
     world.deploy("shop", "web", 1);
-    let id = world.integrate("shop", "db").expect("they fit");
+    let id = world.integrate("shop", "db").expect("the endpoints are compatible");
     let number = world.number(id);
     assert!(world.sent[&web.unit].is_empty());
     assert!(
@@ -82,7 +94,7 @@ fn a_new_relation_is_sent_completely_and_a_removed_one_in_one_change() {
         unit: "db/0".parse().expect("a name"),
         incarnation: Some(1)
     }));
-    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("the removal is accepted");
     assert_eq!(world.sent[&shop].len(), 1, "its head is dying: {:?}", world.sent[&shop]);
     db.broken(&mut world, number);
     let gone = Change::Relation { relation: number, head: None };
@@ -90,11 +102,11 @@ fn a_new_relation_is_sent_completely_and_a_removed_one_in_one_change() {
 }
 
 #[test]
-fn a_unit_sees_the_life_of_its_superiors_immediately() {
+fn a_unit_receives_its_effective_life_immediately() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(
         world.sent[&web.unit]
             .iter()
@@ -114,7 +126,7 @@ fn a_dying_unit_has_departed_for_all_others_before_its_own_agent_leaves() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let number = world.number(id);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
     let gone = Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
     assert_eq!(world.sent[&db.unit], std::slice::from_ref(&gone));
     let seen = view::full_view(world.reader(), MODEL, db.unit).expect("it is there").shown();
@@ -122,7 +134,7 @@ fn a_dying_unit_has_departed_for_all_others_before_its_own_agent_leaves() {
     let own = view::full_view(world.reader(), MODEL, web.unit).expect("it is there").shown();
     assert_eq!(own.members.len(), 1, "it departs from the other itself");
     web.leave(&mut world, id);
-    assert_eq!(world.sent[&db.unit], [gone], "once more, for who was shown it until then");
+    assert_eq!(world.sent[&db.unit], [gone], "sent again to units that still had this member in their view");
 }
 
 #[test]
@@ -154,7 +166,7 @@ fn a_removed_unit_receives_its_tombstone() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
-    world.run(|draft, _| unit::destroy(draft, MODEL, first)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, first)).expect("the removal is accepted");
     assert_eq!(world.sent[&first], [Change::Removed]);
     let gone = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
     assert_eq!(world.sent[&second], [gone]);
@@ -196,7 +208,7 @@ fn the_units_of_a_dying_machine_are_dying() {
             draft.put(&MODEL.machine_life(machine), &Life::Dying);
             Ok(())
         })
-        .expect("as force would");
+        .expect("written directly, as a forced removal does");
     assert_eq!(world.life(unit), Some(Life::Dying));
     let sent = &world.sent[&unit];
     assert!(matches!(&sent[..], [Change::Unit(view)] if view.life == Life::Dying), "{sent:?}");
@@ -256,7 +268,7 @@ fn the_bag_of_a_removed_unit_can_be_fetched_until_its_relation_is_removed() {
     let owner = Owner::Unit("web/0".parse().expect("a name"));
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("alive");
     web.finish(&mut world);
-    assert!(world.gone(web.unit));
+    assert!(world.is_removed(web.unit));
     let asked = BagRequest { relation: id, owner, position: Position::default() };
     let bag = view::bag(world.reader(), MODEL, db.unit, &asked).expect("it stays (I14)");
     assert_eq!(bag.values.expect("whole")["private-address"], "127.0.0.1");
@@ -277,4 +289,26 @@ fn a_unit_sees_that_its_machine_is_full_regardless_of_which_units_fill_it() {
         _ => None,
     });
     assert_eq!(change, Some(true));
+}
+
+#[test]
+fn a_hook_reads_the_text_of_a_status_message_that_no_charm_has_set() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let web = Agent::attach(&mut world, "web/0");
+    let view = view::full_view(world.reader(), MODEL, web.unit).expect("it is there");
+    let view = Snapshot::from_full(view.delta).expect("a full view is complete");
+    let run = Run {
+        number: 1,
+        operation: Operation::Hook(Hook::Install),
+        attempt: 1,
+        reason: StartReason::CharmDeployed,
+        position: None,
+        leader_generation: None,
+        episode: None,
+    };
+    let message_text = |message: &StatusMessage| format!("the text of {message:?}");
+    let input = ContextInput { declared: &super::web(), secret: "", is_leader: false, message_text };
+    let context = context::build(&web.local, &view, &run, &input).expect("a hook has a context");
+    assert_eq!(context.statuses.unit.message, "the text of WaitingForMachine");
 }

@@ -1,4 +1,4 @@
-//! More settings than come along with a unit's view (design 9): read whole, and the same for as long as a hook runs.
+//! More settings than a unit's view inlines (design 9): hooks read all of them, unchanged for as long as a hook runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -76,10 +76,10 @@ fn settings_beyond_the_bound_are_read_whole_and_stay_behind_in_the_view() {
     let bytes = bytes_below(&view);
     assert!(bytes <= VIEW_BYTES_MAX, "{bytes} bytes of view");
     let first = fs::read_to_string(view.join("relation-0.yaml")).expect("its relation");
-    assert!(first.matches("\"counter\"").count() >= 4, "the versions of all came along");
+    assert!(first.matches("\"counter\"").count() >= 4, "the versions of all bags are in the view");
 }
 
-/// 1. A hook reads bags that did not come along.
+/// 1. A hook reads bags whose values are not inlined.
 /// 2. They change, and the hook's agent dies.
 /// 3. The agent after it answers the hook's next reads.
 #[test]

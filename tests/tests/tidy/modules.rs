@@ -51,8 +51,8 @@ enum Target {
     Item(usize),
 }
 
-/// Names that are being looked up, so that re-exports in a circle end.
-type Asked<'a> = BTreeSet<(usize, &'a str)>;
+/// The names that a lookup has visited: the lookup ends when re-exports form a cycle.
+type Visited<'a> = BTreeSet<(usize, &'a str)>;
 
 /// All modules of all crates.
 pub struct Modules {
@@ -108,7 +108,7 @@ impl Modules {
         id
     }
 
-    /// Reads the tokens of a file, or of an inline module; answers nothing, fills `self`.
+    /// Adds the items of a file, or of an inline module, to the module `id`.
     fn add_items(&mut self, tokens: &[String], id: usize, folder: &str) {
         let (mut at, mut is_test, mut is_public) = (0, false, false);
         while at < tokens.len() {
@@ -209,7 +209,7 @@ impl Modules {
 
     /// The type of an `impl` block: its module and its name.
     fn impl_type(&self, id: usize, block: &Impl) -> Option<(usize, String)> {
-        match self.resolve(id, &block.path, &mut Asked::new())? {
+        match self.resolve(id, &block.path, &mut Visited::new())? {
             Target::Item(module) => Some((module, block.path.last()?.clone())),
             Target::Module(_) => None,
         }
@@ -243,13 +243,13 @@ impl Modules {
 
     /// The file that defines what a path means, unless that is a module or of another crate.
     fn file(&self, from: usize, path: &[String]) -> Option<String> {
-        match self.resolve(from, path, &mut Asked::new())? {
+        match self.resolve(from, path, &mut Visited::new())? {
             Target::Item(module) => Some(self.all[module].file.clone()),
             Target::Module(_) => None,
         }
     }
 
-    fn resolve<'a>(&'a self, from: usize, path: &'a [String], asked: &mut Asked<'a>) -> Option<Target> {
+    fn resolve<'a>(&'a self, from: usize, path: &'a [String], visited: &mut Visited<'a>) -> Option<Target> {
         let (mut module, mut at, mut is_qualified) = (from, 0, false);
         while let Some(name) = path.get(at).filter(|name| matches!(name.as_str(), "crate" | "self" | "super"))
         {
@@ -261,7 +261,7 @@ impl Modules {
             (at, is_qualified) = (at + 1, true);
         }
         for name in &path[at..] {
-            match self.lookup(module, name, asked) {
+            match self.lookup(module, name, visited) {
                 Some(Target::Module(next)) => (module, is_qualified) = (next, true),
                 Some(item) => return Some(item),
                 // an item that a macro made, of the module that the path has led to
@@ -273,7 +273,7 @@ impl Modules {
     }
 
     /// What a name means in a module.
-    fn lookup<'a>(&'a self, module: usize, name: &'a str, asked: &mut Asked<'a>) -> Option<Target> {
+    fn lookup<'a>(&'a self, module: usize, name: &'a str, visited: &mut Visited<'a>) -> Option<Target> {
         let here = &self.all[module];
         if let Some(child) = here.children.get(name) {
             return Some(Target::Module(*child));
@@ -281,17 +281,17 @@ impl Modules {
         if here.items.contains(name) {
             return Some(Target::Item(module));
         }
-        if !asked.insert((module, name)) {
+        if !visited.insert((module, name)) {
             return None;
         }
         let mut imports = here.imports.iter();
         if let Some(import) = imports.find(|import| import.name.as_deref() == Some(name)) {
-            return self.resolve(module, &import.path, asked);
+            return self.resolve(module, &import.path, visited);
         }
         let globs = here.imports.iter().filter(|import| import.name.is_none());
         globs
-            .filter_map(|import| match self.resolve(module, &import.path, asked)? {
-                Target::Module(other) => self.lookup(other, name, asked),
+            .filter_map(|import| match self.resolve(module, &import.path, visited)? {
+                Target::Module(other) => self.lookup(other, name, visited),
                 // the variants of an enum
                 Target::Item(_) => None,
             })

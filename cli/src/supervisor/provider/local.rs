@@ -158,7 +158,7 @@ mod tests {
             life: Life::Alive,
             manual: false,
             keep_instance: false,
-            agent_gone: false,
+            agent_uninstalled: false,
             has_units: true,
             has_attached_unit: false,
             nonce: Some(Uuid(70)),

@@ -83,7 +83,7 @@ fn large_bags_are_not_part_of_the_replica() {
     web.start(&mut world);
     for name in ["one", "two", "three"] {
         world.deploy(name, "db", 0);
-        let id = world.integrate("web:db", name).expect("they fit");
+        let id = world.integrate("web:db", name).expect("the endpoints are compatible");
         web.enter(&mut world, id);
         let number = world.number(id);
         let mut record = hook(&web);
@@ -151,7 +151,7 @@ fn the_largest_record_fits_one_transaction() {
     for n in 0..29 {
         let name = format!("d{n}");
         world.deploy(&name, "db", 0);
-        let id = world.integrate("web:db", &name).expect("they fit");
+        let id = world.integrate("web:db", &name).expect("the endpoints are compatible");
         web.enter(&mut world, id);
         numbers.push(world.number(id));
     }

@@ -18,7 +18,7 @@ fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {
         .map(|n| {
             let name = format!("db{n}");
             world.deploy(&name, "db", 0);
-            world.integrate("web:db", &format!("{name}:server")).expect("they fit")
+            world.integrate("web:db", &format!("{name}:server")).expect("the endpoints are compatible")
         })
         .collect();
     let (left, entered) = ids.split_at(5);

@@ -50,7 +50,7 @@ fn writes_to_a_removed_relation_are_dropped_with_a_reason() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     let number = world.number(id);
-    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go");
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("the removal is accepted");
     for unit in [web.unit, db.unit] {
         world
             .run(|draft, _| {

@@ -49,7 +49,7 @@ pub fn started(world: &mut World, name: &str) -> Agent {
 pub fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
-    let id = world.integrate("web", "db").expect("they fit");
+    let id = world.integrate("web", "db").expect("the endpoints are compatible");
     let (mut web, mut db) = (started(world, "web/0"), started(world, "db/0"));
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
     web.enter(world, ring);

@@ -18,7 +18,7 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
         world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
     }
     world.deploy("db", "db", 1);
-    let id = world.integrate("web", "db").expect("they fit");
+    let id = world.integrate("web", "db").expect("the endpoints are compatible");
     let mut db = started(&mut world, "db/0");
     db.enter(&mut world, id);
     for number in 0..3 {
@@ -30,7 +30,7 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
     sweep(&mut world, NOW + GRACE_MS);
     sweep(&mut world, NOW + 2 * GRACE_MS);
     sweep(&mut world, NOW + 2 * GRACE_MS);
-    assert!(world.gone(app) && world.gone(id));
+    assert!(world.is_removed(app) && world.is_removed(id));
     assert_eq!((world.life(db.unit), forced(&world)), (Some(Life::Alive), 0));
 }
 
@@ -42,7 +42,7 @@ fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(members(&world, id).len(), 2);
     sweep(&mut world, NOW + GRACE_MS);
-    assert!(world.gone(id));
+    assert!(world.is_removed(id));
     assert_eq!((world.life(web.unit), world.life(db.unit)), (Some(Life::Alive), Some(Life::Alive)));
     assert_eq!(forced(&world), 0);
     // its agents were present: what they report about it changes nothing
@@ -62,7 +62,7 @@ fn the_units_of_a_forced_machine_are_forced_too() {
     world.run(|draft, _| force::machine(draft, MODEL, on, AT_ONCE)).expect("it may be forced");
     assert_eq!(world.life(second), Some(Life::Dying), "derived at once");
     sweep(&mut world, NOW);
-    assert!(world.gone(first.unit) && world.gone(second));
+    assert!(world.is_removed(first.unit) && world.is_removed(second));
     sweep(&mut world, NOW);
     assert_eq!(world.life(on), Some(Life::Dead), "its provider releases it");
     world.run(|draft, _| machine::remove(draft, MODEL, on)).expect("it is dead");
@@ -83,7 +83,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
         let mut gone = Vec::new();
         for at in [NOW, NOW + GRACE_MS, NOW + 2 * GRACE_MS] {
             sweep(&mut world, at);
-            gone.push(world.gone(id));
+            gone.push(world.is_removed(id));
         }
         gone
     };
@@ -109,10 +109,11 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
         .expect("it is alive");
     world
         .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
-        .expect("it was meant");
+        .expect("its nonce was reserved");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
     world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
-    let left = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.agent_gone);
+    let left =
+        |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.agent_uninstalled);
     sweep(&mut world, NOW);
     assert_eq!((world.life(id), left(&world)), (Some(Life::Dead), Some(false)), "its agent has its time");
     sweep(&mut world, NOW + GRACE_MS);
@@ -160,6 +161,6 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
         .run(|draft, _| machine::remove(draft, MODEL, at_work))
         .expect("its agent reports that it is uninstalled");
     sweep(&mut world, NOW + GRACE_MS);
-    assert!(world.gone(lost) && world.gone(at_work));
+    assert!(world.is_removed(lost) && world.is_removed(at_work));
     assert_eq!(forced(&world), 0);
 }

@@ -26,7 +26,7 @@ fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() 
     sweep(&mut world, NOW + 2 * GRACE_MS - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
     sweep(&mut world, NOW + 2 * GRACE_MS);
-    assert!(world.gone(web.unit));
+    assert!(world.is_removed(web.unit));
     assert_eq!((forced(&world), world.life(db.unit)), (0, Some(Life::Alive)));
 }
 
@@ -73,7 +73,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     let mut graceful = World::new();
     let (_, mut web, db) = qr(&mut graceful);
     let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("it is there");
-    graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!news(&graceful, db.unit).is_empty(), "who is going has departed");
     let mut by_force = graceful.copy();
     let mut shown = Vec::new();
@@ -93,7 +93,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     let mut seen = Vec::new();
     force_unit(&mut by_force, web.unit, AT_ONCE);
     seen.extend(news(&by_force, db.unit));
-    while !by_force.gone(web.unit) {
+    while !by_force.is_removed(web.unit) {
         by_force.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW)).expect("it is due");
         seen.extend(news(&by_force, db.unit));
     }
@@ -109,19 +109,19 @@ fn a_unit_whose_many_relations_are_removed_with_it_leaves_them_in_bounded_batche
     for number in 0..12 {
         let name = format!("db{}", ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"][number]);
         let other = world.deploy(&name, "db", 0);
-        let id = world.integrate("web", &name).expect("they fit");
+        let id = world.integrate("web", &name).expect("the endpoints are compatible");
         agent.enter(&mut world, id);
         others.push(other);
     }
     for id in others.iter().copied().chain([web]) {
-        world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("it may go");
+        world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("the removal is accepted");
     }
     force_unit(&mut world, agent.unit, AT_ONCE);
     // the bounds of every transaction are asserted when it is committed
     let batches = sweep(&mut world, NOW);
     assert!(batches > 12 / 3, "not in one: {batches}");
-    assert!(world.gone(agent.unit) && world.gone(web));
-    assert!(others.iter().all(|id| world.gone(*id)), "each went with its last relation");
+    assert!(world.is_removed(agent.unit) && world.is_removed(web));
+    assert!(others.iter().all(|id| world.is_removed(*id)), "each went with its last relation");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_forced_principal_is_removed_after_its_subordinates() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     let mut web = started(&mut world, "web/0");
     web.enter(&mut world, id);
     let mut logging = started(&mut world, "logging/0");
@@ -140,9 +140,9 @@ fn a_forced_principal_is_removed_after_its_subordinates() {
     sweep(&mut world, NOW + GRACE_MS);
     assert_eq!((world.life(logging.unit), world.life(web.unit)), (Some(Life::Dead), Some(Life::Dying)));
     sweep(&mut world, NOW + 2 * GRACE_MS);
-    assert!(world.gone(logging.unit));
+    assert!(world.is_removed(logging.unit));
     sweep(&mut world, NOW + 3 * GRACE_MS);
-    assert!(world.gone(web.unit));
+    assert!(world.is_removed(web.unit));
     assert_eq!(forced(&world), 0);
 }
 
@@ -160,7 +160,7 @@ fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
     force_unit(&mut world, web.unit, ForceRequest { no_wait: true, now_ms: NOW + 31_000 });
     assert_eq!(due(&world), Some((NOW + 31_000, true)));
     sweep(&mut world, NOW + 31_000);
-    assert!(world.gone(web.unit));
+    assert!(world.is_removed(web.unit));
 }
 
 // 1. A relation is removed by force, and its bags with it. 2. A unit that has not observed that yet loses its folder and
@@ -185,7 +185,7 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
         let mut older = world.copy();
         world.run(|draft, _| force::relation(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
         sweep(&mut world, NOW);
-        assert!(world.gone(id));
+        assert!(world.is_removed(id));
         while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {}
 
         let mut web = Agent::attach(&mut world, "web/0");

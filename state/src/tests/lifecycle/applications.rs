@@ -56,7 +56,7 @@ fn one_request_adds_at_most_a_thousand_units_or_machines() {
     let refusal = deploy(1_001).expect_err("they are too many");
     assert_eq!(refusal.message, "cannot add 1001 units: at most 1000 per request");
     assert_eq!(refusal.hint.as_deref(), Some("add the units in several requests"));
-    let deployed = deploy(1_000).expect("they fit");
+    let deployed = deploy(1_000).expect("1000 units are allowed");
     assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 1_000);
     assert_eq!(require_count(1_000, "machines"), Ok(()));
     let refusal = require_count(1_001, "machines").expect_err("they are too many");
@@ -88,7 +88,7 @@ fn scenario_164_the_units_of_a_destroyed_application_are_dying() {
         agent.start(&mut world);
         agent.enter(&mut world, ring);
     }
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     for agent in &agents {
         assert_eq!(world.life(agent.unit), Some(Life::Dying), "without its agent's help");
         assert_eq!(
@@ -98,10 +98,10 @@ fn scenario_164_the_units_of_a_destroyed_application_are_dying() {
         );
     }
     for agent in &mut agents {
-        assert!(!world.gone(app));
+        assert!(!world.is_removed(app));
         agent.finish(&mut world);
     }
-    assert!(world.gone(app) && world.gone(ring), "gone after the third");
+    assert!(world.is_removed(app) && world.is_removed(ring), "gone after the third");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_n
     world.deploy("db", "db", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids));
     assert_eq!(refused(answer).0, Code::NotAlive);
     assert_eq!(refused(world.integrate("web", "db")).0, Code::NotAlive);
@@ -161,7 +161,7 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
     world.deploy("db", "db", 1);
     let config = BTreeMap::from([("port".to_owned(), "81".to_owned()), ("title".to_owned(), "x".to_owned())]);
     world.run(|draft, _| application::configure(draft, MODEL, app, &config, &[])).expect("it fits");
-    world.integrate("web", "db").expect("they fit");
+    world.integrate("web", "db").expect("the endpoints are compatible");
     let mut next = web();
     next.config.remove("title");
     next.endpoints.extend([endpoint("second-ring", Role::Peer, "ring")]);
@@ -208,6 +208,11 @@ fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
     assert_eq!(refused(refresh("nine")), too_many);
     refresh("eight").expect("a unit can leave them");
     assert_eq!(refused(refresh("nine")), too_many);
+    let (name, to) = ("other".to_owned(), Some("0".to_owned()));
+    let request = Deploy { name, sha256: "eight".into(), units: 50, to, ..Deploy::default() };
+    let deployed =
+        world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("it deploys");
+    assert!(!deployed.units.is_empty(), "the unit with a machine of its own is among them");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
         vec![],
         "Alive waits for nothing"
     );
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     let named = |world: &World, entity| {
         let found = blockers(&mut world.reader(), MODEL, entity);
         found.into_iter().map(|b| (b.entity, b.actor, b.last_error)).collect::<Vec<_>>()
@@ -40,7 +40,7 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     agent.done(&mut world, Operation::SetDead);
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![machine]);
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("it is dead");
-    assert!(world.gone(app));
+    assert!(world.is_removed(app));
     let never_started = (Entity::Machine("0".to_owned()), Actor::Provisioner, None);
     assert_eq!(named(&world, EntityId::Machine(id)), vec![never_started]);
 }
@@ -51,15 +51,17 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     let web = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
     world.deploy("shop", "shop", 1);
-    let relations =
-        [world.integrate("web", "db").expect("they fit"), world.integrate("shop", "db").expect("they fit")];
+    let relations = [
+        world.integrate("web", "db").expect("the endpoints are compatible"),
+        world.integrate("shop", "db").expect("the endpoints are compatible"),
+    ];
     let mut agents = ["web/0", "db/0", "shop/0"].map(|name| Agent::attach(&mut world, name));
     for (agent, of) in agents.iter_mut().zip([&relations[..1], &relations[..], &relations[1..]]) {
         agent.start(&mut world);
         of.iter().for_each(|relation| drop(agent.enter(&mut world, *relation)));
     }
     let db = read(world.reader(), &MODEL.application_name("db")).expect("it is there");
-    world.run(|draft, _| application::destroy(draft, MODEL, db)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, db)).expect("the removal is accepted");
     let blockers_of = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
         all.map(|one| (one.entity.to_string(), one.duty)).collect::<Vec<_>>()
@@ -80,11 +82,12 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     world.upload("cache", db_of_two());
     let cache = world.deploy("cache", "cache", 0);
     let of_cache = ["one", "two"].map(|endpoint| {
-        let id = world.integrate(&format!("cache:{endpoint}"), "shop:db").expect("they fit");
+        let id =
+            world.integrate(&format!("cache:{endpoint}"), "shop:db").expect("the endpoints are compatible");
         agents[2].enter(&mut world, id);
         RelationName { number: world.number(id), ends: format!("cache:{endpoint} shop:db") }
     });
-    world.run(|draft, _| application::destroy(draft, MODEL, cache)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, cache)).expect("the removal is accepted");
     assert_eq!(
         blockers_of(&world, EntityId::Application(cache)),
         [("unit shop/0".to_owned(), Duty::LeaveScopes { relations: of_cache.to_vec() })]
@@ -94,7 +97,7 @@ fn a_unit_that_leaves_several_relations_is_one_blocker_and_blockers_are_bounded(
     for _ in 0..23 {
         world.run(|draft, ids| unit::add(draft, MODEL, many, None, 1, ids)).expect("it is alive");
     }
-    world.run(|draft, _| application::destroy(draft, MODEL, many)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, many)).expect("the removal is accepted");
     assert_eq!(blockers_of(&world, EntityId::Application(many)).len(), BLOCKERS_MAX + 1);
 }
 

@@ -6,7 +6,7 @@ use crate::terms::provider_kind::ProviderKind;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 
-/// A machine that was destroyed by force and is Dying with its only unit, which has started.
+/// A Dying machine whose only unit has started and is Dying.
 fn dying_machine() -> (World, Agent, Uuid) {
     let mut world = World::new();
     world.deploy("web", "web", 1);
@@ -38,7 +38,7 @@ fn scenarios_170_and_171_a_dying_machine_is_dead_after_its_last_unit() {
     agent.finish(&mut world);
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is dead");
-    assert!(world.gone(id));
+    assert!(world.is_removed(id));
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("a second time changes nothing");
 
     // 171: no user requests it
@@ -49,7 +49,7 @@ fn scenarios_170_and_171_a_dying_machine_is_dead_after_its_last_unit() {
 }
 
 #[test]
-fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over() {
+fn a_kept_machine_is_removed_only_after_its_agent_is_uninstalled() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
@@ -58,27 +58,27 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
         machine::keep_instance(draft, MODEL, id)?;
         machine::destroy(draft, MODEL, id)
     };
-    let text = "cannot keep the instance of machine 0: it has none yet";
+    let text = "cannot keep the instance of machine 0: no instance has been started";
     assert_eq!(refused(world.run(|draft, _| keep(draft))), (Code::Invalid, text.into()));
     world
         .run(|draft, _| instance::reserve_nonce(draft, MODEL, id, ProviderKind::Local, Uuid(5)))
         .expect("it is Alive");
     world
         .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
-        .expect("it was meant");
+        .expect("its nonce was reserved");
     let kept = |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.keep_instance);
     assert_eq!(refused(world.run(|draft, _| keep(draft))).0, Code::Busy, "a unit on it is alive");
-    assert_eq!(kept(&world), Some(false), "nothing of a removal that is refused");
+    assert_eq!(kept(&world), Some(false), "a refused removal changes nothing");
     destroy_unit(&mut world, unit);
     world.run(|draft, _| keep(draft)).expect("its only unit is gone");
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
     world
         .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
-        .expect("its agent has taken itself away");
-    assert!(read(world.reader(), &MODEL.machine(id)).expect("it is to be handed over").agent_gone);
+        .expect("its agent is uninstalled");
+    assert!(read(world.reader(), &MODEL.machine(id)).expect("its instance is kept").agent_uninstalled);
     world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
-    assert!(world.gone(id));
+    assert!(world.is_removed(id));
     let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it was just removed");
     assert!(!tombstone.agent_is_absent, "its agent has received the removal");
 
@@ -89,25 +89,26 @@ fn an_existing_instance_is_kept_and_its_record_remains_until_it_is_handed_over()
     world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no units are left");
     world
         .run(|draft, _| instance::record_agent_uninstalled(draft, MODEL, id))
-        .expect("its agent has taken itself away");
+        .expect("its agent is uninstalled");
     assert_eq!(world.life(id), Some(Life::Dead));
     let late = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
-    let text = "cannot keep the instance of machine 1: it is being taken away";
+    let text =
+        "cannot keep the instance of machine 1: the machine is Dead and its instance is being terminated";
     assert_eq!(refused(late), (Code::Invalid, text.into()));
 }
 
 #[test]
-fn a_dying_machine_whose_start_is_not_recorded_is_served_until_its_units_are_removed() {
+fn an_instance_may_be_started_for_a_dying_machine_that_still_has_units() {
     let (mut world, mut agent, id) = dying_machine();
-    let intend = |nonce| {
+    let reserve = |nonce| {
         move |draft: &mut Draft<'_>| {
             instance::reserve_nonce(draft, MODEL, id, ProviderKind::Local, Uuid(nonce))
         }
     };
     let mut elsewhere = world.copy();
-    assert_eq!(elsewhere.run(|draft, _| intend(5)(draft)), Ok(Uuid(5)));
+    assert_eq!(elsewhere.run(|draft, _| reserve(5)(draft)), Ok(Uuid(5)));
     agent.finish(&mut world);
-    assert_eq!(refused(world.run(|draft, _| intend(6)(draft))).0, Code::NotAlive, "nothing ends on it");
+    assert_eq!(refused(world.run(|draft, _| reserve(6)(draft))).0, Code::NotAlive, "no unit is left on it");
 }
 
 #[test]

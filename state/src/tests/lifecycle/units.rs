@@ -1,11 +1,99 @@
-//! Units: numbers, removal without an agent, and leadership.
+//! Units: additions in batches, numbers, removal without an agent, and leadership.
 
+use crate::documents::draft::WRITES_MAX;
 use crate::lifecycle::application;
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
 use crate::operations::leadership;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
+
+fn add_batch(
+    world: &mut World,
+    application: Uuid,
+    count: u32,
+    to: Option<&str>,
+) -> Result<Vec<UnitName>, Refusal> {
+    let added = world.run(|draft, ids| {
+        unit::add_batch(draft, MODEL, application, count, to, Creation { now_ms: 9, ids })
+    })?;
+    Ok(added.into_iter().map(|(_, name)| name).collect())
+}
+
+#[test]
+fn units_added_in_batches_are_the_documents_of_single_additions() {
+    for (there, count) in [(0, 1), (1, 2), (1, 9), (0, 10), (3, 20)] {
+        for to in [None, Some("0")] {
+            let mut batches = World::new();
+            let app = batches.deploy("web", "web", there);
+            batches.run(|draft, ids| machine::add(draft, MODEL, ids(), 1)).expect("the model is alive");
+            let mut singles = batches.copy();
+            let (mut added, mut sizes) = (Vec::new(), Vec::new());
+            while added.len() < count {
+                let (remaining, to) = ((count - added.len()) as u32, to.filter(|_| added.is_empty()));
+                let batch = add_batch(&mut batches, app, remaining, to).expect("the machine has room");
+                sizes.push(batch.len());
+                added.extend(batch);
+            }
+            for number in 0..count {
+                let to = to.filter(|_| number == 0);
+                let single = singles.run(|draft, ids| unit::add(draft, MODEL, app, to, 9, ids));
+                assert_eq!(single.expect("the machine has room").1, added[number]);
+            }
+            let values = |world: &World| -> BTreeMap<String, String> {
+                let documents = world.documents.map.iter();
+                documents.map(|(key, (_, value))| (key.clone(), value.clone())).collect()
+            };
+            assert_eq!(values(&batches), values(&singles), "{count} units to {to:?}");
+            assert!(sizes.iter().rev().skip(1).all(|size| *size == 9), "{sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_units_fits_beside_what_its_transaction_writes_already() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    for there in 0..=WRITES_MAX {
+        let mut draft = Draft::new(world.reader());
+        (0..there).for_each(|n| draft.put(&MODEL.sequence(&format!("{n}")), &1));
+        let mut next = 1_000;
+        let mut ids = || {
+            next += 1;
+            Uuid(next)
+        };
+        let creation = Creation { now_ms: 9, ids: &mut ids };
+        let added =
+            unit::add_batch(&mut draft, MODEL, app, 1_000, None, creation).expect("the model is alive");
+        let writes = draft.finish().expect("it is bounded").writes.len();
+        assert_eq!(writes, there + if added.is_empty() { 0 } else { 3 + 10 * added.len() });
+        assert!(writes + 13 > WRITES_MAX, "{there}: another unit fits");
+    }
+}
+
+#[test]
+fn a_batch_of_units_is_refused_as_a_whole() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 1);
+    for _ in 2..machine::UNITS_MAX {
+        world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids)).expect("there is room");
+    }
+    let added = add_batch(&mut world, app, 3, Some("0")).expect("there is room for one");
+    let machines: Vec<Uuid> =
+        added.iter().map(|name| machine_of(&world, world.unit(&name.to_string()))).collect();
+    assert_eq!(machines[0], machine_of(&world, world.unit("web/0")));
+    assert!(machines[1] != machines[0] && machines[2] != machines[0], "the others get new machines");
+    let before = world.documents.map.clone();
+    let refusal = refused(add_batch(&mut world, app, 3, Some("0")));
+    let text = "cannot assign a unit to machine 0: it has 24 units, the maximum";
+    assert_eq!(refusal, (Code::Invalid, text.into()));
+    assert_eq!(world.documents.map, before);
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
+    let before = world.documents.map.clone();
+    assert_eq!(refused(add_batch(&mut world, app, 3, None)).0, Code::NotAlive);
+    assert_eq!(world.documents.map, before);
+}
 
 #[test]
 fn scenarios_165_and_166_a_unit_whose_agent_never_attached_is_removed_immediately() {
@@ -13,7 +101,7 @@ fn scenarios_165_and_166_a_unit_whose_agent_never_attached_is_removed_immediatel
     world.deploy("web", "web", 2);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
     assert_eq!(destroy_unit(&mut world, first), Destroyed::Removed);
-    assert!(world.gone(first));
+    assert!(world.is_removed(first));
     assert_eq!(destroy_unit(&mut world, first), Destroyed::Removed, "a second time changes nothing");
     let revision = world.documents.revision;
     let answer = world.run(|draft, _| unit::destroy(draft, MODEL, Uuid(1)));
@@ -41,7 +129,7 @@ fn scenario_168_a_unit_with_subordinates_cannot_be_dead() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
     agent.enter(&mut world, id);
@@ -59,12 +147,12 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     let app = world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
     assert_eq!(refused(world.run(|draft, _| unit::remove(draft, MODEL, unit))).0, Code::Busy);
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
     let view = view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("it is there");
     assert_eq!(view.units[&unit].life, Life::Dying);
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("no operation has started");
-    assert!(world.gone(unit) && world.gone(app));
+    assert!(world.is_removed(unit) && world.is_removed(app));
 }
 
 #[test]

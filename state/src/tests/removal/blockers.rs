@@ -28,7 +28,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
     assert_eq!(result.blockers[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
     let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!dry_run_alone(&world, EntityId::Application(app)).blockers.is_empty(), "asked again, the same");
 }
 
@@ -46,8 +46,8 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     for no_wait in [false, true] {
         let force = Some(ForceRequest { no_wait, now_ms: 1 });
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
-            let result =
-                dry_run_together(world.reader(), MODEL, &[entity], force).expect("by force it may go");
+            let result = dry_run_together(world.reader(), MODEL, &[entity], force)
+                .expect("the forced removal is accepted");
             assert_eq!(names(&result.removed_eventually), ["machine 0", "unit shop/0"], "{entity:?}");
             assert!(
                 result.blockers.iter().any(|one| one.entity.to_string() == "unit shop/0"),
@@ -65,16 +65,16 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let asked = ForceRequest { no_wait: false, now_ms: 1 };
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
-    world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("by force it may go");
+    world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("the forced removal is accepted");
     let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked))
-        .expect("it may go");
+        .expect("the removal is accepted");
     assert_eq!(
         (names(&result.removed_eventually), result.truncated),
         (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
     );
     let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: Some(asked) };
     assert!(
-        dry_run_within(world.reader(), MODEL, removal, 0).expect("it may go").truncated,
+        dry_run_within(world.reader(), MODEL, removal, 0).expect("the removal is accepted").truncated,
         "the action ends early with this reason"
     );
 }
@@ -87,8 +87,8 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let (id, shop, _) = qr(&mut world);
     let number = world.number(id);
     let force = Some(ForceRequest { no_wait: true, now_ms: 1 });
-    let result =
-        dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force).expect("it may go");
+    let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force)
+        .expect("the removal is accepted");
     let related = |result: &DryRun| -> Vec<String> {
         hooks(result)
             .into_iter()
@@ -106,8 +106,8 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     assert_eq!(result.skipped_hooks.last().expect("it would run some").hook, Hook::Remove);
     assert_eq!(names(&result.removed_eventually), ["machine 0", "unit shop/0"]);
 
-    let result =
-        dry_run_together(world.reader(), MODEL, &[EntityId::Relation(id)], force).expect("it may go");
+    let result = dry_run_together(world.reader(), MODEL, &[EntityId::Relation(id)], force)
+        .expect("the removal is accepted");
     let mut all = related(&result);
     all.sort();
     assert_eq!(
@@ -133,7 +133,7 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     let simulate = |entity, force, silent: &[EntityId]| {
         let reports = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
         dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force }, &reports)
-            .expect("it may go")
+            .expect("the removal is accepted")
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
     let all = [shop_on, of_shop, db_on, of_db];

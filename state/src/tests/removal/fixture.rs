@@ -29,7 +29,7 @@ pub fn dry_run_within(
 }
 
 pub fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {
-    dry_run_together(world.reader(), MODEL, &[entity], None).expect("it may go")
+    dry_run_together(world.reader(), MODEL, &[entity], None).expect("the removal is accepted")
 }
 
 pub fn hooks(result: &DryRun) -> Vec<String> {
@@ -40,7 +40,7 @@ pub fn hooks(result: &DryRun) -> Vec<String> {
 pub fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("shop", "web", 1);
     world.deploy("db", "db", 1);
-    let id = world.integrate("shop", "db").expect("they fit");
+    let id = world.integrate("shop", "db").expect("the endpoints are compatible");
     let number = world.number(id);
     let (mut shop, mut db) = (Agent::attach(world, "shop/0"), Agent::attach(world, "db/0"));
     for agent in [&mut shop, &mut db] {

@@ -65,7 +65,7 @@ fn a_dry_run_predicts_the_next_leader() {
     assert_eq!(elected(&world), [""; 0], "it may be either");
     world.run(|draft, _| unit::destroy(draft, MODEL, other).map(drop)).expect("no agent has attached");
     assert_eq!(elected(&world), ["shop/1 leader-elected"]);
-    world.run(|draft, _| unit::destroy(draft, MODEL, shop.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, shop.unit)).expect("the removal is accepted");
     assert_eq!(elected(&world), [""; 0], "it is under way already");
 }
 
@@ -96,7 +96,7 @@ fn entities_without_started_agents_are_removed_immediately() {
 fn suspended(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     let mut web = Agent::attach(world, "web/0");
     web.start(world);
     web.enter(world, id);
@@ -157,7 +157,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     db.done(&mut world, joined);
     let changed = db.relation_hook(number, RelationEvent::Changed { unit, version });
     db.done(&mut world, changed);
-    world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("the removal is accepted");
 
     let result = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(
@@ -175,7 +175,8 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     for no_wait in [false, true] {
         let force = Some(ForceRequest { no_wait, now_ms: 1 });
         let asked = &[EntityId::Unit(other.unit)][..];
-        let result = dry_run_together(world.reader(), MODEL, asked, force).expect("by force it may go");
+        let result =
+            dry_run_together(world.reader(), MODEL, asked, force).expect("the forced removal is accepted");
         assert!(
             names(&result.removed_eventually).contains(&"unit shop/1".to_owned()),
             "{:?}",
@@ -217,7 +218,7 @@ fn a_dry_run_finishes_running_hooks_first() {
     let mut world = World::new();
     world.deploy("shop", "shop", 1);
     world.deploy("db", "db", 1);
-    let id = world.integrate("shop", "db").expect("they fit");
+    let id = world.integrate("shop", "db").expect("the endpoints are compatible");
     let number = world.number(id);
     let (mut shop, mut db) = (Agent::attach(&mut world, "shop/0"), Agent::attach(&mut world, "db/0"));
     let simulate = |world: &World, entity, (running, what): (Uuid, Activity)| {
@@ -225,7 +226,7 @@ fn a_dry_run_finishes_running_hooks_first() {
             AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..ALL_PRESENT };
         hooks(
             &dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force: None }, &reports)
-                .expect("it may go"),
+                .expect("the removal is accepted"),
         )
     };
     let (is_install, is_joined) = (

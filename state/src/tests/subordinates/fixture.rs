@@ -14,7 +14,7 @@ pub fn started(world: &mut World, name: &str) -> Agent {
 pub fn qs(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     let mut web = started(world, "web/0");
     assert_eq!(web.enter(world, id), CommitOutcome::default());
     let mut logging = started(world, "logging/0");
@@ -23,7 +23,7 @@ pub fn qs(world: &mut World) -> (Uuid, Agent, Agent) {
 }
 
 pub fn destroy(world: &mut World, id: Uuid) -> Destroyed {
-    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("it may go")
+    world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("the removal is accepted")
 }
 
 pub fn shown(world: &World, unit: Uuid) -> Snapshot {

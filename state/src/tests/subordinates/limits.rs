@@ -10,7 +10,7 @@ fn no_subordinate_is_added_to_a_full_machine_and_the_principal_sees_why() {
     let mut world = World::new();
     let web = world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     for _ in 1..UNITS_MAX {
         world.run(|draft, ids| unit::add(draft, MODEL, web, Some("0"), 1, ids)).expect("there is room");
     }
@@ -22,7 +22,7 @@ fn no_subordinate_is_added_to_a_full_machine_and_the_principal_sees_why() {
         "{refusal}"
     );
     let last = world.unit("web/23");
-    world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("the removal is accepted");
     assert!(!shown(&world, agent.unit).unit.machine_full);
     assert_eq!(agent.enter(&mut world, id), CommitOutcome::default());
 }
@@ -46,7 +46,7 @@ fn a_full_machine_of_dying_units_is_destroyed_in_one_transaction() {
         })
         .collect();
     for app in apps {
-        world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+        world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     }
     let machine = document(&world, world.unit("w0/0")).machine;
     world.run(|draft, _| machine::destroy(draft, MODEL, machine)).expect("nobody there is alive");

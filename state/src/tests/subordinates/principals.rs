@@ -14,7 +14,7 @@ fn scenario_118_a_principal_that_enters_creates_its_subordinate() {
     let web = world.deploy("web", "web", 1);
     let app = world.deploy("logging", "logging", 3);
     assert!(read_all::<()>(world.reader(), &MODEL.units_of(app)).is_empty(), "a deploy brings no units");
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     let mut agent = started(&mut world, "web/0");
     assert!(head(&world, agent.unit, id).implicit && head(&world, agent.unit, id).creates_subordinate);
     agent.enter(&mut world, id);
@@ -42,7 +42,7 @@ fn a_dying_principal_is_a_blocker_beside_its_subordinate_until_it_waits_only_for
     let (id, mut web, _logging) = qs(&mut world);
     let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     let on = document(&world, web.unit).machine;
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     world.run(|draft, _| machine::destroy(draft, MODEL, on)).expect("what is on it goes");
     let blockers_of = |world: &World, entity| {
         let all = blockers(&mut world.reader(), MODEL, entity).into_iter();
@@ -80,7 +80,7 @@ fn scenario_119_containers_are_separate() {
     let mut world = World::new();
     world.deploy("shop", "shop", 2);
     world.deploy("logging", "logging", 0);
-    let id = world.integrate("shop:logs", "logging:logs").expect("they fit");
+    let id = world.integrate("shop:logs", "logging:logs").expect("the endpoints are compatible");
     let number = world.number(id);
     let mut shops = ["shop/0", "shop/1"].map(|name| started(&mut world, name));
     shops.iter_mut().for_each(|shop| drop(shop.enter(&mut world, id)));
@@ -122,14 +122,14 @@ fn scenario_119_containers_are_separate() {
 fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
     let mut world = World::new();
     let (id, mut web, mut logging) = qs(&mut world);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
     assert_eq!(world.life(logging.unit), Some(Life::Dying), "I23, at the same revision");
     assert!(!world.sent[&logging.unit].is_empty(), "and it is told");
     web.leave(&mut world, id);
     let refusal = "unit web/0 cannot be dead: it has subordinates";
     assert_eq!(web.done(&mut world, Operation::SetDead).refusal.as_deref(), Some(refusal));
     logging.finish(&mut world);
-    assert!(world.gone(logging.unit));
+    assert!(world.is_removed(logging.unit));
     let mut again = Agent::attach(&mut world, "web/0");
     assert_eq!(again.done(&mut world, Operation::SetDead), CommitOutcome::default());
 }
@@ -145,11 +145,11 @@ fn a_subordinate_is_dying_if_anything_above_it_is() {
     for application in ["web", "logging"] {
         let (mut world, _, logging) = beginning();
         let id = name(&world, application);
-        world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("it may go");
+        world.run(|draft, _| application::destroy(draft, MODEL, id)).expect("the removal is accepted");
         assert_eq!(world.life(logging.unit), Some(Life::Dying), "{application}");
     }
     let (mut world, web, logging) = beginning();
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
     let machine = document(&world, web.unit).machine;
     world.run(|draft, _| machine::destroy(draft, MODEL, machine)).expect("nobody there is alive");
     assert_eq!(world.life(logging.unit), Some(Life::Dying));
@@ -165,7 +165,7 @@ fn scenario_121_the_subordinate_is_dying_once_the_last_container_relation_is_rem
     assert_eq!(shown(&world, web.unit).unit.departing_subordinates, [UnitName::new("logging", 0)].into());
     web.leave(&mut world, id);
     logging.finish(&mut world);
-    assert!(world.gone(id) && world.gone(logging.unit));
+    assert!(world.is_removed(id) && world.is_removed(logging.unit));
     assert_eq!(world.life(web.unit), Some(Life::Alive));
 }
 
@@ -176,7 +176,7 @@ fn scenario_122_a_subordinate_remains_alive_while_one_relation_exists() {
     world.deploy("logging", "logging", 0);
     let [info, logs] = ["host", "logs"].map(|end| {
         let shop = if end == "host" { "shop:juju-info" } else { "shop:logs" };
-        world.integrate(shop, &format!("logging:{end}")).expect("they fit")
+        world.integrate(shop, &format!("logging:{end}")).expect("the endpoints are compatible")
     });
     let mut shop = started(&mut world, "shop/0");
     shop.enter(&mut world, info);
@@ -209,12 +209,12 @@ fn scenario_124_a_subordinate_application_is_removed_after_its_units() {
     let mut world = World::new();
     let (id, mut web, mut logging) = qs(&mut world);
     let app = read(world.reader(), &MODEL.application_name("logging")).expect("it is there");
-    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("it may go");
+    world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert_eq!((world.life(id), world.life(logging.unit)), (Some(Life::Dying), Some(Life::Dying)));
     assert_eq!(world.life(web.unit), Some(Life::Alive));
     web.leave(&mut world, id);
     logging.finish(&mut world);
-    assert!(world.gone(app) && world.gone(id));
+    assert!(world.is_removed(app) && world.is_removed(id));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn scenario_125_a_new_relation_does_not_revive_a_dying_subordinate() {
     destroy(&mut world, old);
     web.leave(&mut world, old);
     logging.leave_by_broken(&mut world, old);
-    assert!(world.gone(old));
+    assert!(world.is_removed(old));
     let new = world.integrate("web", "logging").expect("the old relation is gone");
     assert_eq!(world.life(logging.unit), Some(Life::Dying), "I17");
     let committed = web.enter(&mut world, new);
@@ -243,7 +243,7 @@ fn a_subordinate_has_ordinary_relations_too() {
     let mut world = World::new();
     let (_, web, mut logging) = qs(&mut world);
     world.deploy("db", "db", 1);
-    let id = world.integrate("logging", "db").expect("they fit");
+    let id = world.integrate("logging", "db").expect("the endpoints are compatible");
     let mut db = started(&mut world, "db/0");
     db.enter(&mut world, id);
     logging.enter(&mut world, id);
@@ -262,12 +262,12 @@ fn a_subordinate_that_never_started_is_removed_with_its_relation() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     world.deploy("logging", "logging", 0);
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     started(&mut world, "web/0").enter(&mut world, id);
     let unit = world.unit("logging/0");
     destroy(&mut world, id);
     world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("no agent has spoken for it");
-    assert!(world.gone(unit));
+    assert!(world.is_removed(unit));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_subordinate_does_not_belong_to_relations_of_other_principals() {
     let mut world = World::new();
     let (_, _, logging) = qs(&mut world);
     world.deploy("shop", "shop", 1);
-    let other = world.integrate("shop:logs", "logging").expect("they fit");
+    let other = world.integrate("shop:logs", "logging").expect("the endpoints are compatible");
     let mut shop = started(&mut world, "shop/0");
     shop.enter(&mut world, other);
     let number = world.number(other);

@@ -15,7 +15,7 @@ fn an_entry_of_a_resync_creates_a_subordinate_within_the_transaction_bounds() {
     for n in 0..12 {
         let name = format!("log{n}");
         world.deploy(&name, "logging", 0);
-        ids.push(world.integrate("shop:logs", &name).expect("they fit"));
+        ids.push(world.integrate("shop:logs", &name).expect("the endpoints are compatible"));
     }
     let mut older = world.copy();
     ids.iter().for_each(|id| drop(shop.enter(&mut world, *id)));
@@ -40,7 +40,7 @@ fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enter
     destroy(&mut world, before);
     web.leave(&mut world, before);
     logging.leave(&mut world, before);
-    let id = world.integrate("web", "logging").expect("they fit");
+    let id = world.integrate("web", "logging").expect("the endpoints are compatible");
     let mut older = world.copy();
     let ends = |world: &mut World| {
         world.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
@@ -77,7 +77,7 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     let peers = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
     web.enter(&mut world, peers);
     let ring = world.number(peers);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("it may go");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
     web.leave(&mut world, id);
     web.done(&mut world, Operation::Hook(Hook::Stop));
     let mut resync = web.record(Operation::Resync, Outcome::Ok);

@@ -20,7 +20,7 @@ fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed
     assert_eq!(world.life(id), Some(Life::Alive));
     web.broken(&mut world, number);
     db.broken(&mut world, number);
-    assert!(!world.gone(id), "it is suspended, not removed");
+    assert!(!world.is_removed(id), "it is suspended, not removed");
     let refusal = web.enter(&mut world, id).refusal.expect("it is refused");
     assert!(refusal.ends_with("the relation is suspended"), "{refusal}");
     world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it may be");
@@ -34,7 +34,7 @@ fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed
     assert_eq!(destroy(&mut world, id), Destroyed::Dying);
     assert_eq!(refused(suspend(&mut world, id, "once more")).0, Code::NotAlive);
     web.broken(&mut world, number);
-    assert!(world.gone(id) && read(world.reader(), &MODEL.relation_suspended(id)).is_none());
+    assert!(world.is_removed(id) && read(world.reader(), &MODEL.relation_suspended(id)).is_none());
 }
 
 #[test]
