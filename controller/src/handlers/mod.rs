@@ -4,11 +4,11 @@
 //! transition of `state`; the handlers contain no rules of their own. Larger read-only responses are computed in
 //! `status`, `why` and `log`.
 
-mod about;
 mod actions;
 mod applications;
 mod archives;
 mod changes;
+mod controller_info;
 mod disk_usage;
 mod log;
 mod machine_agent;
