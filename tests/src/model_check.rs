@@ -13,8 +13,8 @@ mod bounds;
 mod documents;
 mod hook_grammar;
 mod identity;
+mod initial_state;
 mod properties;
-mod start;
 mod steps;
 
 pub use bounds::{Bounds, Command, Space, Violation};
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Searches the whole space, breadth first, so that the first violation has the shortest path.
 pub fn search(bounds: &Bounds) -> Result<Space, Box<Violation>> {
-    let start = start::start(bounds).map_err(Box::new)?;
+    let start = initial_state::start(bounds).map_err(Box::new)?;
     let mut known: BTreeMap<[u8; 32], usize> = BTreeMap::from([(start.digest(), 0)]);
     // by state number: the step that reached it, its predecessor, and its other predecessors
     let mut reached_by: Vec<(usize, String)> = vec![(0, "both applications are related and at rest".into())];
