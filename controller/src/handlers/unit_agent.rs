@@ -14,8 +14,8 @@ use api::{Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, W
 use state::documents::application::may_read_archive;
 use state::documents::draft::{Draft, read};
 use state::documents::keys::{GLOBAL, Model};
-use state::operations::hook_commit;
 use state::operations::leadership::{self, GrantedTerm};
+use state::operations::record_commit;
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::{self, GrantedSession};
 use state::restore::resync;
@@ -66,7 +66,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
         let ids = Uuids::new(&self.controller.environment);
         self.controller.note_log_lines(model, &record.reports);
         let transition = move |draft: &mut Draft<'_>| {
-            hook_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())
+            record_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())
         };
         let mut committed = self.controller.run(transition).await?;
         committed.answer.dropped.splice(..0, dropped);
@@ -133,7 +133,7 @@ impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
             let (reason, now_ms) = (error.message.clone(), self.controller.environment.wall_ms());
             let show = move |draft: &mut Draft<'_>| {
                 let rejected = RejectedRecord { sequence, run, reason: &reason };
-                hook_commit::note_rejected(draft, model, unit, epoch, rejected, now_ms)
+                record_commit::note_rejected(draft, model, unit, epoch, rejected, now_ms)
             };
             self.controller.run(show).await?;
         }
@@ -154,9 +154,9 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
         let now_ms = self.controller.environment.wall_ms();
         self.controller.note_log_lines(model, &reports);
         let transition = move |draft: &mut Draft<'_>| {
-            hook_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
+            record_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
             if let Some(running) = &running {
-                hook_commit::note_started(draft, model, unit, run, running, now_ms);
+                record_commit::note_started(draft, model, unit, run, running, now_ms);
             }
             Ok(())
         };

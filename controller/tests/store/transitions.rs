@@ -16,7 +16,7 @@ use state::operations::force::{self, ForceRequest, ForceTimer};
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::Attach;
 use state::operations::{
-    action, destruction, hook_commit, instance, leadership, log_retention, session, tombstone_retention,
+    action, destruction, instance, leadership, log_retention, record_commit, session, tombstone_retention,
 };
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
@@ -188,8 +188,8 @@ impl<S: Store> Fixture<'_, S> {
 
     async fn commit(&mut self, local: &mut Local, record: Record) {
         let (unit, epoch, sent, ids) = (local.unit, local.epoch, record.clone(), self.ids());
-        self.call("hook_commit::commit", move |draft| {
-            hook_commit::commit(draft, MODEL, unit, epoch, &sent, &mut ids()).map(drop)
+        self.call("record_commit::commit", move |draft| {
+            record_commit::commit(draft, MODEL, unit, epoch, &sent, &mut ids()).map(drop)
         })
         .await;
         let sequence = record.sequence;
@@ -350,8 +350,8 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     }];
     let (epoch, run) = (local.epoch, local.run + 1);
     fixture
-        .call("hook_commit::apply_report", move |draft| {
-            hook_commit::apply_report(draft, MODEL, unit, epoch, run, &reports).map(drop)
+        .call("record_commit::apply_report", move |draft| {
+            record_commit::apply_report(draft, MODEL, unit, epoch, run, &reports).map(drop)
         })
         .await;
     // the unit leaves the scope and enters it again
@@ -373,8 +373,8 @@ async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
             .await;
     }
     fixture
-        .call("hook_commit::note_rejected", move |draft| {
-            hook_commit::note_rejected(
+        .call("record_commit::note_rejected", move |draft| {
+            record_commit::note_rejected(
                 draft,
                 MODEL,
                 unit,
@@ -481,8 +481,8 @@ async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
             .await;
     }
     fixture
-        .call("hook_commit::note_started", move |draft| {
-            hook_commit::note_started(draft, MODEL, web, 99, &Activity::hook(HookName::Stop), 1);
+        .call("record_commit::note_started", move |draft| {
+            record_commit::note_started(draft, MODEL, web, 99, &Activity::hook(HookName::Stop), 1);
             Ok(())
         })
         .await;

@@ -70,7 +70,7 @@ fn an_action_is_checked_enqueued_and_finished_once() {
     };
     let run = agent.local.run + 1;
     world
-        .run(|draft, _| hook_commit::apply_report(draft, MODEL, unit, 1, run, &[line(1)]))
+        .run(|draft, _| record_commit::apply_report(draft, MODEL, unit, 1, run, &[line(1)]))
         .expect("its session");
     assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
@@ -138,7 +138,7 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
         let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
         let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::note_started(draft, MODEL, agent.unit, run, &activity, 9);
+            record_commit::note_started(draft, MODEL, agent.unit, run, &activity, 9);
             Ok(())
         };
         world.run(begin).expect("nothing refuses it");
@@ -241,7 +241,7 @@ fn a_late_report_of_another_action_does_not_start_an_action() {
     let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
     let report_started = |world: &mut World| {
         let note_started = |draft: &mut Draft| {
-            hook_commit::note_started(
+            record_commit::note_started(
                 draft,
                 MODEL,
                 unit,
@@ -278,7 +278,7 @@ fn the_largest_action_is_stored() {
         let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
         world
             .run(|draft, _| {
-                crate::operations::hook_commit::apply_report(draft, MODEL, unit, epoch, run, &reports)
+                crate::operations::record_commit::apply_report(draft, MODEL, unit, epoch, run, &reports)
             })
             .expect("it always fits");
     }

@@ -24,7 +24,7 @@ use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::{relation, unit};
-use crate::operations::hook_commit;
+use crate::operations::record_commit;
 use crate::operations::session::{self, Attach};
 use crate::restore::resync;
 use crate::terms::life::Life;
@@ -304,7 +304,7 @@ impl Agent {
                 .run(|draft, ids| resync::apply_batch(draft, MODEL, self.unit, self.epoch, batch, ids))?
                 .0;
         }
-        world.run(|draft, ids| hook_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
+        world.run(|draft, ids| record_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
     }
 
     /// Finishes the operation, sends the record and applies the response.

@@ -19,7 +19,7 @@ impl Controller {
         Controller { store_generation: view::STORE_GENERATION, epoch: 0, replica: local }
     }
 
-    /// Applies a record as the controller does (`state::operations::hook_commit`), once.
+    /// Applies a record as the controller does (`state::operations::record_commit`), once.
     pub fn apply(&mut self, record: &Record, refusal: Option<String>) {
         if (record.sequence, &record.digest()) == (self.replica.sequence, &self.replica.digest) {
             return;

@@ -8,7 +8,7 @@ use state::documents::keys::Kind;
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, relation, unit};
 use state::operations::force::{self, ForceRequest};
-use state::operations::hook_commit;
+use state::operations::record_commit;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
@@ -192,7 +192,7 @@ impl State {
         let (unit, local) = &mut self.agents[index];
         let memory = local.as_mut().expect("it sends");
         let commit = |draft: &mut Draft<'_>| {
-            hook_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate)
+            record_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate)
         };
         match self.documents.run(commit) {
             Ok(committed) => {

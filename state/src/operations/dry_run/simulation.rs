@@ -12,7 +12,7 @@ use crate::documents::refusal::Refusal;
 use crate::lifecycle::{machine, unit};
 use crate::operations::dry_run::affected::ENTITIES_MAX;
 use crate::operations::dry_run::result::ExpectedHook;
-use crate::operations::{force, hook_commit};
+use crate::operations::{force, record_commit};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::unit::activity::Activity;
@@ -281,7 +281,7 @@ fn commit(simulated: &mut SimulatedReader<'_>, model: Model, next: &NextRecord) 
     let NextRecord { unit, epoch, record } = next;
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
-        hook_commit::commit(draft, model, *unit, *epoch, record, &mut || Uuid(0))
+        record_commit::commit(draft, model, *unit, *epoch, record, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }

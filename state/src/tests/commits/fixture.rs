@@ -38,5 +38,5 @@ pub fn report(
     run: u64,
     reports: &[RunReport],
 ) -> Result<Vec<String>, Refusal> {
-    world.run(|draft, _| hook_commit::apply_report(draft, MODEL, agent.unit, agent.epoch, run, reports))
+    world.run(|draft, _| record_commit::apply_report(draft, MODEL, agent.unit, agent.epoch, run, reports))
 }

@@ -133,7 +133,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     let started = |world: &mut World, run: u64, hook: HookName| {
         let activity = Activity::hook(hook);
         let note = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            hook_commit::note_started(draft, MODEL, unit, run, &activity, 9);
+            record_commit::note_started(draft, MODEL, unit, run, &activity, 9);
             Ok(())
         };
         world.run(note).expect("nothing refuses it");
