@@ -6,8 +6,8 @@ use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
 use state::documents::keys::last_id;
+use state::documents::non_removal_causes;
 use state::documents::refusal::Refusal;
-use state::documents::waiting;
 use state::lifecycle::application;
 use state::terms::cause::Entity;
 use state::terms::life::Life;
@@ -34,7 +34,7 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
     let doc = read(facts.reader, &facts.model.application(id));
     let is_subordinate = doc.is_some_and(|doc| doc.subordinate);
     if life == Life::Alive && units.is_empty() && is_subordinate {
-        causes.extend(waiting::without_principal(facts.reader, facts.model, id, name));
+        causes.extend(non_removal_causes::without_principal(facts.reader, facts.model, id, name));
     }
     let now = EntityState::Application { units: units.len() };
     let entity = Entity::Application(name.to_owned());

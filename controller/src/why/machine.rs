@@ -6,8 +6,8 @@ use crate::status::{self, MachineAgent};
 use api::{EntityState, HookLock, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
+use state::documents::non_removal_causes;
 use state::documents::refusal::Refusal;
-use state::documents::waiting;
 use state::lifecycle::machine;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use state::terms::life::Life;
@@ -20,10 +20,10 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
     let mut causes = facts.blockers(EntityId::Machine(id));
     causes.extend(silent_or_failed_agent(facts, id));
     if causes.iter().all(|cause| cause.last_error.is_none()) {
-        causes.extend(waiting::provisioning(facts.reader, facts.model, id, name, false));
+        causes.extend(non_removal_causes::provisioning(facts.reader, facts.model, id, name, false));
     }
     if life == Life::Dying {
-        let missing_instance = waiting::missing_instance(facts.reader, facts.model, id);
+        let missing_instance = non_removal_causes::missing_instance(facts.reader, facts.model, id);
         causes.extend(missing_instance.map(|cause| facts.pending_since().with_since(cause)));
     }
     // Only the provider removes a Dead machine, unless its instance is kept (cargo sim 58).
@@ -58,7 +58,7 @@ pub(super) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
     let doc = read(facts.reader, &facts.model.machine(id))?;
     let life = read(facts.reader, &facts.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
     let silent = |agent| {
-        let (actor, host) = waiting::host(facts.reader, facts.model, id, &doc);
+        let (actor, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
         let duty = Duty::RunMachineAgent { agent, host };
         let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
         Some(cause.since(facts.presence.last_heartbeat_ms(id)))
@@ -70,13 +70,13 @@ pub(super) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
         MachineAgent::Lost => silent(Silence::Lost),
         MachineAgent::Failed => {
             let is_alive = life == Life::Alive;
-            waiting::provisioning(facts.reader, facts.model, id, &doc.name, is_alive)
+            non_removal_causes::provisioning(facts.reader, facts.model, id, &doc.name, is_alive)
         }
         // the agent of a machine that is being removed is no longer started
         MachineAgent::Pending if life != Life::Alive => None,
-        MachineAgent::Pending if doc.manual => waiting::enrolment(facts.reader, facts.model, id),
+        MachineAgent::Pending if doc.manual => non_removal_causes::enrolment(facts.reader, facts.model, id),
         MachineAgent::Pending => {
-            let (_, host) = waiting::host(facts.reader, facts.model, id, &doc);
+            let (_, host) = non_removal_causes::host(facts.reader, facts.model, id, &doc);
             let duty = Duty::RunMachineAgent { agent: Silence::NotStarted, host };
             let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, Actor::Supervisor);
             Some(cause.since(doc.created_ms))

@@ -8,7 +8,7 @@ use state::documents::blockers::EntityId;
 use state::documents::draft::read;
 use state::documents::keys::{Kind, last_id};
 use state::documents::refusal::Refusal;
-use state::documents::{effective_life, waiting};
+use state::documents::{effective_life, non_removal_causes};
 use state::terms::cause::{Cause, Count, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -34,7 +34,13 @@ pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let all = all.chain(relations.iter().copied().map(EntityId::Relation));
     let all = all.chain(machines.iter().copied().map(EntityId::Machine));
     let mut causes = Vec::new();
-    causes.extend(waiting::destruction(facts.reader, facts.model, &doc.name, remaining.0, remaining.1));
+    causes.extend(non_removal_causes::destruction(
+        facts.reader,
+        facts.model,
+        &doc.name,
+        remaining.0,
+        remaining.1,
+    ));
     for entity in all {
         causes.extend(facts.blockers(entity));
         if is_full(&mut causes) {
@@ -42,7 +48,8 @@ pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
         }
     }
     let stalled = machines.into_iter().flat_map(|id| machine::silent_or_failed_agent(facts, id));
-    let suspended = relations.into_iter().filter_map(|id| waiting::suspended(facts.reader, facts.model, id));
+    let suspended =
+        relations.into_iter().filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id));
     let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| stalled_unit(facts, id)));
     for cause in stalled {
         if is_full(&mut causes) {

@@ -8,7 +8,7 @@ use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{read, read_all};
 use state::documents::keys::{RelationDoc, ScopeDoc, last_id};
 use state::documents::refusal::Refusal;
-use state::documents::{effective_life, waiting};
+use state::documents::{effective_life, non_removal_causes};
 use state::lifecycle::relation;
 use state::terms::cause::{Cause, Duty, Entity};
 use state::terms::life::Life;
@@ -21,7 +21,7 @@ pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let life = effective_life::relation_life_of(&mut { facts.reader }, facts.model, id, &doc);
     let mut causes = facts.blockers(EntityId::Relation(id));
     let present = read_all::<ScopeDoc>(facts.reader, &facts.model.scopes(id));
-    if let Some(suspended) = waiting::suspended(facts.reader, facts.model, id) {
+    if let Some(suspended) = non_removal_causes::suspended(facts.reader, facts.model, id) {
         let departing = blockers::suspended_relation_blockers(&mut { facts.reader }, facts.model, id);
         causes.extend(departing.into_iter().map(|cause| facts.pending_since().with_since(cause)));
         causes.push(suspended);

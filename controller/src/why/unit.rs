@@ -11,7 +11,7 @@ use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
 use state::documents::keys::{UnitDoc, last_id};
 use state::documents::refusal::Refusal;
-use state::documents::{effective_life, waiting};
+use state::documents::{effective_life, non_removal_causes};
 use state::lifecycle::relation;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use state::terms::health::UnitHealth;
@@ -207,5 +207,5 @@ fn suspended_relations(facts: &Facts<'_>, doc: &UnitDoc) -> Vec<Cause> {
         let relation = read(facts.reader, &facts.model.relation(*id));
         relation.is_some_and(|relation| relation::includes_unit(&relation, doc))
     });
-    own.filter_map(|id| waiting::suspended(facts.reader, facts.model, id)).collect()
+    own.filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id)).collect()
 }

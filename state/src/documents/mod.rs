@@ -1,7 +1,7 @@
 //! The documents of the store, and how transitions read and write them (design 5).
 //!
 //! `draft` records every read of a transition as its precondition; `keys` re-exports the keys and types of
-//! all documents from one file per noun; `effective_life` derives lives from those above; `blockers` and `waiting` compute
+//! all documents from one file per noun; `effective_life` derives lives from those above; `blockers` and `non_removal_causes` compute
 //! what an entity waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. Nothing here changes
 //! the model: that is `lifecycle` and `operations`.
 
@@ -17,6 +17,7 @@ pub mod keys;
 pub mod log;
 pub mod machine;
 pub mod model;
+pub mod non_removal_causes;
 pub mod principal;
 pub mod refusal;
 pub mod relation;
@@ -26,4 +27,3 @@ pub mod status;
 pub mod token;
 pub mod typed;
 pub mod unit;
-pub mod waiting;
