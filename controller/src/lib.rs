@@ -3,14 +3,13 @@
 //! Reading order: `session` (the authenticated caller, and how its transitions run), `handlers` (one file per noun),
 //! `watches`; then the modules they use: `authorisation`, `leases`, `presence`, `status`, `why` (with `pending_since` and
 //! `commit_times`), `log`, `janitor` (with `force_timers`, `log_growth` and `archives`), `tokens`. All of these run without
-//! an async runtime, so that the simulator can drive them (design 14). Only `host_environment`, `check`, `installation`, `server`, `dispatch` and
+//! an async runtime, so that the simulator can drive them (design 14). Only `host_environment`, `check`, `installation`, `server`, `request_dispatch` and
 //! `store::sqlite` depend on the real host.
 
 mod archives;
 pub mod authorisation;
 pub mod check;
 mod commit_times;
-pub mod dispatch;
 pub mod environment;
 mod force_timers;
 pub mod handlers;
@@ -26,6 +25,7 @@ pub mod openapi;
 mod pending_since;
 pub mod presence;
 pub mod program;
+pub mod request_dispatch;
 pub mod server;
 pub mod session;
 pub mod status;

@@ -13,8 +13,8 @@ mod revocation;
 mod upload;
 
 use crate::authorisation;
-use crate::dispatch::{HandlerReply, Service, services};
 use crate::environment::Environment;
+use crate::request_dispatch::{HandlerReply, Service, services};
 use crate::session::{Controller, Session};
 use crate::store::{Store, unavailable};
 use crate::tokens;

@@ -6,7 +6,7 @@ use api::all_requests;
 use api::request::{Caller, Content, Entry, Method, ResponseBody};
 use api::*;
 use axum::body::{Body, Bytes};
-use controller::dispatch::{self, HandlerReply};
+use controller::request_dispatch::{self, HandlerReply};
 use controller::{Session, openapi};
 use hyper::body::Body as _;
 use serde::Serialize;
