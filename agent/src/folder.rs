@@ -4,7 +4,7 @@
 //! Files are replaced as a whole ([`host::file`]), except the journal, which is appended to and synced.
 
 use crate::fault;
-use crate::folder_files::{FolderFiles, SET_ASIDE};
+use crate::folder_port::{FolderFiles, SET_ASIDE};
 use crate::ports::DiskError;
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;

@@ -8,8 +8,8 @@
 //! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh
 //! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped.
 
-use crate::folder_files::FolderFiles;
-pub use crate::folder_files::{JOURNAL, STATE};
+use crate::folder_port::FolderFiles;
+pub use crate::folder_port::{JOURNAL, STATE};
 use crate::ports::{DiskError, UnitStorage};
 use crate::view_cache::ViewCache;
 use charms::yaml;

@@ -9,7 +9,7 @@
 //! * the program: `arguments`, `installed_programs`;
 //! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
-//! * local files: `folder`, `folder_files`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
+//! * local files: `folder`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `tool_calls`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
@@ -28,7 +28,7 @@ pub mod enrolment;
 pub mod fault;
 pub mod file_watch;
 pub mod folder;
-pub mod folder_files;
+pub mod folder_port;
 pub mod hook_process;
 pub mod inspect;
 pub mod installed_programs;

@@ -4,7 +4,7 @@
 //! Reads only. Called for the reports of the machine agent (`unit_supervisor`, `service`) and by `inspect`.
 
 use crate::folder::UnitFolder;
-use crate::folder_files::is_set_aside;
+use crate::folder_port::is_set_aside;
 use nix::sys::statvfs::statvfs;
 use state::terms::health::{Fault, Limit, UnitHealth, bounded_line};
 use std::fs;
@@ -51,7 +51,9 @@ pub fn log_bytes(folder: &UnitFolder) -> u64 {
     fs::metadata(folder.file(AGENT_LOG)).map_or(0, |found| found.len())
 }
 
-/// The last error in the log of a unit agent after `from` bytes, or else the last line.
+/// The last error in the log of a unit agent after `from` bytes: an event of level ERROR, a panic, or else the last line
+/// that is no event, which the loader or the parser of the arguments has printed. Events of lower levels are no reason
+/// why an agent ended.
 pub fn last_line(folder: &UnitFolder, from: u64) -> Option<String> {
     let mut log = fs::File::open(folder.file(AGENT_LOG)).ok()?;
     let length = log.metadata().ok()?.len();
@@ -62,8 +64,24 @@ pub fn last_line(folder: &UnitFolder, from: u64) -> Option<String> {
     log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
     let tail = String::from_utf8_lossy(&tail);
     let written = || tail.lines().filter(|line| !line.trim().is_empty());
-    let error = written().rfind(|line| line.contains("ERROR") || line.contains("panicked"));
-    error.or_else(|| written().next_back()).map(bounded_line)
+    let error = written().rfind(|line| is_error(line) || is_panic(line));
+    error.or_else(|| written().rfind(|line| event_level(line).is_none())).map(bounded_line)
+}
+
+/// The level of an event of the log, whose line is `TIME LEVEL TARGET: TEXT`.
+fn event_level(line: &str) -> Option<&str> {
+    let level = line.split_whitespace().nth(1)?;
+    ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"].contains(&level).then_some(level)
+}
+
+/// Whether the line is an event of level ERROR, or an error with which the program has ended.
+fn is_error(line: &str) -> bool {
+    line.starts_with("ERROR") || event_level(line) == Some("ERROR")
+}
+
+/// Whether Rust printed the line when a thread panicked.
+fn is_panic(line: &str) -> bool {
+    line.starts_with("thread '") && line.contains(" panicked at ")
 }
 
 #[cfg(test)]
@@ -82,5 +100,23 @@ mod tests {
             .expect("written");
         assert_eq!(last_line(&folder, from).as_deref(), Some("ERROR its format is 2"));
         assert_eq!(last_line(&folder, from + 22).as_deref(), Some("hint: update"));
+    }
+
+    #[test]
+    fn an_event_below_error_is_no_reason_why_an_agent_ended() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = UnitFolder::new(dir.path().to_path_buf());
+        let last = |log: &str| {
+            fs::write(folder.file(AGENT_LOG), log).expect("written");
+            last_line(&folder, 0)
+        };
+        let info = "2026-01-02T03:04:05.678901Z  INFO unit: run 7 (install) finished: ok, no ERROR, nothing panicked\n";
+        assert_eq!(last(info), None);
+        let error = "2026-01-02T03:04:05.678901Z ERROR unit: the disk failed";
+        assert_eq!(last(&format!("{error}\n{info}")).as_deref(), Some(error));
+        let panic = "thread 'main' (7) panicked at agent/src/main.rs:1:2:";
+        assert_eq!(last(&format!("{info}{panic}\na message\n")).as_deref(), Some(panic));
+        let raw = "error while loading shared libraries";
+        assert_eq!(last(&format!("{raw}\n{info}")).as_deref(), Some(raw));
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Written by `journal` (`UnitStorage::cache_view`).
 
-use crate::folder_files::FolderFiles;
+use crate::folder_port::FolderFiles;
 use host::digest::checksum;
 use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;

@@ -3,7 +3,7 @@
 //! A damaged file leads to a state that existed before, with a message, or to a quarantined file. It never
 //! leads to a fresh unit or to a state that never existed.
 
-use agent::folder_files::FolderFiles;
+use agent::folder_port::FolderFiles;
 use agent::journal::{self, JOURNAL, Journal, Loaded, STATE};
 use agent::ports::{DiskError, UnitStorage};
 use state::terms::names::{UnitName, Uuid};

@@ -1,7 +1,7 @@
 //! Tests the cached view after damage: with files truncated, changed, outdated or missing, a starting agent must load
 //! either a view that was stored completely, or none.
 
-use agent::folder_files::FolderFiles;
+use agent::folder_port::FolderFiles;
 use agent::view_cache::{HEAD, ViewCache};
 use state::unit::snapshot::Snapshot;
 use std::future::Future;

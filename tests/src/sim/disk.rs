@@ -8,7 +8,7 @@ use crate::sim::fact::Fact;
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
 use crate::sim::world::World;
-use agent::folder_files::FolderFiles;
+use agent::folder_port::FolderFiles;
 use agent::journal::{self, Journal, Loaded};
 use agent::ports::{DiskError, UnitStorage};
 use state::terms::names::{UnitName, Uuid};
