@@ -7,10 +7,10 @@
 //! Started by `pintle-agent unit`, and by the simulator.
 
 mod end;
-mod facts;
 mod fetch;
 mod leadership;
 mod lease;
+mod process_state;
 mod run_log;
 mod sender;
 mod shared;

@@ -4,8 +4,8 @@
 //! The stored state changes only after the change is on disk, except for acknowledgements, which the next append
 //! stores. Nothing here decides or calls a loop: the loops use it.
 
-use super::facts::{ProcessFacts, ReportedRun};
 use super::lease::ClockReading;
+use super::process_state::{ProcessState, ReportedRun};
 use crate::outage::Channel;
 use crate::ports::{Clock, DiskError, UnitStorage};
 use api::error::ApiError;
@@ -39,7 +39,7 @@ pub struct Shared<S, A, C> {
     disk: Mutex<()>,
     /// The number of appends so far.
     saves: Cell<u64>,
-    pub(super) facts: RefCell<ProcessFacts>,
+    pub(super) facts: RefCell<ProcessState>,
     /// An input of `next` has changed.
     pub(super) act_changed: Notify,
     /// There may be something to send.
@@ -54,7 +54,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
     pub(super) fn new(storage: S, api: A, clock: C, local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let start = clock.since_boot_ms();
         let facts =
-            ProcessFacts { view, last_end_ms: start, agent_start_ms: start, ..ProcessFacts::default() };
+            ProcessState { view, last_end_ms: start, agent_start_ms: start, ..ProcessState::default() };
         Shared {
             storage,
             api,
@@ -219,7 +219,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
     }
 
     /// Waits until `found` returns a value for the facts of this process.
-    pub(super) async fn wait_for_fact<T>(&self, found: impl Fn(&ProcessFacts) -> Option<T>) -> T {
+    pub(super) async fn wait_for_fact<T>(&self, found: impl Fn(&ProcessState) -> Option<T>) -> T {
         loop {
             let mut changed = pin!(self.view_changed.notified());
             changed.as_mut().enable();

@@ -3,7 +3,7 @@
 //! The view is never applied across store generations: after a restore the agent attaches again first.
 
 use super::end::{RequestError, UnitAgentEnd};
-use super::facts::ProcessFacts;
+use super::process_state::ProcessState;
 use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
 use crate::ports::{Clock, UnitStorage};
@@ -77,7 +77,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             // attach only
             return Err(ApiError::new(ErrorCode::Gap, "the store of the controller has changed generation"));
         }
-        let life_of = |facts: &ProcessFacts| facts.view.as_ref().map(|view| view.unit.life);
+        let life_of = |facts: &ProcessState| facts.view.as_ref().map(|view| view.unit.life);
         let life_before = life_of(&self.0.facts.borrow());
         let applied = {
             let mut facts = self.0.facts.borrow_mut();

@@ -20,7 +20,7 @@ pub(super) struct ReportedRun {
 
 /// Facts that only this process needs; they are lost when it ends.
 #[derive(Debug, Default)]
-pub(super) struct ProcessFacts {
+pub(super) struct ProcessState {
     /// The current view.
     pub(super) view: Option<Arc<Snapshot>>,
     /// The epoch of the open session.
@@ -51,7 +51,7 @@ pub(super) struct ProcessFacts {
     pub(super) resend_executing: bool,
 }
 
-impl ProcessFacts {
+impl ProcessState {
     /// The generation of the lease, while it is valid.
     pub(super) fn leader_generation(&self, now: ClockReading) -> Option<u64> {
         self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.term.generation)
