@@ -21,9 +21,9 @@ use run_folders::RunFolders;
 
 use crate::clock::kernel_boot;
 use crate::folder::{self, UnitFolder};
+use crate::hook_session::HookSession;
 use crate::ports::HookHost;
 use crate::reboot;
-use crate::tool_calls::HookSession;
 use crate::tool_socket::{Gate, ToolCall, closed_reply};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
@@ -227,6 +227,9 @@ impl HostCharms {
         // reboot did not fail: its output is final.
         if exit != Exit::Interrupted || requests_reboot {
             reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
+        }
+        if run_folders::is_failed_hook(&run.operation, &exit, requests_reboot) {
+            run_folders::mark_failed(&run_folder);
         }
         self.run_folders.delete_expired(&self.folder, run.number);
         HookResult { exit, writes, reports }

@@ -10,7 +10,7 @@
 //! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
-//! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `tool_calls`;
+//! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
 //! * output for the operator: `inspect`, `observation`, `fault`, `outage`.
@@ -30,6 +30,7 @@ pub mod file_watch;
 pub mod folder;
 pub mod folder_port;
 pub mod hook_process;
+pub mod hook_session;
 pub mod inspect;
 pub mod installed_programs;
 pub mod journal;
@@ -42,7 +43,6 @@ pub mod reboot;
 pub mod sd_notify;
 pub mod service;
 pub mod socket_dir;
-pub mod tool_calls;
 pub mod tool_socket;
 pub mod uninstall;
 pub mod unit_agent;

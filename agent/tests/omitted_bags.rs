@@ -3,7 +3,7 @@
 
 mod support;
 
-use agent::tool_calls::{CallsFile, HookSession};
+use agent::hook_session::{CallsFile, HookSession};
 use hook_client::{CallHeader, encode_request};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;

@@ -8,9 +8,9 @@ use agent::config;
 use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, kill_remaining_processes};
+use agent::hook_session::{CallsFile, HookSession};
 use agent::ports::{Charms, HookHost};
 use agent::service::Supervision;
-use agent::tool_calls::{CallsFile, HookSession};
 use agent::tool_socket::{Gate, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
@@ -270,7 +270,7 @@ fn a_copy_of_a_unit_folder_is_not_deployed() {
         )
         .unwrap();
     }
-    let deployed: Vec<String> = deployer.deployed().values().map(UnitFolder::tag).collect();
+    let deployed: Vec<String> = deployer.deployed().expect("listed").values().map(UnitFolder::tag).collect();
     assert_eq!(deployed, ["unit-web-0"]);
 }
 

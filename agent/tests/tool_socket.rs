@@ -4,7 +4,7 @@
 
 mod support;
 
-use agent::tool_calls::{CALLS_BYTES_MAX, CallsFile, HookSession};
+use agent::hook_session::{CALLS_BYTES_MAX, CallsFile, HookSession};
 use agent::tool_socket::{Gate, ToolCall, encode, listen};
 use hook_client::{
     CallHeader, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX,
