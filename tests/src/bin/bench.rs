@@ -1,6 +1,17 @@
 //! `cargo bench-system`: what an event costs from one unit's hook to the other's, against the floor of this disk and this
-//! kernel, in one run; and what an idle unit agent takes of memory.
+//! kernel, in one run; what an idle unit agent takes of memory; and the time of adding 1,000 units.
 
+use api::{AddUnits, Deploy, Handle, InModel};
+use controller::host_environment::HostEnvironment;
+use controller::store::Store;
+use controller::store::sqlite::{Options, Sqlite};
+use controller::{Controller, Session};
+use state::charm::Charm;
+use state::documents::draft::{Txn, WRITES_MAX};
+use state::documents::keys::{TokenHolder, UserRole};
+use state::lifecycle::{application, model};
+use state::terms::names::Uuid;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,6 +20,9 @@ use std::time::{Duration, Instant};
 use tests::host::Host;
 
 const ROUNDS: usize = 300;
+/// Units that are added in one round, and rounds.
+const ADDED_UNITS: u32 = 1_000;
+const ADDED_ROUNDS: usize = 9;
 
 /// Both sides of a relation; `told` and `seen` are the files their stamps go to.
 fn charm(dir: &Path, name: &str, endpoint: &str, body: &str) -> PathBuf {
@@ -27,6 +41,7 @@ fn charm(dir: &Path, name: &str, endpoint: &str, body: &str) -> PathBuf {
 fn main() {
     let dir = std::env::temp_dir().join(format!("pintle-bench-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("there is room for a bench");
+    added_units(&dir);
     let (set, seen) = (dir.join("set"), dir.join("seen"));
     let speak = format!(
         "case $JUJU_DISPATCH_PATH in actions/set)\n\
@@ -67,6 +82,83 @@ fn main() {
     }
     drop(host);
     fs::remove_dir_all(&dir).expect("it is our folder");
+}
+
+/// Prints what it takes to add units to an application on a controller's store, without HTTP and without machines, in
+/// one request and in one request for each unit. The floor is the same documents written to another store, with as many
+/// of them in each transaction as it may have.
+fn added_units(dir: &Path) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (mut together, mut single, mut floors, mut commits) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    for round in 0..ADDED_ROUNDS {
+        let folder = |name: &str| {
+            let folder = dir.join(format!("{name}-{round}"));
+            fs::create_dir_all(&folder).expect("it is our folder");
+            folder
+        };
+        runtime.block_on(async {
+            let store = open(&folder("together"));
+            let admin = model_with_application(&store, &folder("archives")).await;
+            let before = store.newest();
+            together.push(add(&admin, ADDED_UNITS, 1).await);
+            commits = store.newest() - before;
+
+            let documents = store.read(move |reader| reader.scan("", "", usize::MAX)).await;
+            let written = documents.into_iter().filter(|stored| stored.revision > before);
+            let writes: Vec<_> = written.map(|stored| (stored.key, Some(stored.value))).collect();
+            let raw = open(&folder("raw"));
+            let begin = Instant::now();
+            for writes in writes.chunks(WRITES_MAX) {
+                let txn = Txn { writes: writes.iter().cloned().collect(), ..Txn::default() };
+                raw.apply(txn).await.expect("there is room");
+            }
+            floors.push(begin.elapsed().as_secs_f64() * 1000.0);
+
+            let admin = model_with_application(&open(&folder("single")), &folder("archives")).await;
+            single.push(add(&admin, 1, ADDED_UNITS).await);
+        });
+    }
+    report(&format!("{ADDED_UNITS} units in one request, {commits} transactions"), &mut together);
+    report(&format!("{ADDED_UNITS} requests for a unit each"), &mut single);
+    report("the same documents written directly, 100 in each transaction", &mut floors);
+    println!(
+        "ratio p50 {:.2}; in single requests {:.2}",
+        at(&together, 50) / at(&floors, 50),
+        at(&single, 50) / at(&floors, 50)
+    );
+}
+
+/// Returns the milliseconds of `requests` that add `units` each.
+async fn add(admin: &Session<Sqlite, HostEnvironment>, units: u32, requests: u32) -> f64 {
+    let begin = Instant::now();
+    for _ in 0..requests {
+        let add = AddUnits { application: "bench".to_owned(), units, to: None };
+        admin.handle(add).await.expect("they are added");
+    }
+    begin.elapsed().as_secs_f64() * 1000.0
+}
+
+fn open(folder: &Path) -> Sqlite {
+    Sqlite::open(folder, Options::new(Uuid(1))).expect("a new store")
+}
+
+/// The administrator of a new controller with an application that has no units.
+async fn model_with_application(store: &Sqlite, archives: &Path) -> Session<Sqlite, HostEnvironment> {
+    let environment = HostEnvironment::new(archives.to_owned()).expect("it is our folder");
+    let controller = Controller::new(store.clone(), environment, Uuid(2));
+    let made = controller.run(|draft| {
+        model::create(draft, Uuid(3), "bench", 1)?;
+        let charm = Charm { name: "bench".to_owned(), ..Charm::default() };
+        application::register_archive(draft, "bench", charm, 1);
+        Ok(())
+    });
+    made.await.expect("a new store");
+    let principal = TokenHolder::User { name: "bench".to_owned(), role: UserRole::Admin };
+    let admin = controller.session_for(principal).in_model("bench");
+    let deploy =
+        Deploy { application: None, sha256: "bench".to_owned(), units: 0, to: None, config: BTreeMap::new() };
+    admin.handle(deploy).await.expect("it is deployed");
+    admin
 }
 
 fn stamps(file: &Path) -> Vec<f64> {
