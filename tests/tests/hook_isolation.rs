@@ -1,6 +1,6 @@
-//! Compares everything that a hook can see of its own process with `tests/golden/hook-process.txt`, for a Pintle that
-//! was started by the worst shell: with open files, ignored and blocked signals, limits, a file mode mask and a PATH of
-//! its own. Also what the agents protect: no core dumps of processes that hold tokens.
+//! Compares everything that a hook can see of its own process with `tests/golden/hook-process.txt`. Pintle is started
+//! by a shell with open files, ignored and blocked signals, lowered limits, a file mode mask and its own PATH: the hook
+//! inherits none of them. Also verifies what the agents protect: processes that hold tokens write no core dumps.
 //!
 //! The expected text is written by hand from security S44 and S45. Values that differ between hosts are written as what
 //! they follow from.
@@ -84,7 +84,7 @@ fn render(seen: &Path, unit: &Path) -> String {
     for name in ["Umask", "SigPnd", "SigBlk", "SigIgn", "SigCgt"] {
         lines.push(format!("{name}: {}", status(&shown, name)));
     }
-    // what only the host decides is as in this test
+    // values that only the host determines are those of the test process
     let inherited = |name: &str, hook: &str, own: &str| {
         format!("{name}: {}", if hook == own { "the caller's" } else { hook })
     };
@@ -179,7 +179,7 @@ fn a_hook_sees_the_same_process_however_pintle_was_started() {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&golden, &actual).expect("written");
     }
-    assert_eq!(actual, read(&golden), "what a hook sees has changed");
+    assert_eq!(actual, read(&golden), "the process of a hook has changed");
 
     // the agent holds a token: nothing of it is written to a core file, and it has nothing of the shell open
     let agent = Path::new("/proc").join(host.agent_pid("probe/0").expect("it runs").to_string());
@@ -189,7 +189,7 @@ fn a_hook_sees_the_same_process_however_pintle_was_started() {
         let open: Vec<_> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
         assert!(!open.is_empty() && !open.contains(&secret), "{open:?}");
     } else {
-        skip("hook_process, what the agent has open", "only root sees it of a process that cannot be dumped");
+        skip("hook_isolation, what the agent has open", "only root sees it of a process that cannot be dumped");
     }
     // the socket is where no other user can create it first
     let socket = unit.join("run").canonicalize().expect("the folder of the socket");
