@@ -179,7 +179,7 @@ impl Scene {
 
     /// Returns the JSON response of a request, or the first line of its stream, or the message of its error.
     async fn ask(&self, entry: &Entry, body: &Value) -> Result<Value, String> {
-        let services = dispatch::services();
+        let services = request_dispatch::services();
         let service = services.iter().find(|service| service.entry.name == entry.name).expect("listed");
         let answered = (service.answer)(self.caller(entry), body.to_string().into_bytes()).await;
         match answered.map_err(|error| error.message)? {
