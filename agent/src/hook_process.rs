@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use state::charm::Charm;
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook::{ActionWrites, HookContext, Level, ReportContent};
+use state::unit::hook_context::{ActionWrites, HookContext, Level, ReportContent};
 use state::unit::local::Run;
 use state::unit::operation::Operation;
 use state::unit::outcome::{Exit, HookResult, stream};

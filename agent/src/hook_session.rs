@@ -16,7 +16,7 @@ pub use calls_file::{CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, Ca
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::settings::Bag;
-use state::unit::hook::{HookContext, Level, Reboot, ReportContent, Writes};
+use state::unit::hook_context::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::settings::Bag;
-use state::unit::hook::HookContext;
+use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
 use state::unit::outcome::HookResult;
@@ -126,8 +126,11 @@ pub trait Deployments {
     type Folder: Clone + PartialEq + Display;
     /// The folder of the unit of this name, whether or not it exists.
     fn folder(&self, name: &UnitName) -> Self::Folder;
-    /// The units that are deployed here, with their folders.
-    fn deployed(&self) -> BTreeMap<Uuid, Self::Folder>;
+    /// The units that are deployed here, with their folders. Folders that cannot be identified are left out.
+    fn deployed(&self) -> anyhow::Result<BTreeMap<Uuid, Self::Folder>>;
+    /// Verifies that no folder here belongs to the unit, quarantined ones included. Fails if one does, or if a folder
+    /// cannot be identified.
+    fn verify_absent(&self, unit: Uuid) -> anyhow::Result<()>;
     /// Whether the folder may be deleted: its agent has finished with the agreement of the controller, or the
     /// unit is being recalled, or no agent has run in the folder.
     fn is_finished(&self, folder: &Self::Folder) -> bool;

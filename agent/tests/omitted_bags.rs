@@ -9,7 +9,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::hook::{HookContext, OmittedBags};
+use state::unit::hook_context::{HookContext, OmittedBags};
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -20,7 +20,7 @@ use host::process::Process;
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
 use state::unit::environment::MachineFacts;
-use state::unit::hook::{self, HookContext, ReportContent};
+use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::outcome::Exit;

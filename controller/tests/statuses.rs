@@ -10,7 +10,7 @@ use state::documents::keys::{StatusDoc, TokenHolder};
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::hook::ReportContent;
+use state::unit::hook_context::ReportContent;
 use state::unit::hook_name::HookName;
 use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, RunReport};

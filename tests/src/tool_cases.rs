@@ -12,7 +12,7 @@ use commands::{CallOutcome, Inputs, Need, ToolFormat, ToolReply};
 use difference::difference;
 use serde::Deserialize;
 use serde_json::Value;
-use state::unit::hook::{HookContext, ReportContent};
+use state::unit::hook_context::{HookContext, ReportContent};
 use std::collections::BTreeMap;
 use std::path::Path;
 use test_support::hook_context;

@@ -15,7 +15,7 @@ use state::documents::draft::read;
 use state::documents::keys::{Model, TokenHolder, UserRole};
 use state::lifecycle::application::register_archive;
 use state::terms::names::{UnitName, Uuid};
-use state::unit::hook::{HookContext, Writes};
+use state::unit::hook_context::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
 use state::unit::outcome::{Exit, HookResult};
@@ -321,7 +321,10 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
         let unit = controller.read(move |reader| read(reader, &key)).await.expect("it is there");
         units.push(UnitSupervisor { name, unit, disk: Disk::default() });
     }
-    admin.handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() })).await.expect("they fit");
+    admin
+        .handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() }))
+        .await
+        .expect("the endpoints are compatible");
     let [web, db] = &units[..] else { unreachable!("two were deployed") };
 
     // every hook changes both bags, so the units trigger each other without end: the scenario ends at a count

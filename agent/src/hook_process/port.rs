@@ -16,7 +16,7 @@ use host::file::{is_disk_full, write_atomic};
 use host::lock::Lock;
 use state::charm::Charm;
 use state::unit::dispatch::{Dispatch, declares};
-use state::unit::hook::HookContext;
+use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::{Exit, HookResult};

@@ -6,7 +6,7 @@
 use crate::fault;
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
-use state::unit::hook::HookContext;
+use state::unit::hook_context::HookContext;
 use state::unit::outcome::Exit;
 use state::unit::start_reason::StartReason;
 use std::fs;

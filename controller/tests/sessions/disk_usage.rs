@@ -6,7 +6,7 @@ use state::documents::draft::{Draft, Reader};
 use state::documents::keys::{LogDoc, TokenHolder};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::names::UnitName;
-use state::unit::hook::Level;
+use state::unit::hook_context::Level;
 use std::collections::BTreeMap;
 
 #[tokio::test]

@@ -3,11 +3,12 @@
 use crate::support::*;
 use api::{Handle, LogQuery, Report};
 use controller::janitor::Janitor;
+use controller::store::Store;
 use state::documents::draft::{Draft, Reader};
-use state::documents::keys::LogDoc;
+use state::documents::keys::{LogDoc, TokenHolder};
 use state::operations::log_retention::{LOG_BYTES_MAX, line_bytes};
 use state::terms::names::{UnitName, Uuid};
-use state::unit::hook::{Level, ReportContent};
+use state::unit::hook_context::{Level, ReportContent};
 use state::unit::record::RunReport;
 use test_support::memory_store::MemoryStore;
 
@@ -50,9 +51,21 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }
 
+/// A report of 60 lines of 4 KB: five of them are more than a log may grow by before it is measured.
+pub fn large_report(run: u64) -> Report {
+    let what = ReportContent::Log { level: Level::Info, text: "t".repeat(4_000) };
+    let reports = (1..=60).map(|call| RunReport { call, at_ms: 1, what: what.clone() }).collect();
+    Report { epoch: 1, run, reports, executing: None, executing_for_ms: 0 }
+}
+
+/// Whether a request has woken the janitor.
+async fn is_janitor_awake(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> bool {
+    tokio::select! { biased; () = fixture.controller.wait_for_sweep(u64::MAX) => true, () = async {} => false }
+}
+
 /// Stores log lines of some 4 KiB for a unit: 20 in each of `runs` runs.
-async fn write_lines(
-    fixture: &Fixture<MemoryStore, FakeEnvironment>,
+pub async fn write_lines<S: Store>(
+    fixture: &Fixture<S, FakeEnvironment>,
     id: Uuid,
     runs: std::ops::RangeInclusive<u64>,
 ) {
@@ -69,10 +82,10 @@ async fn write_lines(
 }
 
 /// The bytes of a unit's lines, and the key of its oldest one.
-async fn stored_lines(fixture: &Fixture<MemoryStore, FakeEnvironment>, unit: Uuid) -> (u64, String) {
+pub async fn stored_lines<S: Store>(fixture: &Fixture<S, FakeEnvironment>, unit: Uuid) -> (u64, String) {
     let prefix = fixture.model.logs_of(unit);
-    let lines =
-        fixture.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX)).await;
+    let scan = move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX);
+    let (lines, _) = fixture.controller.store.read_available(scan).await;
     (lines.iter().map(line_bytes).sum(), lines[0].key.clone())
 }
 
@@ -102,11 +115,8 @@ async fn a_fast_flood_is_measured_without_pauses() {
     write_lines(&fixture, unit, 1..=125).await;
     let mut janitor = Janitor::default();
     assert_eq!(janitor.sweep(&fixture.controller).await, Ok(false), "nothing tells that the log is large");
-    for run in 200..206_u64 {
-        let what = ReportContent::Log { level: Level::Info, text: "t".repeat(4_000) };
-        let reports = (1..=60).map(|call| RunReport { call, at_ms: 1, what: what.clone() }).collect();
-        let report = Report { epoch: 1, run, reports, executing: None, executing_for_ms: 0 };
-        agent.api.handle(report).await.expect("the request is accepted");
+    for run in 200..206 {
+        agent.api.handle(large_report(run)).await.expect("the request is accepted");
     }
     let mut sweeps = 0;
     while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {
@@ -114,4 +124,27 @@ async fn a_fast_flood_is_measured_without_pauses() {
     }
     assert!(sweeps > 0, "the next page is read at once");
     assert!(stored_lines(&fixture, unit).await.0 <= LOG_BYTES_MAX);
+}
+
+#[tokio::test]
+async fn only_lines_that_were_stored_wake_the_janitor() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 1).await;
+    let fenced = fixture.attach_agent("web/0").await;
+    let session = TokenHolder::Unit { model: fixture.model, unit: fixture.unit("web/0").await };
+    let agent = Agent::attach(fixture.controller.session_for(session), 2).await;
+    for run in 200..206 {
+        fenced.api.handle(large_report(run)).await.expect_err("a newer agent is attached");
+    }
+    assert!(!is_janitor_awake(&fixture).await, "refused reports store nothing");
+    for _ in 0..6 {
+        let report = Report { epoch: agent.epoch, ..large_report(200) };
+        agent.api.handle(report).await.expect("the request is accepted");
+    }
+    assert!(!is_janitor_awake(&fixture).await, "the same lines are stored once");
+    for run in 201..206 {
+        let report = Report { epoch: agent.epoch, ..large_report(run) };
+        agent.api.handle(report).await.expect("the request is accepted");
+    }
+    assert!(is_janitor_awake(&fixture).await);
 }

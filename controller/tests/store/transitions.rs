@@ -23,7 +23,7 @@ use state::restore::resync::ResyncProgress;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::provider_kind::ProviderKind;
 use state::unit::activity::Activity;
-use state::unit::hook::{Level, ReportContent};
+use state::unit::hook_context::{Level, ReportContent};
 use state::unit::hook_name::HookName;
 use state::unit::local::{Event, Local};
 use state::unit::operation::{CharmRef, Hook, LocalEndpoint, Operation};

@@ -3,7 +3,7 @@
 use crate::flags::{FORMAT, OUTPUT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use crate::value::Value;
-use state::unit::hook::{HookContext, HookTrigger, RunningAction};
+use state::unit::hook_context::{HookContext, HookTrigger, RunningAction};
 
 pub const TOOL: Tool = Tool {
     name: "action-get",

@@ -2,7 +2,7 @@
 
 use crate::action_get::running;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
-use state::unit::hook::ReportContent;
+use state::unit::hook_context::ReportContent;
 
 pub const TOOL: Tool = Tool {
     name: "action-log",

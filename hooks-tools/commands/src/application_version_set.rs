@@ -1,7 +1,7 @@
 //! application-version-set: sets the version of the workload that this unit runs (spec/hook-tools.md 2.2).
 
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
-use state::unit::hook::ReportContent;
+use state::unit::hook_context::ReportContent;
 
 pub const TOOL: Tool = Tool {
     name: "application-version-set",

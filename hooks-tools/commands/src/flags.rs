@@ -5,7 +5,7 @@
 use crate::format::ToolFormat;
 use crate::quote::quote;
 use state::terms::names::RelationNumber;
-use state::unit::hook::HookContext;
+use state::unit::hook_context::HookContext;
 use std::collections::BTreeMap;
 
 /// One flag of a tool.

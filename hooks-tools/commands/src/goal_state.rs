@@ -3,7 +3,7 @@
 use crate::flags::{FORMAT_WITHOUT_SMART, OUTPUT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput};
 use crate::value::Value;
-use state::unit::hook::Goal;
+use state::unit::hook_context::Goal;
 use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {

@@ -5,7 +5,7 @@
 
 use crate::flags::{Flag, FlagKind, dashed};
 use crate::tool::Tool;
-use state::unit::hook::HookContext;
+use state::unit::hook_context::HookContext;
 
 /// The help of a tool. The default that it shows for `-r` is the relation of the hook in `context`.
 pub fn text(tool: &Tool, context: &HookContext) -> String {

@@ -3,7 +3,7 @@
 use crate::flags::{Flag, FlagKind, IGNORED_FORMAT};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
-use state::unit::hook::{Level, ReportContent};
+use state::unit::hook_context::{Level, ReportContent};
 
 pub const TOOL: Tool = Tool {
     name: "juju-log",

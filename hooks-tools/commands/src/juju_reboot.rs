@@ -2,7 +2,7 @@
 
 use crate::flags::{Flag, FlagKind};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
-use state::unit::hook::{HookTrigger, Reboot};
+use state::unit::hook_context::{HookTrigger, Reboot};
 
 pub const TOOL: Tool = Tool {
     name: "juju-reboot",

@@ -57,7 +57,7 @@ pub use format::ToolFormat;
 pub use tool::{CallOutcome, Inputs, Need, ToolReply};
 pub use value::Value;
 
-use state::unit::hook::HookContext;
+use state::unit::hook_context::HookContext;
 use tool::{Invocation, Tool, ToolError, ToolOutput};
 
 /// Every supported tool.
@@ -263,6 +263,6 @@ mod tests {
         assert!(matches!(outcome, CallOutcome::Reply(ToolReply { code: 2, .. })));
         let outcome = super::call(&mut context, "juju-log", &[b"\xff".to_vec()], &Inputs::default());
         assert!(matches!(outcome, CallOutcome::Reply(ToolReply { code: 0, .. })));
-        assert!(context.writes == state::unit::hook::Writes::default());
+        assert!(context.writes == state::unit::hook_context::Writes::default());
     }
 }

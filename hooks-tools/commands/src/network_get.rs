@@ -4,7 +4,7 @@ use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT, RELATION};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use crate::value::Value;
-use state::unit::hook::{Device, Network};
+use state::unit::hook_context::{Device, Network};
 use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {

@@ -4,7 +4,7 @@ use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput};
 use crate::value::Value;
 use state::terms::port_range::PortRange;
-use state::unit::hook::ALL_ENDPOINTS;
+use state::unit::hook_context::ALL_ENDPOINTS;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const TOOL: Tool = Tool {

@@ -7,7 +7,7 @@ use crate::flags::{Flag, FlagKind, IGNORED_FORMAT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use state::terms::names::UnitName;
 use state::terms::port_range::PortRange;
-use state::unit::hook::{ALL_ENDPOINTS, HookContext, PortWrites, Ports};
+use state::unit::hook_context::{ALL_ENDPOINTS, HookContext, PortWrites, Ports};
 
 pub const OPEN: Tool = Tool {
     name: "open-port",

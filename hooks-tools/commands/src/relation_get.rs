@@ -9,7 +9,7 @@ use crate::value::Value;
 use state::terms::names::{RelationNumber, UnitName, is_application_name};
 use state::terms::owner::Owner;
 use state::terms::settings::Bag;
-use state::unit::hook::BagSide;
+use state::unit::hook_context::BagSide;
 
 pub const TOOL: Tool = Tool {
     name: "relation-get",
@@ -120,7 +120,7 @@ mod tests {
     use crate::{CallOutcome, Inputs, Need};
     use state::terms::names::Uuid;
     use state::terms::position::Position;
-    use state::unit::hook::{HookContext, OmittedBags};
+    use state::unit::hook_context::{HookContext, OmittedBags};
     use state::unit::snapshot::BagRequest;
     use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,7 +6,7 @@ use crate::flags::{Flag, FlagKind, IGNORED_FORMAT, RELATION};
 use crate::key_value;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use state::terms::owner::Owner;
-use state::unit::hook::BagSide;
+use state::unit::hook_context::BagSide;
 
 pub const TOOL: Tool = Tool {
     name: "relation-set",

@@ -4,7 +4,7 @@
 use crate::flags::{FORMAT, Flag, FlagKind, OUTPUT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};
 use crate::value::Value;
-use state::unit::hook::Status;
+use state::unit::hook_context::Status;
 use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {

@@ -4,7 +4,7 @@ use crate::flags::{Flag, FlagKind};
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};
 use state::terms::status::WorkloadStatus;
-use state::unit::hook::{ReportContent, Status};
+use state::unit::hook_context::{ReportContent, Status};
 use std::collections::BTreeMap;
 
 pub const TOOL: Tool = Tool {

@@ -7,7 +7,7 @@ use crate::{CallOutcome, Inputs, ToolReply};
 pub use hook_context::context;
 use serde_json::Map;
 use state::terms::names::UnitName;
-use state::unit::hook::{Counterpart, HookContext, HookTrigger, RunningAction};
+use state::unit::hook_context::{Counterpart, HookContext, HookTrigger, RunningAction};
 
 /// In db-relation-changed of mysql/0.
 pub fn relation_context() -> HookContext {

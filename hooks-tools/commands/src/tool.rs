@@ -8,7 +8,7 @@ use crate::settings_file;
 use crate::value::Value;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
-use state::unit::hook::{HookContext, HookRelation, ReportContent, TooLarge};
+use state::unit::hook_context::{HookContext, HookRelation, ReportContent, TooLarge};
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
 

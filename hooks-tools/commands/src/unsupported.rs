@@ -4,7 +4,7 @@
 
 use crate::help;
 use crate::tool::ToolReply;
-use state::unit::hook::{HookContext, HookTrigger};
+use state::unit::hook_context::{HookContext, HookTrigger};
 
 /// Replies with the help, or with one line that the tool is not supported.
 pub fn reply(context: &HookContext, name: &str, args: &[Vec<u8>]) -> ToolReply {

@@ -17,7 +17,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::status::ActionStatus;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{ActionWrites, ReportContent};
+use crate::unit::hook_context::{ActionWrites, ReportContent};
 use crate::unit::operation::Operation;
 use crate::unit::record::{Outcome, Record, RunReport};
 use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};

@@ -32,7 +32,7 @@ use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::port_range::PortRange;
 use crate::terms::settings;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{ALL_ENDPOINTS, BagWrites, Ports};
+use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::record::{CommitOutcome, Outcome, Record, RunReport};

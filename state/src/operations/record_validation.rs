@@ -13,7 +13,7 @@ use crate::documents::keys::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::terms::names::Uuid;
 use crate::terms::status::WorkloadStatus;
-use crate::unit::hook::ReportContent;
+use crate::unit::hook_context::ReportContent;
 use crate::unit::local::Local;
 use crate::unit::operation::{Hook, Operation};
 use crate::unit::record::{REPORTS_MAX, Record, RunReport};
@@ -223,7 +223,7 @@ fn first_too_large(value: &Value) -> Option<&serde_json::Number> {
 mod tests {
     use super::*;
     use crate::terms::names::UnitName;
-    use crate::unit::hook::Level;
+    use crate::unit::hook_context::Level;
     use crate::unit::record::{CommitOutcome, Outcome};
 
     fn unit() -> (UnitDoc, ReplicaDoc) {

@@ -10,7 +10,7 @@ use crate::terms::names::Uuid;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{Level, ReportContent};
+use crate::unit::hook_context::{Level, ReportContent};
 use crate::unit::hook_name::HookName;
 use crate::unit::local::{Episode, FollowUp, Local};
 use crate::unit::operation::{Hook, Operation};

@@ -8,8 +8,8 @@ use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
 use crate::unit::activity::Activity;
-use crate::unit::context;
-use crate::unit::hook::ReportContent;
+use crate::unit::hook_context::ReportContent;
+use crate::unit::hook_context_builder;
 use crate::unit::record::RunReport;
 use crate::unit::snapshot::Snapshot;
 use crate::unit::writes::{HOOK_WRITES_BYTES_MAX, Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX};
@@ -182,7 +182,7 @@ fn an_action_whose_writes_are_refused_fails() {
     let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     let change = [("key".to_owned(), "value".to_owned())].into();
-    let bags = crate::unit::hook::BagWrites { application: change, ..Default::default() };
+    let bags = crate::unit::hook_context::BagWrites { application: change, ..Default::default() };
     record.writes.bags.insert(world.number(relation), bags);
     record.writes.action.results.insert("return-code".into(), 0.into());
     let refusal = agent.commit(&mut world, record).refusal.expect("it does not lead");
@@ -363,9 +363,9 @@ fn an_action_that_is_cancelled_between_its_saved_start_and_its_program_does_not_
         let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
         Snapshot::from_full(view.delta).expect("a full view is complete")
     };
-    assert!(!context::is_cancelled(&view(&world), &operation));
+    assert!(!hook_context_builder::is_cancelled(&view(&world), &operation));
     cancel(&mut world, id).expect("nothing is reported yet");
-    assert!(context::is_cancelled(&view(&world), &operation));
+    assert!(hook_context_builder::is_cancelled(&view(&world), &operation));
     let record = agent.record(operation, Outcome::Skipped);
     agent.commit(&mut world, record);
     assert_eq!(doc(&world, id).status, ActionStatus::Cancelled);

@@ -9,7 +9,7 @@ use crate::lifecycle::{application, cleanup, machine, scope, unit};
 use crate::operations::force::{self, ForceRequest};
 use crate::operations::{action, leadership};
 use crate::tests::*;
-use crate::unit::hook::{BagWrites, PortWrites};
+use crate::unit::hook_context::{BagWrites, PortWrites};
 
 /// xorshift64*; the seeds are fixed, so that a failure can be reproduced.
 struct Random(u64);

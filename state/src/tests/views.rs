@@ -9,8 +9,8 @@ use crate::terms::owner::Owner;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::relations::pair;
 use crate::tests::*;
-use crate::unit::context::{self, ContextInput};
-use crate::unit::hook::BagWrites;
+use crate::unit::hook_context::BagWrites;
+use crate::unit::hook_context_builder::{self, ContextInput};
 use crate::unit::local::Run;
 use crate::unit::snapshot::{BagRequest, BagView, Change, Snapshot};
 use crate::unit::start_reason::StartReason;
@@ -309,6 +309,6 @@ fn a_hook_reads_the_text_of_a_status_message_that_no_charm_has_set() {
     };
     let message_text = |message: &StatusMessage| format!("the text of {message:?}");
     let input = ContextInput { declared: &super::web(), secret: "", is_leader: false, message_text };
-    let context = context::build(&web.local, &view, &run, &input).expect("a hook has a context");
+    let context = hook_context_builder::build(&web.local, &view, &run, &input).expect("a hook has a context");
     assert_eq!(context.statuses.unit.message, "the text of WaitingForMachine");
 }

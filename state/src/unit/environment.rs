@@ -3,7 +3,7 @@
 //! The process has exactly these variables; it inherits nothing from the agent except [`KUBERNETES_VARIABLES`].
 //! The agent's hook process calls [`environment`] for every run.
 
-use super::hook::{Counterpart, HookContext, HookTrigger};
+use super::hook_context::{Counterpart, HookContext, HookTrigger};
 
 /// The facts of the agent and its machine, which are not part of the hook context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,7 +148,7 @@ mod tests {
     use crate::terms::names::UnitName;
     use crate::terms::proxy::Proxy;
     use crate::tests::hook_context;
-    use crate::unit::hook::RunningAction;
+    use crate::unit::hook_context::RunningAction;
 
     fn context(trigger: HookTrigger) -> HookContext {
         let mut context = HookContext { trigger, ..hook_context::context() };

@@ -56,7 +56,7 @@ impl PendingReports {
 
 #[cfg(test)]
 mod tests {
-    use crate::unit::hook::{Level, ReportContent};
+    use crate::unit::hook_context::{Level, ReportContent};
     use crate::unit::pending_reports::*;
 
     fn line(call: u32) -> RunReport {

@@ -15,7 +15,7 @@ use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::port_range::PortRange;
 use state::terms::settings::BagChange;
-use state::unit::hook::{Reboot, Writes};
+use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::Exit;
 use state::unit::snapshot::{ActionView, RelationView};

@@ -13,7 +13,7 @@ use state::operations::session::GrantedSession;
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
-use state::unit::hook::Writes;
+use state::unit::hook_context::Writes;
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::Operation;
 use state::unit::outcome::{self, Exit, FinishedRun, HookResult};

@@ -18,7 +18,7 @@ use state::charm::Charm;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::terms::settings::Bag;
-use state::unit::hook::{HookContext, Reboot};
+use state::unit::hook_context::{HookContext, Reboot};
 use state::unit::local::Run;
 use state::unit::operation::CharmRef;
 use state::unit::outcome::{Exit, HookResult};

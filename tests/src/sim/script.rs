@@ -8,7 +8,7 @@ use crate::sim::fact::Fact;
 use crate::sim::world::World;
 use commands::ToolReply;
 use state::terms::names::{RelationNumber, UnitName};
-use state::unit::hook::{HookContext, HookRelation, HookTrigger};
+use state::unit::hook_context::{HookContext, HookRelation, HookTrigger};
 use state::unit::outcome::Exit;
 
 /// The key that only failing hooks write: it must never become visible.

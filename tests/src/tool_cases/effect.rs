@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use state::terms::names::RelationNumber;
 use state::terms::settings::{self, Bag};
-use state::unit::hook::{BagSide, HookContext, PortWrites, Ports, Reboot, ReportContent};
+use state::unit::hook_context::{BagSide, HookContext, PortWrites, Ports, Reboot, ReportContent};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A case without effects must change nothing, which is what the default expects.

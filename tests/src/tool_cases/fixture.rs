@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::status::WorkloadStatus;
-use state::unit::hook::{
+use state::unit::hook_context::{
     ALL_ENDPOINTS, Address, Counterpart, Device, Goal, GoalState, GoalStatus, HookContext, HookModel,
     HookRelation, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status, Statuses, Writes,
 };

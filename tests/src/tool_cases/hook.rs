@@ -8,7 +8,7 @@ use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch, missing_action};
 use state::unit::environment::{MachineFacts, environment};
-use state::unit::hook::{Counterpart, HookContext, HookTrigger, Notice, RunningAction};
+use state::unit::hook_context::{Counterpart, HookContext, HookTrigger, Notice, RunningAction};
 use std::collections::BTreeMap;
 
 #[derive(Deserialize)]

@@ -5,7 +5,7 @@
 
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
-use state::unit::hook::{
+use state::unit::hook_context::{
     GoalState, HookContext, HookModel, HookRelation, HookTrigger, OmittedBags, Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};

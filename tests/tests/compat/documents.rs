@@ -13,7 +13,7 @@ use state::documents::keys::*;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::port_range::Ports;
-use state::unit::hook::ReportContent;
+use state::unit::hook_context::ReportContent;
 use state::unit::operation::Operation;
 use state::unit::record::Outcome;
 use std::fs;

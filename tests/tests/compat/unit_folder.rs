@@ -8,7 +8,7 @@ use agent::folder::UnitFolder;
 use agent::journal::{self, Loaded};
 use agent::view_cache::ViewCache;
 use api::AgentConfig;
-use state::unit::hook::ReportContent;
+use state::unit::hook_context::ReportContent;
 use state::unit::local::Event;
 use state::unit::operation::Operation;
 use state::unit::record::Outcome;

@@ -4,7 +4,7 @@ use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
-use crate::unit::hook::{Level, ReportContent};
+use crate::unit::hook_context::{Level, ReportContent};
 use crate::unit::record::RunReport;
 
 pub fn change(key: &str, value: &str) -> BagChange {

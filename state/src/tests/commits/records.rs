@@ -7,7 +7,7 @@ use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{change, hook, log, of_charm, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
-use crate::unit::hook::BagWrites;
+use crate::unit::hook_context::BagWrites;
 use crate::unit::hook_name::HookName;
 use crate::unit::record::REPORTS_MAX;
 

@@ -8,7 +8,7 @@ use crate::tests::commits::fixture::{change, hook, log, of_charm, report, run_re
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::activity::Activity;
-use crate::unit::hook::{BagWrites, Level, ReportContent};
+use crate::unit::hook_context::{BagWrites, Level, ReportContent};
 use crate::unit::hook_name::HookName;
 
 #[test]

@@ -4,7 +4,7 @@ use crate::documents::keys::BagDoc;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::tests::commits::fixture::{change, of_charm, report, run_report, status};
 use crate::tests::*;
-use crate::unit::hook::{BagWrites, ReportContent};
+use crate::unit::hook_context::{BagWrites, ReportContent};
 use crate::unit::local::Run;
 use crate::unit::start_reason::StartReason;
 

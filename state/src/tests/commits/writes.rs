@@ -6,7 +6,7 @@ use crate::operations::leadership;
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;
 use crate::tests::*;
-use crate::unit::hook::{BagWrites, PortWrites};
+use crate::unit::hook_context::{BagWrites, PortWrites};
 
 #[test]
 fn only_the_leader_writes_the_applications_bag() {

@@ -104,7 +104,7 @@ fn scenario_119_containers_are_separate() {
     record
         .writes
         .bags
-        .insert(number, crate::unit::hook::BagWrites { unit: change, application: BTreeMap::new() });
+        .insert(number, crate::unit::hook_context::BagWrites { unit: change, application: BTreeMap::new() });
     shops[1].commit(&mut world, record);
     assert!(world.sent[&shops[0].unit].is_empty() && world.sent[&logs[0].unit].is_empty());
     assert_eq!(world.sent[&logs[1].unit].len(), 1);

@@ -7,7 +7,7 @@
 use super::{Episode, Event, FollowUp, Local, RelationLocal, Run, Step, UNRECORDED_RUNS_MAX};
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::{self, BagChange};
-use crate::unit::hook::ReportContent;
+use crate::unit::hook_context::ReportContent;
 use crate::unit::hook_name::HookName;
 use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::record::{Outcome, Record, Timer};

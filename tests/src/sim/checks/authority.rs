@@ -10,7 +10,7 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::keys::{Kind, Model, ReportNumber, SessionDoc, StatusDoc, last_id};
 use state::terms::names::Uuid;
-use state::unit::hook::ReportContent;
+use state::unit::hook_context::ReportContent;
 use state::unit::local::Event;
 use state::unit::record::{Record, RunReport};
 use std::collections::{BTreeMap, BTreeSet};

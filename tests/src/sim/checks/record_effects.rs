@@ -9,7 +9,7 @@ use state::documents::keys::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::hook::{ALL_ENDPOINTS, PortWrites, Ports, ReportContent};
+use state::unit::hook_context::{ALL_ENDPOINTS, PortWrites, Ports, ReportContent};
 use state::unit::local::Event;
 use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record};

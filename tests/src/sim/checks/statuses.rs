@@ -8,7 +8,7 @@ use state::documents::draft::{Reader, read};
 use state::documents::keys::{Kind, Model, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::terms::status_message::StatusMessage;
-use state::unit::hook::ReportContent;
+use state::unit::hook_context::ReportContent;
 use state::unit::local::{Event, Local};
 use state::unit::operation::Operation;
 use state::unit::record::{Outcome, Record, RunReport};

@@ -4,7 +4,7 @@
 //! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which
 //! is ahead of the view.
 
-use super::hook::{
+use super::hook_context::{
     Address, Counterpart, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
     HookTrigger, Network, OmittedBags, RunningAction, Status, Statuses, Writes,
 };
