@@ -24,8 +24,8 @@ use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
 use shared::LINK_BACKOFF;
-use state::unit::context::{self, ContextInput};
 use state::unit::decision::{Act, Now};
+use state::unit::hook_context_builder::{self, ContextInput};
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::{CharmRef, Operation};
 use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
@@ -79,7 +79,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     /// The facts of the agent's environment that the action loop decides by.
     fn now(&self, holds_hook_lock: bool) -> Now {
         let is_charm_missing =
-            context::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref()).is_some();
+            hook_context_builder::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref())
+                .is_some();
         Now { holds_hook_lock, is_charm_missing, ..self.shared.now() }
     }
 
@@ -174,7 +175,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     async fn run_charm(&self, run: &Run) -> HookResult {
         let shared = &self.shared;
         let failed = |reason: &str| HookResult::without_writes(Exit::Failed(reason.to_owned()));
-        let lost_charm = context::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
+        let lost_charm =
+            hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = lost_charm
             && let Err(why) = self.deploy(&charm).await
         {
@@ -200,10 +202,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
                     _ => HookResult::without_writes(Exit::Interrupted),
                 };
             };
-            if context::is_cancelled(&view, &run.operation) {
+            if hook_context_builder::is_cancelled(&view, &run.operation) {
                 return HookResult::without_writes(Exit::Cancelled);
             }
-            context::build(&shared.local(), &view, run, &input)
+            hook_context_builder::build(&shared.local(), &view, run, &input)
         };
         let Some(context) = built else { return failed("the relation is not in the unit's view") };
         shared.set_executing(run);

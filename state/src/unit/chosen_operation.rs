@@ -3,8 +3,8 @@
 //!
 //! Called by `resolve` for pending operations and by `retry` for those that run again.
 
-use super::context;
 use super::decision::{Act, Now};
+use super::hook_context_builder;
 use super::local::{Local, Run};
 use super::operation::{Hook, Operation};
 use super::snapshot::Snapshot;
@@ -48,7 +48,9 @@ pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
         return wait(None, vec![no_view_reason(local, None, now)]);
     }
     // fetched before the lock is acquired: the hooks of other units must not wait for this connection
-    if let Some(request) = view.and_then(|view| context::bag_to_fetch(local, view, &run.operation)) {
+    if let Some(request) =
+        view.and_then(|view| hook_context_builder::bag_to_fetch(local, view, &run.operation))
+    {
         return Act::FetchBag(request);
     }
     if run.operation.runs_charm() && !now.holds_hook_lock {

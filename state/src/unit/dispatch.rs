@@ -3,7 +3,7 @@
 //! The decision is pure: the caller (the agent's hook process) looks at the charm's folder and passes in what it
 //! found. If the charm has a `dispatch` file, no other file is ever executed.
 
-use super::hook::HookTrigger;
+use super::hook_context::HookTrigger;
 use crate::charm::Charm;
 use crate::terms::names::UnitName;
 

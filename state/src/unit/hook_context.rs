@@ -2,7 +2,7 @@
 //!
 //! What a hook reads is fixed when the agent decides to run it (I5). What it writes is buffered here, and the agent
 //! commits it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a
-//! clock: `context` builds it, and the hook session lends it to the hook tools.
+//! clock: `hook_context_builder` builds it, and the hook session lends it to the hook tools.
 
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, Level, PortWrites, Ports, Reboot,

@@ -4,7 +4,7 @@
 //! context once, so that every later read in that hook returns the same values (I5). Used by the hook session and by
 //! `relation-get`.
 
-use super::hook::HookContext;
+use super::hook_context::HookContext;
 use super::snapshot::BagRequest;
 use crate::terms::names::RelationNumber;
 use crate::terms::owner::Owner;

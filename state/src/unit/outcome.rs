@@ -6,7 +6,7 @@
 
 use super::decision::Now;
 use super::dispatch::missing_action;
-use super::hook::{Level, Reboot, ReportContent, Writes};
+use super::hook_context::{Level, Reboot, ReportContent, Writes};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::operation::{Hook, Operation};
 use super::pending_operations::addresses;

@@ -4,7 +4,7 @@
 //! Only differences from before the hook are buffered. A write that exceeds a limit fails in the tool call, so that
 //! the commit never fails for its size (design 5). Used by the hook tools.
 
-use super::hook::{BagSide, HookContext};
+use super::hook_context::{BagSide, HookContext};
 use super::writes::{
     ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, PortWrites, Ports, TooLarge, WRITES_MAX, Writes, size,
 };
