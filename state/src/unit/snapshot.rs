@@ -2,7 +2,8 @@
 //!
 //! A view is the state at one position of the store. Agents compare it with their own state; they never treat a delta
 //! as an event to act on, because deltas may be merged or repeated (design 1, 9). The controller builds views in
-//! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and `context`.
+//! `views`; the agent keeps the newest in memory and a copy on disk, and passes it to `resolve` and
+//! `hook_context_builder`.
 
 use crate::charm::{Charm, Scope};
 use crate::documents::keys::{CharmDoc, ResolvedDoc, StatusDoc};
