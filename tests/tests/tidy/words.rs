@@ -1,7 +1,9 @@
-//! The terms that were replaced by standard ones do not come back as identifiers or file names.
+//! The terms that were replaced by standard ones do not come back: words as identifiers or file names, phrases in
+//! comments and string literals.
 //!
 //! A word matches a whole part of an identifier or file name, in snake and in camel case: `said` matches `is_said` and
-//! `RunSaid`, but not `aside`. Words that also have a legitimate meaning (`place`, `line`, `going`) are not listed.
+//! `RunSaid`, but not `aside`. Words and phrases that also have a legitimate meaning (`place`, `line`, `is about to`)
+//! are not listed.
 
 use super::source::{Source, sources, tokens};
 use std::collections::BTreeMap;
@@ -84,6 +86,47 @@ const REPLACED: &[(&str, &str)] = &[
     ("withholding", "omission"),
 ];
 
+/// The phrase of a comment or string literal, in lower case, and what to use instead.
+const REPLACED_PHRASES: &[(&str, &str)] = &[
+    ("a legal beginning", "the initial transitions are accepted"),
+    ("as force would", "as a forced removal does"),
+    ("been told", "has received"),
+    ("being taken away", "is being terminated"),
+    ("by force it may", "the forced removal is accepted"),
+    ("came along", "is inlined"),
+    ("come along", "are inlined"),
+    ("for who was", "the unit or agent that is meant"),
+    ("is taken away", "is terminated"),
+    ("it is about to\"", "the unit has a pending operation"),
+    ("it may go", "the removal is accepted"),
+    ("it was meant", "its nonce was reserved"),
+    ("its last word", "its last report"),
+    ("its superiors", "its application, machine or principal"),
+    ("nothing ends on it", "no unit is left on it"),
+    ("of its own wish", "at its own request"),
+    ("refused call", "failed call"),
+    ("taken itself away", "is uninstalled"),
+    ("they fit", "the endpoints are compatible"),
+    ("whoever is", "the thing of the system that is meant"),
+];
+
+/// The text of a file in lower case and as one line, without the marks of comments, so that a phrase is found across
+/// a line break.
+fn prose(text: &str) -> String {
+    let unmarked = text.lines().map(|line| line.trim().trim_start_matches(['/', '!']).trim());
+    unmarked.collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// The replaced phrases in a text. Code is not left out, because no phrase with a space is an identifier.
+fn replaced_phrases(text: &str) -> Vec<(&'static str, &'static str)> {
+    let prose = prose(text);
+    let is_whole = |(at, phrase): (usize, &str)| {
+        let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        !is_letter(prose[..at].chars().next_back()) && !is_letter(prose[at + phrase.len()..].chars().next())
+    };
+    REPLACED_PHRASES.iter().copied().filter(|(phrase, _)| prose.match_indices(phrase).any(is_whole)).collect()
+}
+
 /// The lower-case parts of an identifier or file name: `is_said` and `IsSaid` are `is`, `said`.
 fn parts(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
@@ -147,6 +190,28 @@ fn replaced_words_do_not_come_back() {
         violations += &format!("{word}: use {instead}\n  {}\n", places.join("\n  "));
     }
     assert!(violations.is_empty(), "replaced words came back:\n{violations}");
+}
+
+#[test]
+fn replaced_phrases_do_not_come_back_in_comments_and_strings() {
+    let mut violations = String::new();
+    // this file names them all
+    for source in sources().iter().filter(|source| source.path != "tests/tests/tidy/words.rs") {
+        for (phrase, instead) in replaced_phrases(&source.text) {
+            violations += &format!("{}: {phrase}: use {instead}\n", source.path);
+        }
+    }
+    assert!(violations.is_empty(), "replaced phrases came back:\n{violations}");
+}
+
+#[test]
+fn a_phrase_is_found_in_comments_and_strings_and_across_lines() {
+    let found = |text: &str| replaced_phrases(text).into_iter().map(|(phrase, _)| phrase).collect::<Vec<_>>();
+    assert_eq!(found("/// The agent has taken\n    /// itself away."), ["taken itself away"]);
+    assert_eq!(found("run().expect(\"They fit\")"), ["they fit"]);
+    assert_eq!(found("// it is about to start"), [""; 0]);
+    assert_eq!(found("next.expect(\"it is about to\")"), ["it is about to\""]);
+    assert_eq!(found("// they fitted"), [""; 0], "a phrase ends with a word");
 }
 
 #[test]
