@@ -177,8 +177,9 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
     fs::create_dir(unit.path().join("charm")).unwrap();
     fs::write(unit.path().join("charm/metadata.yaml"), "name: web\n").unwrap();
     std::os::unix::fs::symlink("/bin/true", unit.path().join("charm/dispatch")).unwrap();
-    let action = hook::RunningAction { name: "backup".into(), id: "7".into(), params: Default::default() };
-    let context = HookContext { trigger: hook::HookTrigger::Action(action), ..context() };
+    let action =
+        hook_context::RunningAction { name: "backup".into(), id: "7".into(), params: Default::default() };
+    let context = HookContext { trigger: hook_context::HookTrigger::Action(action), ..context() };
     let operation = Operation::Action { id: 7, name: "backup".into() };
     let run = Run { operation, ..started_run(&unit.path().join("hooks/000001"), &kernel_boot()) };
 
@@ -346,7 +347,7 @@ fn a_non_leader_cannot_set_application_settings_and_its_hook_continues() {
     assert_eq!(set(2, &["-r", "db:1", "b=2"]), (0, String::new()));
     let (writes, _) = session.close();
     let expected = Bag::from([("b".to_owned(), "2".to_owned())]);
-    assert_eq!(writes.bags[&1], hook::BagWrites { unit: expected, application: Default::default() });
+    assert_eq!(writes.bags[&1], hook_context::BagWrites { unit: expected, application: Default::default() });
 }
 
 #[test]

@@ -151,8 +151,8 @@ fn model() -> ExitCode {
             );
             ExitCode::SUCCESS
         }
-        Err(broken) => {
-            println!("{}\n{}", broken.what, broken.story.join("\n"));
+        Err(violation) => {
+            println!("{}\n{}", violation.what, violation.steps.join("\n"));
             ExitCode::FAILURE
         }
     }
