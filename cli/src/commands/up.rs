@@ -8,7 +8,7 @@ use crate::data_dir::DataDir;
 use crate::output::Output;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::identity::{self, CopyPurpose};
-use crate::supervisor::provider::nspawn;
+use crate::supervisor::provider::{base_system, nspawn};
 use crate::supervisor::settings::UpSettings;
 use crate::supervisor::{lock, stop};
 use api::error::ErrorCode;
@@ -152,7 +152,7 @@ fn store_settings(
             output.print_remark(
                 "Creating the base system of machines. This is done once and takes about two minutes.\n",
             );
-            nspawn::make_base(&base)?;
+            base_system::make_base(&base)?;
         }
     }
     if settings == before { Ok(()) } else { settings.write(dir) }

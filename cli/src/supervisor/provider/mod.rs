@@ -4,6 +4,8 @@
 //! this port. The folder of a machine is `machines/<uuid>`; it has an instance from the moment it contains
 //! `instance.yaml`.
 
+pub mod base_system;
+mod console;
 mod instance;
 pub mod local;
 mod machine_folder;

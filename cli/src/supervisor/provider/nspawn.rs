@@ -14,25 +14,25 @@
 //!                    /root          the root file system, mounted while the machine runs (a copy of the base if
 //!                                   overlays are not available)
 //!                    /nspawn.pid    the process of the container on this host
-//!                    /console.log
+//!                    /console.log   output of the container, bounded (`console`)
 //! ```
 //! A container keeps running when the supervisor dies; the next supervisor finds it by its pid file.
 //!
 //! After the first boot this host must never write below the root of the machine: a symbolic link created in the
 //! machine would redirect a write of the host's root user to a file of this host.
 
+use super::console;
 use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 use super::machine_folder::{
     address, folders, hand_over, instance_for_list, machine_folders, make_folder, remove_folder,
 };
-use super::mounts::{is_mounted, mount_path, require_mount_path, unmount_below};
+use super::mounts::{is_mounted, mount_path};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
 use crate::supervisor::{agent_file, concurrent, host_programs};
 use host::file::{ignore_not_found, write_atomic};
-use host::log_file;
 use host::process::Process;
 use nix::mount::{MsFlags, mount, umount};
 use state::terms::names::Uuid;
@@ -84,12 +84,6 @@ done
 echo "$$ $started" > "$file.new" && mv "$file.new" "$file" && exec systemd-nspawn "$@"
 "#;
 
-/// Packages of the base system in addition to Debian's minimal set: those that classic charms expect.
-const PACKAGES: &str = "systemd,systemd-sysv,dbus,python3,python3-yaml,python3-venv,iproute2,ca-certificates,procps,\
-                        netbase,sudo,lsb-release,rsync,cron,logrotate,perl,adduser,curl,openssl";
-/// The release of Debian of the base system.
-const SUITE: &str = "bookworm";
-
 /// The last start of a container, and how it exited.
 #[derive(Clone, Copy, Debug)]
 struct ContainerProcess {
@@ -121,37 +115,6 @@ pub fn require() -> Result<(), CommandError> {
         ("nft", "nftables"),
         ("ip", "iproute2"),
     ])
-}
-
-/// Creates the base system at `base` with debootstrap, in about two minutes. The folder gets its name only when it is
-/// complete.
-///
-/// # Errors
-/// If debootstrap is missing or fails.
-pub fn make_base(base: &Path) -> Result<(), CommandError> {
-    let to_error = |error: io::Error| CommandError::new(format!("cannot create {}: {error}", base.display()));
-    let name = base
-        .file_name()
-        .ok_or_else(|| CommandError::new(format!("invalid base folder {}", base.display())))?;
-    let parent = base.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    fs::create_dir_all(parent).map_err(to_error)?;
-    // No other program uses this name, so the remains of an earlier attempt can be deleted.
-    let temporary = mount_path(parent)?.join(format!(".{}.pintle-new", name.to_string_lossy()));
-    require_mount_path(&temporary)?;
-    if temporary.exists() {
-        unmount_below(&temporary)?;
-        fs::remove_dir_all(&temporary).map_err(to_error)?;
-    }
-    let (include, path) = (format!("--include={PACKAGES}"), temporary.display().to_string());
-    let mut args = vec!["--variant=minbase", &include, SUITE, &path];
-    // A Debian host uses the mirror from which it installs its own packages.
-    let targets =
-        host_programs::run("apt-get", &["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
-    let targets = targets.unwrap_or_default();
-    let is_debian = fs::read_to_string("/etc/os-release").is_ok_and(|text| text.contains("\nID=debian\n"));
-    args.extend(targets.lines().find(|uri| is_debian && !uri.contains("security")));
-    host_programs::run("debootstrap", &args)?;
-    fs::rename(&temporary, base).map_err(to_error)
 }
 
 impl Nspawn {
@@ -316,9 +279,9 @@ impl Nspawn {
         }
         kill_container_processes(&folder).await?;
         let to_error = |error: io::Error| CommandError::new(format!("cannot start the container: {error}"));
-        let console = folder.join("console.log");
-        fs::remove_file(&console).ok();
-        let log = log_file::open(&console).map_err(to_error)?;
+        let console_log = folder.join("console.log");
+        fs::remove_file(&console_log).ok();
+        let (console, recording) = console::record(&console_log).map_err(to_error)?;
         let short = &machine.to_string()[..8];
         let host_resolver = match Path::new("/run/systemd/resolve/resolv.conf").exists() {
             true => "copy-uplink",
@@ -338,13 +301,14 @@ impl Nspawn {
             .arg(format!("--bind-ro={}:{CONFIG_IN_MACHINE}", folder.join(CONFIG_DIR).display()))
             .arg(format!("--hostname={}", hostname(spec)))
             .stdin(Stdio::null())
-            .stdout(log.try_clone().map_err(to_error)?)
-            .stderr(log)
+            .stdout(console.try_clone().map_err(to_error)?)
+            .stderr(console)
             .process_group(0);
         let mut child = tokio::process::Command::from(command).spawn().map_err(to_error)?;
         self.containers().insert(machine, ContainerProcess { started: Instant::now(), rebooted: false });
         if let Ok(ended) = tokio::time::timeout(START_CHECK_AFTER, child.wait()).await {
-            let output = fs::read_to_string(&console).unwrap_or_default();
+            tokio::time::timeout(START_CHECK_AFTER, recording).await.ok();
+            let output = fs::read_to_string(&console_log).unwrap_or_default();
             let last = output.trim().lines().last().unwrap_or("no output").to_owned();
             let status = ended.map_err(to_error)?;
             return Err(CommandError::new(format!("the container exited at once: {status}: {last}")));
