@@ -29,28 +29,43 @@ pub enum EntityChoice {
 
 /// Parses one or more entities: `web/0`, `web/leader`, `web`, `3`, `machine/0`, `relation/3`, `model`, two words of which
 /// one contains an endpoint (`web:db db`), and a kind and the name after it (`unit web/0`, `application web`, `machine 0`,
-/// `relation 3`, `relation web db`).
+/// `relation 3`, `relation web db`). A kind and its name may also be one quoted word.
 ///
 /// # Errors
-/// If a word with a slash names no unit, machine or relation.
-pub fn parse(words: &[impl AsRef<str>]) -> Result<Vec<EntityChoice>, BadName> {
-    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+/// In the place of the entity: if a word with a slash, or a number with leading zeros, names no unit, machine or relation.
+pub fn parse(words: &[impl AsRef<str>]) -> Vec<Result<EntityChoice, BadName>> {
+    let words: Vec<&str> = words.iter().flat_map(|word| split_quoted(word.as_ref())).collect();
     let (mut words, mut entities) = (&words[..], Vec::new());
     let has_endpoint = |a: &str, b: &str| a.contains(':') || b.contains(':');
     while let [first, rest @ ..] = words {
         let (entity, length) = match (*first, rest) {
-            ("unit", [name, ..]) => (unit(name)?, 2),
-            ("application", [name, ..]) => (EntityChoice::Application((*name).to_owned()), 2),
-            ("machine", [name, ..]) => (EntityChoice::Machine((*name).to_owned()), 2),
-            ("relation", [a, b, ..]) if has_endpoint(a, b) => (ends(a, b), 3),
-            ("relation", [number, ..]) => (relation(number)?, 2),
-            (a, [b, ..]) if has_endpoint(a, b) => (ends(a, b), 2),
-            (word, _) => (word_alone(word)?, 1),
+            ("unit", [name, ..]) => (unit(name), 2),
+            ("application", [name, ..]) => (Ok(EntityChoice::Application((*name).to_owned())), 2),
+            ("machine", [name, ..]) => (Ok(EntityChoice::Machine((*name).to_owned())), 2),
+            ("relation", [a, b, ..]) if has_endpoint(a, b) || is_name(a) && is_name(b) => (Ok(ends(a, b)), 3),
+            ("relation", [number, ..]) => (relation(number), 2),
+            (a, [b, ..]) if has_endpoint(a, b) => (Ok(ends(a, b)), 2),
+            (word, _) => (word_alone(word), 1),
         };
         entities.push(entity);
         words = &words[length..];
     }
-    Ok(entities)
+    entities
+}
+
+/// The words of a quoted argument. An argument without a word stays as it is, and names nothing.
+fn split_quoted(argument: &str) -> Vec<&str> {
+    let words: Vec<&str> = argument.split_whitespace().collect();
+    if words.is_empty() { vec![argument] } else { words }
+}
+
+/// Whether a word after `relation` can only be the name of an application.
+fn is_name(word: &str) -> bool {
+    !word.contains('/') && !is_digits(word)
+}
+
+fn is_digits(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn word_alone(word: &str) -> Result<EntityChoice, BadName> {
@@ -59,11 +74,16 @@ fn word_alone(word: &str) -> Result<EntityChoice, BadName> {
         Some(("relation", number)) if number != "leader" => relation(number),
         Some(_) => unit(word),
         None if word == "model" => Ok(EntityChoice::Model),
-        None => Ok(match word.parse() {
-            Ok(number) => EntityChoice::Number(number),
-            Err(_) => EntityChoice::Application(word.to_owned()),
+        None if is_digits(word) => number(word).map(EntityChoice::Number).ok_or_else(|| {
+            BadName(format!("invalid number {word:?} of a machine or relation: expected for example 3"))
         }),
+        None => Ok(EntityChoice::Application(word.to_owned())),
     }
+}
+
+/// Parses a number as it is shown: without leading zeros.
+fn number(word: &str) -> Option<RelationNumber> {
+    word.parse().ok().filter(|number: &RelationNumber| number.to_string() == word)
 }
 
 fn unit(text: &str) -> Result<EntityChoice, BadName> {
@@ -74,7 +94,7 @@ fn unit(text: &str) -> Result<EntityChoice, BadName> {
 }
 
 fn relation(text: &str) -> Result<EntityChoice, BadName> {
-    let number = text.parse().map_err(|_| BadName(format!("{text:?} is not the number of a relation")))?;
+    let number = number(text).ok_or_else(|| BadName(format!("{text:?} is not the number of a relation")))?;
     Ok(EntityChoice::Relation(RelationChoice::Number(number)))
 }
 
@@ -87,10 +107,11 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Vec<EntityChoice> {
-        parse(&line.split(' ').collect::<Vec<_>>()).expect("each word names an entity")
+        let entities = parse(&line.split(' ').collect::<Vec<_>>()).into_iter();
+        entities.collect::<Result<_, _>>().expect("each word names an entity")
     }
 
-    fn number(number: RelationNumber) -> EntityChoice {
+    fn of_number(number: RelationNumber) -> EntityChoice {
         EntityChoice::Relation(RelationChoice::Number(number))
     }
 
@@ -102,9 +123,10 @@ mod tests {
         assert_eq!(parsed("web/0 db 3 machine/0"), [web(0), db(), EntityChoice::Number(3), machine()]);
         assert_eq!(parsed("web:db db web/1"), [ends("web:db", "db"), web(1)]);
         assert_eq!(parsed("web db:server model"), [ends("web", "db:server"), EntityChoice::Model]);
-        assert_eq!(parsed("machine 0 relation 3 db"), [machine(), number(3), db()]);
+        assert_eq!(parsed("machine 0 relation 3 db"), [machine(), of_number(3), db()]);
         assert_eq!(parsed("relation web:db db:server db"), [ends("web:db", "db:server"), db()]);
-        assert_eq!(parsed("relation/3 web/leader"), [number(3), EntityChoice::LeaderOf("web".to_owned())]);
+        assert_eq!(parsed("relation web db 3"), [ends("web", "db"), EntityChoice::Number(3)]);
+        assert_eq!(parsed("relation/3 web/leader"), [of_number(3), EntityChoice::LeaderOf("web".to_owned())]);
     }
 
     #[test]
@@ -117,9 +139,24 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_and_its_name_may_be_one_argument() {
+        let machine = Ok(EntityChoice::Machine("0".to_owned()));
+        let unit = Ok(EntityChoice::Unit(UnitName::new("web", 0)));
+        assert_eq!(parse(&["machine 0", "web/0", "relation web db"]), [machine, unit, Ok(ends("web", "db"))]);
+        assert_eq!(parse(&[" "]), [Ok(EntityChoice::Application(" ".to_owned()))]);
+    }
+
+    #[test]
     fn a_word_that_names_nothing_is_refused() {
-        for line in ["web/x", "relation/x", "relation web", "unit web"] {
-            assert!(parse(&line.split(' ').collect::<Vec<_>>()).is_err(), "{line}");
+        for line in ["web/x", "relation/x", "relation web", "unit web", "007", "relation/03", "relation 03"] {
+            let parsed = parse(&line.split(' ').collect::<Vec<_>>());
+            assert!(matches!(&parsed[..], [Err(_)]), "{line}: {parsed:?}");
         }
+    }
+
+    #[test]
+    fn a_word_that_names_nothing_does_not_hide_the_others() {
+        let parsed = parse(&["web/0", "web/x", "db"]);
+        assert!(matches!(&parsed[..], [Ok(_), Err(_), Ok(_)]), "{parsed:?}");
     }
 }

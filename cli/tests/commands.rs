@@ -174,6 +174,22 @@ async fn why_explains_known_entities_and_reports_all_unknown_ones() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn why_explains_the_other_entities_if_a_word_names_none() {
+    let session = FakeSession::new(FakeController::default());
+    let failure =
+        run_command(&["why", "b/0", "b/x", "007"], &session).await.expect_err("two words name nothing");
+    assert!(
+        failure.message.contains("\"b/x\"")
+            && failure.message.contains("\n")
+            && failure.message.contains("\"007\"")
+    );
+    assert_eq!(failure.code, 1, "as for an unknown entity");
+    assert_eq!(session.printed().0, "unit b/0: alive, idle\n  waits for nothing\n");
+    let failure = run_command(&["why", "b/x"], &session).await.expect_err("the only word names nothing");
+    assert_eq!(failure.code, 2);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn flags_of_charm_stores_are_reported_to_have_no_effect() {
     let folder = tempfile::tempdir().expect("a folder");
     charm(folder.path(), "name: web\nsummary: s\ndescription: d\n");

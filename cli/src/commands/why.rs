@@ -1,7 +1,8 @@
 //! `why UNIT|APP|RELATION|MACHINE|MODEL`: explains what an entity waits for, who must act, since when, and which
 //! command helps.
 //!
-//! Several entities are explained in one call. An unknown entity is reported after the others have been printed.
+//! Several entities are explained in one call. An entity that is unknown, or a word that names none, is reported
+//! after the others have been printed.
 
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat};
@@ -19,7 +20,7 @@ use serde_json::Value;
 #[derive(Debug, Args)]
 pub struct WhyArgs {
     /// Units (web/0), applications (web), machines (machine/0), relations (relation/3, or their ends: web:db
-    /// db:server)
+    /// db:server, relation web db)
     #[arg(required = true)]
     pub entities: Vec<String>,
     /// Output format; by default text
@@ -32,22 +33,27 @@ pub struct WhyArgs {
 
 pub async fn run<A: UserPort>(args: &WhyArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let (mut all, mut refused) = (Vec::new(), None);
-    let entities =
-        entity_choice::parse(&args.entities).map_err(|error| CommandError::usage(error.to_string()))?;
-    for entity in entities {
-        match session.api.handle(GetWhy { entity }).await {
-            Ok(why) => all.push(why),
-            // An unknown entity must not suppress the explanations of the others.
-            Err(error) if error.code != ErrorCode::Unreachable => {
-                let lines = |known: CommandError| format!("{}\n{}", known.message, error.message);
-                let message = refused.take().map_or_else(|| error.message.clone(), lines);
-                refused = Some(CommandError { message, ..error.into() });
-            }
-            Err(error) => return Err(error.into()),
-        }
+    for entity in entity_choice::parse(&args.entities) {
+        let error = match entity {
+            Ok(entity) => match session.api.handle(GetWhy { entity }).await {
+                Ok(why) => {
+                    all.push(why);
+                    continue;
+                }
+                Err(error) if error.code == ErrorCode::Unreachable => return Err(error.into()),
+                Err(error) => error.into(),
+            },
+            Err(bad) => CommandError::usage(bad.to_string()),
+        };
+        // An unknown entity must not suppress the explanations of the others.
+        let lines = |known: CommandError| format!("{}\n{}", known.message, error.message);
+        let message = refused.take().map_or_else(|| error.message.clone(), lines);
+        refused = Some(CommandError { message, ..error });
     }
     if !all.is_empty() {
         print(&all, args, session)?;
+        // The command line was understood in part.
+        refused = refused.map(|error| CommandError { code: 1, ..error });
     }
     refused.map_or(Ok(()), Err)
 }

@@ -41,6 +41,8 @@ pub struct FakeEnvironment {
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     /// Holds the next upload when its archive is stored.
     pub upload_gate: Arc<Mutex<Option<Arc<tokio::sync::Notify>>>>,
+    /// Holds the next read of an archive.
+    pub read_gate: Arc<Mutex<Option<Arc<tokio::sync::Notify>>>>,
 }
 
 impl FakeEnvironment {
@@ -52,6 +54,7 @@ impl FakeEnvironment {
             random: Arc::default(),
             archives: Arc::default(),
             upload_gate: Arc::default(),
+            read_gate: Arc::default(),
         }
     }
 
@@ -91,6 +94,10 @@ impl Environment for FakeEnvironment {
         Ok(StoredArchive { sha256, bytes: length, charm })
     }
     async fn archive(&self, sha256: &str) -> Option<Vec<u8>> {
+        let gate = self.read_gate.lock().expect("no holder panics").take();
+        if let Some(gate) = gate {
+            gate.notified().await;
+        }
         self.archives.lock().expect("no holder panics").get(sha256).cloned()
     }
     async fn archives(&self) -> Vec<String> {
@@ -318,5 +325,5 @@ pub fn archive_key(sha256: &str) -> String {
 /// Parses the name of one entity, as the command `why` does.
 pub fn entity(text: &str) -> api::EntityChoice {
     let words: Vec<&str> = text.split(' ').collect();
-    api::entity_choice::parse(&words).expect("the name of an entity").remove(0)
+    api::entity_choice::parse(&words).remove(0).expect("the name of an entity")
 }
