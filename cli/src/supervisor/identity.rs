@@ -165,7 +165,12 @@ pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError
         (Standing::Copy { .. }, CopyPurpose::NewSystem) => {
             renewal::require_renewable(dir)?;
             renewal::forget_processes(dir).map_err(to_error)?;
-            renewal::renew_secrets(dir).map_err(to_error)?;
+            for damaged in renewal::renew_secrets(dir).map_err(to_error)? {
+                eprintln!(
+                    "warning: {} is damaged: its agent keeps its old identity and cannot start",
+                    damaged.display()
+                );
+            }
             renewal::start_store_generation(dir).map_err(to_error)?;
             // last: a renewal that was interrupted is repeated
             FolderIdentity::of(dir.path()).and_then(|identity| identity.write(dir)).map_err(to_error)

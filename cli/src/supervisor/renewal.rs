@@ -9,9 +9,10 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::settings::UpSettings;
-use api::{AgentConfig, ClientFile};
+use api::AgentConfig;
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
+use serde_json::{Map, Value, json};
 use state::terms::provider_kind::ProviderKind;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,26 +67,31 @@ pub fn forget_processes(dir: &DataDir) -> io::Result<()> {
 /// Replaces the identity of the controller and all tokens on disk. The controller learns the new tokens when it and its
 /// agents start, and forgets the old ones then.
 ///
+/// Returns the configurations of agents that are damaged and were left as they are: no agent starts with them.
+///
 /// # Errors
-/// If a file cannot be read or written.
-pub fn renew_secrets(dir: &DataDir) -> io::Result<()> {
-    let client = ignore_not_found(std::fs::read_to_string(dir.client_file()))?;
-    if let Some(text) = client {
-        let before: ClientFile = serde_yaml::from_str(&text).map_err(io::Error::other)?;
-        let controller = NO_ADDRESS.to_owned();
-        let renewed = ClientFile { controller, token: host::random::token(), ..before };
-        let text = serde_yaml::to_string(&renewed).map_err(io::Error::other)?;
-        write_atomic(&dir.client_file(), text.as_bytes())?;
+/// If a file cannot be read or written, or the client file is damaged.
+pub fn renew_secrets(dir: &DataDir) -> io::Result<Vec<PathBuf>> {
+    let client_file = dir.client_file();
+    if !renew_file(&client_file, ("controller", NO_ADDRESS.into()))? {
+        return Err(io::Error::other(format!("{} is damaged", client_file.display())));
     }
     for name in CONTROLLER_FILES {
         ignore_not_found(std::fs::remove_file(dir.path().join("controller").join(name)))?;
     }
-    for unit in units(dir) {
+    let (units, mut damaged) = (units(dir), Vec::new());
+    for unit in &units {
         // before the token, so that an interrupted renewal never leaves a new token marked as accepted
         ignore_not_found(std::fs::remove_file(unit.join(TOKEN_ACCEPTED)))?;
-        renew_agent(&unit)?;
     }
-    machines(dir).iter().try_for_each(|machine| renew_agent(machine))
+    for folder in units.iter().chain(&machines(dir)) {
+        let path = folder.join(AgentConfig::FILE);
+        // The supervisor writes the address of the new controller.
+        if !renew_file(&path, ("controllers", json!([NO_ADDRESS])))? {
+            damaged.push(path);
+        }
+    }
+    Ok(damaged)
 }
 
 /// Makes the next start of the controller begin a new store generation: its agents report again what the copy of the
@@ -97,15 +103,16 @@ pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
     write_atomic(&dir.restored_mark(), b"")
 }
 
-/// Gives an agent a new token, and no controller until its supervisor writes the address of the new one.
-fn renew_agent(folder: &Path) -> io::Result<()> {
-    let path = folder.join(AgentConfig::FILE);
-    let Some(text) = ignore_not_found(std::fs::read_to_string(&path))? else { return Ok(()) };
-    let damaged = |error| io::Error::other(format!("{} is damaged: {error}", path.display()));
-    let mut config: AgentConfig = serde_yaml::from_str(&text).map_err(damaged)?;
-    config.token = host::random::token();
-    config.controllers = vec![NO_ADDRESS.to_owned()];
-    write_atomic(&path, serde_yaml::to_string(&config).map_err(io::Error::other)?.as_bytes())
+/// Gives a file of YAML a new token and this field. Other fields are kept, also those of a newer version. Returns
+/// whether the file has fields, or does not exist; otherwise it stays as it is.
+fn renew_file(path: &Path, (name, value): (&str, Value)) -> io::Result<bool> {
+    let to_error = |error| io::Error::other(format!("cannot read {}: {error}", path.display()));
+    let Some(text) = ignore_not_found(std::fs::read(path)).map_err(to_error)? else { return Ok(true) };
+    let Ok(mut document) = serde_yaml::from_slice::<Map<String, Value>>(&text) else { return Ok(false) };
+    document.insert(name.into(), value);
+    document.insert("token".into(), host::random::token().into());
+    write_atomic(path, serde_yaml::to_string(&document).map_err(io::Error::other)?.as_bytes())?;
+    Ok(true)
 }
 
 fn machines(dir: &DataDir) -> Vec<PathBuf> {
@@ -151,9 +158,12 @@ mod tests {
         write(dir.client_file(), client);
         let config = "kind: unit\nuuid: 00000000-0000-4000-8000-000000000001\nname: web/0\n\
                       model: 00000000-0000-4000-8000-000000000002\ncontrollers: ['127.0.0.1:17070']\nserver_name: x\n\
-                      ca: pem\ntoken: secret\nmachine: '0'\n";
+                      ca: pem\ntoken: secret\nmachine: '0'\nof_a_newer_version: {kept: 1}\n";
         write(unit.join("agent.yaml"), config);
         write(dir.machines().join("m/agent.yaml"), config);
+        let (older, damaged) = (unit.with_file_name("unit-web-1"), unit.with_file_name("unit-web-2"));
+        write(older.join("agent.yaml"), "name: web/1\ntoken: secret\n");
+        write(damaged.join("agent.yaml"), "name: [web/2\n");
         write(unit.join(TOKEN_ACCEPTED), "");
         for name in CONTROLLER_FILES {
             write(dir.path().join("controller").join(name), "");
@@ -167,11 +177,16 @@ mod tests {
         assert_eq!(processes(&dir).len(), 3);
 
         forget_processes(&dir).expect("forgotten");
-        renew_secrets(&dir).expect("renewed");
+        assert_eq!(renew_secrets(&dir).expect("renewed"), [damaged.join("agent.yaml")]);
         assert_eq!(processes(&dir), []);
         assert!(!unit.join(SOCKET_LINK).is_symlink() && !unit.join(TOKEN_ACCEPTED).exists());
         assert!(unit.join("charm/charm.pid").exists());
-        for file in [dir.client_file(), unit.join("agent.yaml"), dir.machines().join("m/agent.yaml")] {
+        let config = std::fs::read_to_string(unit.join("agent.yaml")).expect("kept");
+        assert!(config.contains("of_a_newer_version:\n  kept: 1"), "{config}");
+        let config: AgentConfig = serde_yaml::from_str(&config).expect("still valid");
+        assert_eq!((config.name.as_str(), config.machine.as_str()), ("web/0", "0"));
+        let agents = [&unit, &older, &dir.machines().join("m")].map(|folder| folder.join("agent.yaml"));
+        for file in agents.into_iter().chain([dir.client_file()]) {
             let text = std::fs::read_to_string(&file).expect("it is kept");
             assert!(!text.contains("secret") && !text.contains("17070"), "{text}");
         }
