@@ -61,6 +61,9 @@ impl Buffers {
 pub type CallOutput<'a> = (u8, &'a [u8], &'a [u8]);
 
 /// Sends the request until it is answered, for a bounded time and always with the same call id.
+///
+/// # Errors
+/// If the agent cannot be reached in that time, its reply is not valid, or stdin cannot be sent.
 pub fn call<'a>(request: &CallRequest<'_>, buffers: &'a mut Buffers) -> Result<CallOutput<'a>, CallError> {
     let mut stdin = None;
     let mut pauses = Pauses::new();

@@ -146,18 +146,27 @@ pub fn exit(code: u8) -> ! {
 }
 
 /// Reads up to `into.len()` bytes and returns their number. 0 is the end of the file.
+///
+/// # Errors
+/// If the file is not open for reading, or its device fails.
 pub fn read(fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel writes into that slice only.
     unsafe { uninterrupted(number::READ, [fd, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) }
 }
 
 /// Writes some of `bytes` and returns their number.
+///
+/// # Errors
+/// If the file is not open for writing, its disk is full, or the reader of the pipe is gone.
 pub fn write(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel reads that slice only.
     unsafe { uninterrupted(number::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
 }
 
 /// Writes all pieces in one call, so that no other process writes between them.
+///
+/// # Errors
+/// As [`write`].
 pub fn write_pieces(fd: Fd, pieces: &[&[u8]]) -> Result<usize, Errno> {
     // The layout of a slice reference is not guaranteed. The kernel requires a pointer followed by a length.
     let mut vector = [[0usize; 2]; 8];
@@ -170,6 +179,9 @@ pub fn write_pieces(fd: Fd, pieces: &[&[u8]]) -> Result<usize, Errno> {
 }
 
 /// To a socket; a peer that is gone is an error, not a signal.
+///
+/// # Errors
+/// If the socket is not connected, or its peer is gone.
 pub fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     const NO_SIGNAL: usize = 0x4000;
     // SAFETY: the kernel reads that slice only.
@@ -208,16 +220,23 @@ impl Poll {
 }
 
 /// Waits until one of these files is ready, or until the time limit.
+///
+/// # Errors
+/// If the kernel has no memory, or there are more files than the limit of open files.
 pub fn poll(files: &mut [Poll], milliseconds_max: Option<u64>) -> Result<(), Errno> {
-    let time = milliseconds_max.map(|limit| [limit / 1000, limit % 1000 * 1_000_000]);
-    let time = time.as_ref().map_or(0, |time| time.as_ptr() as usize);
+    let mut time = milliseconds_max.map(|limit| [limit / 1000, limit % 1000 * 1_000_000]);
+    let time = time.as_mut().map_or(0, |time| time.as_mut_ptr() as usize);
     let poll = [files.as_mut_ptr() as usize, files.len(), time, 0, 0, 0];
-    // SAFETY: the kernel reads and writes these entries and that time; no signal mask.
+    // SAFETY: the kernel reads and writes these entries and that time, into which it writes what is left of it; no signal
+    // mask.
     unsafe { uninterrupted(number::PPOLL, poll) }.map(drop)
 }
 
 /// Connects to a unix socket. The caller checks that `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; the rest would be
 /// cut off.
+///
+/// # Errors
+/// If nothing listens there, or this process can have no further file.
 pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
     const UNIX: u16 = 1;
     const STREAM_CLOSED_ON_EXEC: usize = 1 | 0o2_000_000;
@@ -244,6 +263,9 @@ pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
 }
 
 /// Returns the uid of the process at the other end of a connection.
+///
+/// # Errors
+/// If the file is not a socket.
 pub fn peer_uid(fd: Fd) -> Result<u32, Errno> {
     const SOCKET_LEVEL: usize = 1;
     const PEER_CREDENTIALS: usize = 17;
@@ -256,6 +278,9 @@ pub fn peer_uid(fd: Fd) -> Result<u32, Errno> {
 }
 
 /// Returns the absolute working directory.
+///
+/// # Errors
+/// If the directory was removed, is outside this root, or has a longer path.
 pub fn current_directory(into: &mut [u8; PATH_BYTES_MAX]) -> Result<&[u8], Errno> {
     // SAFETY: the kernel writes into that array only.
     let bytes = unsafe { system(number::GETCWD, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0]) }?;
@@ -286,6 +311,9 @@ pub fn sleep(milliseconds: u32) {
 }
 
 /// Allocates zeroed memory that is never freed. Pages that are not touched cost nothing.
+///
+/// # Errors
+/// If there is not so much memory.
 pub fn memory(bytes: usize) -> Result<&'static mut [u8], Errno> {
     const READ_WRITE: usize = 3;
     const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;
@@ -297,6 +325,9 @@ pub fn memory(bytes: usize) -> Result<&'static mut [u8], Errno> {
 }
 
 /// Fills `into` from the kernel's source of randomness.
+///
+/// # Errors
+/// If the kernel has no such call.
 pub fn random(into: &mut [u8; 16]) -> Result<(), Errno> {
     // SAFETY: the kernel writes into that array only. The kernel always fills so few bytes.
     unsafe { uninterrupted(number::GETRANDOM, [into.as_mut_ptr() as usize, into.len(), 0, 0, 0, 0]) }

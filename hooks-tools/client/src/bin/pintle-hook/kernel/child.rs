@@ -57,6 +57,9 @@ struct Shared<'a> {
 ///
 /// As `vfork` does, this process waits until the child has replaced itself by its program: copying a process first, only
 /// to throw the copy away, would take longer.
+///
+/// # Errors
+/// If no process can be created, or the program cannot be started.
 pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, Errno> {
     const SHARED_MEMORY_UNTIL_EXEC: usize = 0x100 | 0x4000 | SIGCHLD;
     let mut shared = Shared { hook, errno: None };
@@ -66,13 +69,13 @@ pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, Errno> {
     // process waits meanwhile, so nothing else accesses the shared memory.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, {shared}", "call {child}", "ud2", "2:",
-            shared = in(reg) &raw mut shared, child = sym run_child,
+        asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r9", "call {child}", "ud2", "2:",
+            child = sym run_child, in("r9") &raw mut shared,
             inlateout("rax") number::CLONE => result, in("rdi") SHARED_MEMORY_UNTIL_EXEC, in("rsi") top,
             in("rdx") 0, in("r10") 0, in("r8") 0, out("rcx") _, out("r11") _);
         #[cfg(target_arch = "aarch64")]
-        asm!("svc 0", "cbnz x0, 2f", "mov x29, xzr", "mov x30, xzr", "mov x0, {shared}", "bl {child}", "brk 1", "2:",
-            shared = in(reg) &raw mut shared, child = sym run_child,
+        asm!("svc 0", "cbnz x0, 2f", "mov x29, xzr", "mov x30, xzr", "mov x0, x5", "bl {child}", "brk 1", "2:",
+            child = sym run_child, in("x5") &raw mut shared, // `in(reg)` could be x30, which is set before
             in("x8") number::CLONE, inlateout("x0") SHARED_MEMORY_UNTIL_EXEC => result, in("x1") top,
             in("x2") 0, in("x3") 0, in("x4") 0);
     }
@@ -133,6 +136,9 @@ fn set_mask(signals: u64) {
 }
 
 /// Returns a file that can be read after a child has ended.
+///
+/// # Errors
+/// If this process can have no further file.
 pub fn ends_of_children() -> Result<Fd, Errno> {
     const CLOSED_ON_EXEC: usize = 0o2_000_000;
     let ends = 1u64 << (SIGCHLD - 1);
@@ -145,6 +151,9 @@ pub fn ends_of_children() -> Result<Fd, Errno> {
 }
 
 /// Waits until a child has ended.
+///
+/// # Errors
+/// If this process has no such child.
 pub fn wait(pid: i32) -> Result<End, Errno> {
     loop {
         if let Some(end) = wait4(pid, 0)? {
@@ -154,6 +163,9 @@ pub fn wait(pid: i32) -> Result<End, Errno> {
 }
 
 /// Returns how a child has ended, if it has.
+///
+/// # Errors
+/// If this process has no such child.
 pub fn find_end(pid: i32) -> Result<Option<End>, Errno> {
     const DO_NOT_WAIT: usize = 1;
     wait4(pid, DO_NOT_WAIT)

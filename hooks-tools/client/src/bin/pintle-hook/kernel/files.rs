@@ -26,6 +26,9 @@ pub enum Open {
 }
 
 /// Opens a file.
+///
+/// # Errors
+/// If the file does not exist, exists and must not, or may not be opened, or this process can have no further file.
 pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
     let (flags, mode) = match how {
         Open::Read => (0, 0),
@@ -39,6 +42,9 @@ pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
 }
 
 /// Renames a file, over another one if that exists.
+///
+/// # Errors
+/// If the file does not exist, or the folder cannot be written.
 pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
     let (from, to) = (from.as_ptr() as usize, to.as_ptr() as usize);
     // SAFETY: the kernel reads these paths only.
@@ -53,6 +59,9 @@ pub fn remove(path: &CStr) {
 }
 
 /// Creates a pipe. Returns the end to read from and the end to write to.
+///
+/// # Errors
+/// If this process can have no further file.
 pub fn pipe() -> Result<(Fd, Fd), Errno> {
     let mut ends = [0i32; 2];
     // SAFETY: the kernel writes into that array only.

@@ -18,6 +18,9 @@ pub fn is_disk_full(errno: Errno) -> bool {
 pub type PathBuffer = [u8; PATH_BYTES_MAX];
 
 /// Joins the pieces of a path, with the zero byte at its end that the kernel requires.
+///
+/// # Errors
+/// If the path is longer than `PATH_BYTES_MAX`.
 pub fn join<'a>(pieces: &[&[u8]], into: &'a mut PathBuffer) -> Result<&'a CStr, Errno> {
     let mut length = 0;
     for piece in pieces.iter().chain([&&b"\0"[..]]) {
@@ -34,11 +37,17 @@ pub struct RunFolder(pub &'static [u8]);
 
 impl RunFolder {
     /// Opens a file of the folder.
+    ///
+    /// # Errors
+    /// As [`files::open`]; also if the path is too long.
     pub fn open(self, name: &str, how: Open) -> Result<Fd, Errno> {
         files::open(join(&[self.0, b"/", name.as_bytes()], &mut [0; _])?, how)
     }
 
     /// Replaces a file as a whole, without a sync, as `host::file::write_atomic_unsynced` does.
+    ///
+    /// # Errors
+    /// If the file cannot be created, written or renamed.
     pub fn write_atomic(self, name: &str, content: &[&[u8]]) -> Result<(), Errno> {
         let mut random = [0; 16];
         kernel::random(&mut random)?;

@@ -146,6 +146,9 @@ pub struct LogFile(Fd);
 
 impl LogFile {
     /// Opens the file, and creates it.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
     pub fn open(run_folder: RunFolder) -> Result<LogFile, Errno> {
         run_folder.open(OUTPUT, Open::End).map(LogFile)
     }
