@@ -1,20 +1,36 @@
 //! Measures what a unit takes on the disk of its machine.
 //!
-//! Reads only. Called by the machine agent (`unit_supervisor`), which reports it to the controller every half hour.
+//! Reads only, and holds one open folder at a time, whatever a charm has created: a folder that stayed open on each level
+//! would use up the descriptors of the machine agent. Called by the machine agent (`unit_supervisor`), which reports it
+//! to the controller every half hour.
 
 use crate::folder::UnitFolder;
+use host::file::ignore_not_found;
 use state::terms::disk_usage::UnitDiskUsage;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The unit of `blocks` in the metadata of a file.
 const BLOCK_BYTES: u64 = 512;
+/// The entries that are measured for a unit: a charm with its Python environment has some 5,000, and 200,000 take about
+/// one second.
+const ENTRIES_MAX: usize = 200_000;
+/// The deepest level that is measured: a charm has some 15 levels.
+const DEPTH_MAX: usize = 100;
+/// The folders that are remembered for later: 4,096 paths of at most 4 KiB are 16 MiB.
+const PENDING_FOLDERS_MAX: usize = 4_096;
 
-/// What the folder of a unit takes. What cannot be read counts as nothing.
+/// What the folder of a unit takes. The measurement of each part ends at the first error and at the bounds of this
+/// module, with what was counted until then.
 pub fn measure(folder: &UnitFolder) -> UnitDiskUsage {
     let mut usage = UnitDiskUsage::default();
-    for entry in fs::read_dir(folder.root()).into_iter().flatten().flatten() {
+    let mut entries_left = ENTRIES_MAX;
+    // the folder is closed before its parts are measured
+    let parts: Vec<fs::DirEntry> =
+        fs::read_dir(folder.root()).into_iter().flatten().flatten().take(ENTRIES_MAX).collect();
+    for entry in parts {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let part = match name.as_ref() {
@@ -23,20 +39,31 @@ pub fn measure(folder: &UnitFolder) -> UnitDiskUsage {
             name if name.contains(".log") => &mut usage.logs_bytes,
             _ => &mut usage.state_bytes,
         };
-        *part = part.saturating_add(bytes_of(&entry.path()));
+        // what was counted before an error counts
+        add_blocks(entry.path(), part, &mut entries_left).ok();
     }
     usage
 }
 
-/// The blocks of a file, or of a folder with everything in it. Links are not followed.
-fn bytes_of(path: &Path) -> u64 {
-    let Ok(found) = fs::symlink_metadata(path) else { return 0 };
-    let own = found.blocks() * BLOCK_BYTES;
-    if !found.is_dir() {
-        return own;
+/// Adds the blocks of a file, or of a folder with everything in it, to `bytes`. Links are not followed. What is deleted
+/// in the meantime takes nothing.
+fn add_blocks(path: PathBuf, bytes: &mut u64, entries_left: &mut usize) -> io::Result<()> {
+    let Some(root) = ignore_not_found(fs::symlink_metadata(&path))? else { return Ok(()) };
+    *bytes = bytes.saturating_add(root.blocks() * BLOCK_BYTES);
+    let mut pending = Vec::from_iter(root.is_dir().then_some((path, 1)));
+    while let Some((folder, depth)) = pending.pop() {
+        let Some(entries) = ignore_not_found(fs::read_dir(&folder))? else { continue };
+        for entry in entries {
+            let entry = entry?;
+            *entries_left = entries_left.checked_sub(1).ok_or(ErrorKind::QuotaExceeded)?;
+            let Some(found) = ignore_not_found(entry.metadata())? else { continue };
+            *bytes = bytes.saturating_add(found.blocks() * BLOCK_BYTES);
+            if found.is_dir() && depth < DEPTH_MAX && pending.len() < PENDING_FOLDERS_MAX {
+                pending.push((entry.path(), depth + 1));
+            }
+        }
     }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    entries.fold(own, |sum, entry| sum.saturating_add(bytes_of(&entry.path())))
+    Ok(())
 }
 
 #[cfg(test)]
@@ -66,5 +93,50 @@ mod tests {
             assert!((files * 4096..=(files + folders) * 4096).contains(&bytes), "{blocks:?}");
         }
         assert_eq!(usage.total_bytes(), blocks.iter().sum::<u64>());
+    }
+
+    /// Makes folders within folders, with a file of one block on each level.
+    fn nest(root: &std::path::Path, levels: usize) {
+        let mut path = root.join("charm");
+        for _ in 0..levels {
+            fs::create_dir_all(&path).expect("created");
+            fs::write(path.join("f"), [1; 4096]).expect("written");
+            path.push("d");
+        }
+    }
+
+    #[test]
+    fn nested_folders_use_one_descriptor_and_are_measured_to_a_bounded_depth() {
+        const NESTED: &str = "PINTLE_TEST_NESTED_FOLDERS";
+        if let Some(root) = std::env::var_os(NESTED) {
+            println!("measured {}", measure(&UnitFolder::new(root.into())).charm_bytes / 4096);
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        nest(dir.path(), 1_000);
+        // this test again, in a process that may open few files
+        let limited = std::process::Command::new("sh")
+            .args(["-c", "ulimit -n 20; exec \"$0\" --exact \"$1\" --nocapture"])
+            .arg(std::env::current_exe().expect("it has a path"))
+            .arg("disk_usage::tests::nested_folders_use_one_descriptor_and_are_measured_to_a_bounded_depth")
+            .env(NESTED, dir.path())
+            .output()
+            .expect("it runs");
+        let printed = String::from_utf8_lossy(&limited.stdout);
+        let blocks = printed.lines().find_map(|line| line.split_once("measured ")?.1.parse().ok());
+        let blocks: usize = blocks.unwrap_or_else(|| panic!("{limited:?}"));
+        // a folder takes at most one block of its own, or none
+        assert!((DEPTH_MAX..=2 * DEPTH_MAX + 1).contains(&blocks), "{blocks}");
+    }
+
+    #[test]
+    fn the_entries_that_are_measured_are_bounded() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for name in 0..9 {
+            fs::write(dir.path().join(name.to_string()), [1; 4096]).expect("written");
+        }
+        let (mut bytes, mut entries_left) = (0, 5);
+        assert!(add_blocks(dir.path().to_path_buf(), &mut bytes, &mut entries_left).is_err());
+        assert!((5 * 4096..=6 * 4096).contains(&bytes), "{bytes}");
     }
 }
