@@ -2,10 +2,11 @@
 //!
 //! What each folder takes is measured when its run has ended, and for all of them when the first run of this process has
 //! ended: a hook then costs the measurement of one folder. The core decides which ones are deleted
-//! (`state::unit::run_retention`).
+//! (`state::unit::run_retention`). A file marks the folder of a failed hook, which explains the error of the unit: an
+//! action that failed and a hook that was killed for its own reboot are no error of the unit.
 
-use super::run_folder::read_outcome;
 use crate::folder::UnitFolder;
+use state::unit::operation::Operation;
 use state::unit::outcome::Exit;
 use state::unit::run_retention::{RunFolder, expired};
 use std::cell::RefCell;
@@ -16,6 +17,9 @@ use std::path::Path;
 
 /// The unit of `blocks` in the metadata of a file.
 const BLOCK_BYTES: u64 = 512;
+
+/// The file that marks the run of a failed hook.
+const FAILED: &str = "failed";
 
 /// What the run folders of a unit take, as far as they were measured.
 #[derive(Default)]
@@ -37,6 +41,21 @@ impl RunFolders {
     }
 }
 
+/// Whether a run that ended so puts its unit into error.
+pub(super) fn is_failed_hook(operation: &Operation, exit: &Exit, requests_reboot: bool) -> bool {
+    let has_failed = match exit {
+        Exit::Code(code) => *code != 0,
+        Exit::Signal(_) | Exit::Failed(_) => true,
+        Exit::Interrupted | Exit::Missing | Exit::Cancelled => false,
+    };
+    has_failed && !requests_reboot && !matches!(operation, Operation::Action { .. })
+}
+
+/// Marks the run of a failed hook. Without the mark, which a full disk prevents, its folder may be deleted earlier.
+pub(super) fn mark_failed(run_folder: &Path) {
+    fs::write(run_folder.join(FAILED), "").ok();
+}
+
 fn measure_all(folder: &UnitFolder) -> BTreeMap<u64, RunFolder> {
     let entries = fs::read_dir(folder.file("hooks")).into_iter().flatten().flatten();
     let run = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, measure(&entry.path())));
@@ -47,19 +66,27 @@ fn measure_all(folder: &UnitFolder) -> BTreeMap<u64, RunFolder> {
 fn measure(run_folder: &Path) -> RunFolder {
     let entries = fs::read_dir(run_folder).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| entry.metadata().ok());
-    let has_failed = match read_outcome(run_folder) {
-        Some(Exit::Code(code)) => code != 0,
-        Some(Exit::Interrupted) | None => false,
-        Some(_) => true,
-    };
-    RunFolder { bytes: files.map(|file| file.blocks() * BLOCK_BYTES).sum(), has_failed }
+    let bytes = files.map(|file| file.blocks() * BLOCK_BYTES).sum();
+    RunFolder { bytes, has_failed: run_folder.join(FAILED).exists() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use hook_client::shim;
+    use state::unit::operation::Hook;
     use state::unit::run_retention::RUN_BYTES_MAX;
+
+    #[test]
+    fn a_failed_action_and_a_hook_that_requested_a_reboot_are_no_failed_hook() {
+        let hook = Operation::Hook(Hook::Install);
+        let action = Operation::Action { id: 1, name: "backup".to_owned() };
+        assert!(is_failed_hook(&hook, &Exit::Code(1), false));
+        assert!(is_failed_hook(&hook, &Exit::Signal(9), false));
+        assert!(!is_failed_hook(&hook, &Exit::Code(0), false));
+        assert!(!is_failed_hook(&hook, &Exit::Signal(9), true), "killed for its own reboot");
+        assert!(!is_failed_hook(&action, &Exit::Code(1), false));
+    }
 
     #[test]
     fn run_folders_are_bounded_in_bytes_and_the_last_failed_one_is_kept() {
@@ -73,7 +100,10 @@ mod tests {
         };
         write(1, 10, "exit 0");
         write(2, 10, "exit 1");
-        for number in 3..=6 {
+        mark_failed(&folder.run(2));
+        // an action, or a hook that was killed for its own reboot
+        write(3, 10, "signal 9");
+        for number in 4..=7 {
             write(number, RUN_BYTES_MAX / 4, "exit 0");
         }
         let left = || {
@@ -82,10 +112,11 @@ mod tests {
             left
         };
         let folders = RunFolders::default();
-        folders.delete_expired(&folder, 6);
-        assert_eq!(left(), [2, 4, 5, 6]);
-        write(7, RUN_BYTES_MAX / 4, "signal 9");
         folders.delete_expired(&folder, 7);
-        assert_eq!(left(), [5, 6, 7], "a newer run has failed");
+        assert_eq!(left(), [2, 5, 6, 7]);
+        write(8, RUN_BYTES_MAX / 4, "signal 9");
+        mark_failed(&folder.run(8));
+        folders.delete_expired(&folder, 8);
+        assert_eq!(left(), [6, 7, 8], "a newer run has failed");
     }
 }
