@@ -5,8 +5,9 @@
 
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
-use charms::yaml;
+use charms::yaml::{self, YamlError};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -32,6 +33,13 @@ pub fn read_file(path: &Path) -> Result<AgentConfig> {
         );
     }
     yaml::from_str(&text).with_context(|| format!("cannot parse {shown} as the configuration of an agent"))
+}
+
+/// Whether reading failed because the file does not exist or is damaged, so that nothing of it can be used. A file that
+/// could not be read for another reason, such as a limit of the host, may be intact.
+pub fn is_absent_or_damaged(error: &anyhow::Error) -> bool {
+    let is_io = |found: &io::Error| matches!(found.kind(), ErrorKind::NotFound | ErrorKind::InvalidData);
+    error.is::<YamlError>() || error.downcast_ref::<io::Error>().is_some_and(is_io)
 }
 
 /// The content of the file.

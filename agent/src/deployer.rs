@@ -6,6 +6,7 @@
 //! `unit_supervisor` calls this module for the machine agent.
 
 use crate::config;
+use crate::fault;
 use crate::folder::{self, UnitFolder};
 use crate::hook_process::kill_remaining_processes;
 use crate::service::{self, AgentExit, Supervision};
@@ -13,10 +14,12 @@ use crate::socket_dir::socket_dir;
 use anyhow::{Context, Result, bail};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
-use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
+use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use state::terms::health::Fault;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,16 +62,49 @@ impl Deployer {
     }
 
     /// The units that are deployed here, with their folders. A folder whose name is not that of its unit is a
-    /// copy, and is not run.
-    pub fn deployed(&self) -> BTreeMap<Uuid, UnitFolder> {
-        let entries = fs::read_dir(self.machine.join(AGENTS_DIR)).into_iter().flatten().flatten();
-        let folders = entries.map(|entry| UnitFolder::new(entry.path()));
-        let unit_of = |folder: UnitFolder| {
-            let config = config::read(folder.root()).ok()?;
-            let name: UnitName = config.name.parse().ok()?;
-            (name.tag() == folder.tag()).then_some((config.uuid, folder))
-        };
-        folders.filter_map(unit_of).collect()
+    /// copy, and is not run. A folder whose configuration cannot be used is left out, so that it does not hold up the
+    /// other units: that a unit is left out does not prove that it has no folder ([`Deployer::verify_absent`]).
+    ///
+    /// # Errors
+    /// If the folders cannot be listed, or a limit of the host prevents reading them.
+    pub fn deployed(&self) -> Result<BTreeMap<Uuid, UnitFolder>> {
+        let mut deployed = BTreeMap::new();
+        for folder in folders_in(&self.machine.join(AGENTS_DIR))? {
+            let config = match config::read(folder.root()) {
+                Ok(config) => config,
+                Err(error) if matches!(fault::of_error(&error), Some(Fault::Limit(_))) => return Err(error),
+                Err(_) => continue,
+            };
+            if config.name.parse().is_ok_and(|name: UnitName| name.tag() == folder.tag()) {
+                deployed.insert(config.uuid, folder);
+            }
+        }
+        Ok(deployed)
+    }
+
+    /// Verifies that no folder on this machine belongs to the unit, neither a deployed nor a quarantined one nor a copy,
+    /// and that this remains so after a crash of the host. A folder whose unit cannot be determined may belong to any
+    /// unit (design 7: absence is not evidence).
+    ///
+    /// # Errors
+    /// If a folder belongs to the unit, or the unit of a folder cannot be determined.
+    pub fn verify_absent(&self, unit: Uuid) -> Result<()> {
+        for parent in [AGENTS_DIR, QUARANTINE_DIR].map(|name| self.machine.join(name)) {
+            for folder in folders_in(&parent)? {
+                if !folder.file(AgentConfig::FILE).exists() && is_unused(&folder) {
+                    continue;
+                }
+                let config = config::read(folder.root())
+                    .with_context(|| format!("cannot determine the unit of {}", folder.root().display()))?;
+                if config.uuid == unit {
+                    bail!("{} belongs to unit {unit}", folder.root().display());
+                }
+            }
+            // a folder that was moved away must not be back after a crash
+            ignore_not_found(sync_folder(&parent))
+                .with_context(|| format!("cannot sync {}", parent.display()))?;
+        }
+        Ok(())
     }
 
     /// Creates the unit's folder, or restores the quarantined one, and returns its configuration. Its token is
@@ -97,10 +133,12 @@ impl Deployer {
         }
         folder::private_dir(folder.root())
             .with_context(|| format!("cannot create {}", folder.root().display()))?;
-        if let Ok(known) = config::read(folder.root())
-            && known.uuid == unit
-        {
-            return Ok(known);
+        match config::read(folder.root()) {
+            Ok(known) if known.uuid == unit => return Ok(known),
+            Ok(_) => {}
+            Err(error) if config::is_absent_or_damaged(&error) => {}
+            // a new token would replace one that the controller has accepted
+            Err(error) => return Err(error),
         }
         // the file refers to the token of an earlier configuration, which cannot be read any more
         ignore_not_found(fs::remove_file(folder.file(TOKEN_SET)))?;
@@ -243,6 +281,24 @@ impl Deployer {
             tracing::warn!("cannot delete {}: {error}", self.machine.join(REMOVED_DIR).display());
         }
     }
+}
+
+/// The folders in `parent`. There are none if it does not exist or is no folder.
+fn folders_in(parent: &Path) -> Result<Vec<UnitFolder>> {
+    let list = || {
+        let entries = match fs::read_dir(parent) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            entries => entries?,
+        };
+        let entries = entries.collect::<io::Result<Vec<_>>>()?;
+        let folders = entries.iter().map(fs::DirEntry::path).filter(|path| !path.is_file());
+        Ok(folders.map(UnitFolder::new).collect())
+    };
+    list().map_err(|error: io::Error| {
+        anyhow::Error::new(error).context(format!("cannot list {}", parent.display()))
+    })
 }
 
 /// Whether the folder holds only the unit's configuration: no agent has been started in it.

@@ -21,7 +21,7 @@ use state::machine::plan::{DeployStep, Evidence, confirmations, evidence, is_dyi
 use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
@@ -32,6 +32,9 @@ const CONTROLLER_RETRY_MAX_MS: u64 = 5_000;
 /// The pause between two measurements of what the units take on the disk: 2,000 units with 5,000 files each are 5,600
 /// files a second, one hundredth of a core.
 const DISK_USAGE_INTERVAL_MS: u64 = 30 * 60 * 1000;
+/// The most that is added to that pause, at random: machines whose agents were started at once do not report at once
+/// for ever.
+const DISK_USAGE_JITTER_MS: u64 = 5 * 60 * 1000;
 const BACKOFF: Backoff = Backoff::new(CONTROLLER_RETRY_FIRST_MS, CONTROLLER_RETRY_MAX_MS);
 
 /// Why the machine agent ends.
@@ -60,6 +63,10 @@ pub struct MachineAgent<A, D, C> {
     units_with_token: RefCell<BTreeSet<Uuid>>,
     /// The last logged error of each step that fails.
     logged_errors: RefCell<BTreeMap<DeployStep, String>>,
+    /// The last logged error of listing the folders of the units.
+    listing_error: RefCell<Option<String>>,
+    /// When the disk usage is measured next, in milliseconds since boot.
+    next_disk_usage_ms: Cell<u64>,
     /// Units that could not be deployed, with the error.
     failed_deployments: RefCell<BTreeMap<Uuid, UnitHealth>>,
     /// What the controller has received about unit agents in this watch.
@@ -70,7 +77,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// An agent that has not started yet.
     pub fn new(api: A, deployments: D, clock: C) -> MachineAgent<A, D, C> {
         let (refused_removals, units_with_token, logged_errors) = Default::default();
-        let (failed_deployments, reported_health) = Default::default();
+        let (listing_error, failed_deployments, reported_health) = Default::default();
+        let next_disk_usage_ms = Cell::new(clock.since_boot_ms());
         MachineAgent {
             api,
             deployments,
@@ -78,6 +86,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             refused_removals,
             units_with_token,
             logged_errors,
+            listing_error,
+            next_disk_usage_ms,
             failed_deployments,
             reported_health,
         }
@@ -127,7 +137,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// # Errors
     /// If a unit agent cannot be stopped, a folder cannot be deleted, or the controller does not accept the report.
     pub async fn uninstall_units(&self) -> Result<()> {
-        for (unit, folder) in self.deployments.deployed() {
+        for (unit, folder) in self.deployments.deployed()? {
             self.deployments.stop(&folder).await?;
             self.deployments.delete(unit, &folder).await?;
         }
@@ -146,7 +156,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         self.clock.sleep_until(self.clock.since_boot_ms() + ms).await;
     }
 
-    /// Applying the plan may take long: heartbeats are sent concurrently.
+    /// Applying the plan and measuring the disk may take long: heartbeats are sent concurrently.
     async fn run_watch(
         &self,
         watch: <A as Watch<WatchMachine>>::Stream,
@@ -154,6 +164,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         tokio::select! {
             biased;
             never = self.send_heartbeats() => match never {},
+            never = self.send_disk_usage() => match never {},
             end = self.serve_watch(watch) => end,
         }
     }
@@ -194,24 +205,36 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// Sends heartbeats, concurrently with the watch, so that neither waits for the other on a dead connection.
     /// The controller reports this agent as lost after three missing heartbeats.
     async fn send_heartbeats(&self) -> Infallible {
-        let mut measure_ms = self.clock.since_boot_ms();
         loop {
             let next_ms = self.clock.since_boot_ms() + api::HEARTBEAT_MS;
             // a lost heartbeat does no harm: the next one follows, and an outage ends the watch
             self.api.handle(ReportPresence).await.ok();
             self.report_health().await;
-            if self.clock.since_boot_ms() >= measure_ms {
-                self.report_disk_usage().await;
-                measure_ms = self.clock.since_boot_ms() + DISK_USAGE_INTERVAL_MS;
-            }
             self.clock.sleep_until(next_ms).await;
         }
+    }
+
+    /// Reports what the units take on the disk, at the interval that is kept across watches.
+    async fn send_disk_usage(&self) -> Infallible {
+        loop {
+            self.clock.sleep_until(self.next_disk_usage_ms.get()).await;
+            // set before the measurement, because a watch that ends during it starts no other one
+            let jitter_ms = self.jitter_ms(DISK_USAGE_JITTER_MS);
+            self.next_disk_usage_ms.set(self.clock.since_boot_ms() + DISK_USAGE_INTERVAL_MS + jitter_ms);
+            self.report_disk_usage().await;
+        }
+    }
+
+    /// A random delay below `max_ms`.
+    fn jitter_ms(&self, max_ms: u64) -> u64 {
+        u64::try_from(self.clock.random_uuid().0 % u128::from(max_ms)).unwrap_or_default()
     }
 
     /// Reports what has changed in the health of the unit agents. A report that is lost is repeated with the next one.
     async fn report_health(&self) {
         let mut found = self.failed_deployments.borrow().clone();
-        for (unit, folder) in self.deployments.deployed() {
+        // what prevents the listing is logged when the plan is applied
+        for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
             found.insert(unit, self.deployments.health(unit, &folder));
         }
         {
@@ -226,7 +249,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// Reports what each unit takes on the disk. A report that is lost is replaced by the next one.
     async fn report_disk_usage(&self) {
         let mut units = BTreeMap::new();
-        for (unit, folder) in self.deployments.deployed() {
+        for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
             units.insert(unit, self.deployments.disk_usage(&folder).await);
         }
         if !units.is_empty() {
@@ -237,17 +260,26 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     /// Reports a Dying machine without units as Dead (spec E.5). Returns whether the machine is Dead and has no
     /// units.
     async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
-        let is_empty = view.units.is_empty() && self.deployments.deployed().is_empty();
+        // folders that cannot be listed may be there
+        let has_folders = self.deployments.deployed().map_or(true, |deployed| !deployed.is_empty());
+        let is_empty = view.units.is_empty() && !has_folders;
         if view.life == Life::Dying && is_empty {
             self.api.handle(ReportMachineDead).await?;
         }
         // a machine that was removed by force may be Dead before its units were recalled
-        Ok(view.life == Life::Dead && self.deployments.deployed().is_empty())
+        Ok(view.life == Life::Dead && !has_folders)
     }
 
     /// Executes the plan. Returns true if a step failed and must be repeated.
     async fn apply_plan(&self, view: Option<&MachineView>) -> bool {
-        let deployed = self.deployments.deployed();
+        let deployed = match self.deployments.deployed() {
+            Ok(deployed) => deployed,
+            Err(error) => {
+                self.log_listing_error(Some(format!("{error:#}")));
+                return true;
+            }
+        };
+        self.log_listing_error(None);
         self.units_with_token.borrow_mut().retain(|unit| deployed.contains_key(unit));
         self.failed_deployments.borrow_mut().retain(|unit, _| !deployed.contains_key(unit));
         let nothing = BTreeMap::new();
@@ -285,6 +317,14 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             self.log_once(step, failure);
         }
         is_incomplete
+    }
+
+    /// Logs once that the folders of the units cannot be listed, until the error changes or is gone.
+    fn log_listing_error(&self, error: Option<String>) {
+        if let Some(text) = error.as_ref().filter(|_| *self.listing_error.borrow() != error) {
+            tracing::warn!("cannot list the folders of the units, retrying: {text}");
+        }
+        *self.listing_error.borrow_mut() = error;
     }
 
     /// Logs the error of a step once, until it changes or the step succeeds, because a step that fails is
@@ -352,7 +392,10 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                 );
                 Ok(())
             }
-            DeployStep::ConfirmRecall(unit) => Ok(self.api.handle(ConfirmRecall { unit }).await?),
+            DeployStep::ConfirmRecall(unit) => {
+                self.deployments.verify_absent(unit)?;
+                Ok(self.api.handle(ConfirmRecall { unit }).await?)
+            }
             DeployStep::ReportRemoved(unit) => {
                 let removed = self.report_removed(unit).await;
                 if removed.as_ref().is_err_and(|error| !is_temporary(error)) {
@@ -368,7 +411,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         let name = &assigned.expect("only assigned units are deployed").name;
         let folder = self.deployments.folder(name);
         // read again: a step of this plan may have freed the name
-        let deployed = self.deployments.deployed();
+        let deployed = self.deployments.deployed()?;
         if deployed.iter().any(|(other, used)| *other != unit && *used == folder) {
             // the earlier unit of this name was not recalled or quarantined, or there is no evidence against it
             anyhow::bail!("cannot deploy {name}: {folder} still belongs to another unit");

@@ -34,7 +34,8 @@ async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Inf
     let watch = FileWatch::new(dir, LEVEL_FILE);
     loop {
         if level.read(&dir.join(LEVEL_FILE)) {
-            deployer.deployed().values().for_each(service::reread_files);
+            // the unit agents also poll the file
+            deployer.deployed().unwrap_or_default().values().for_each(service::reread_files);
         }
         watch.changed().await;
     }

@@ -68,7 +68,7 @@ pub async fn finish_interrupted(machine: &Path, deployer: &Deployer) -> Result<(
     if boot == this_boot(machine) {
         return Ok(());
     }
-    for folder in deployer.deployed().values() {
+    for folder in deployer.deployed()?.values() {
         service::children::stop(folder).await;
     }
     Ok(fs::remove_file(machine.join(REQUEST_FILE))?)
@@ -99,7 +99,7 @@ async fn execute_one(machine: &Path, deployer: &Deployer, services: Supervision)
         tokio::time::sleep(POLL_INTERVAL).await;
     }
     // hooks that run in parallel hold the lock of their own unit only
-    let folders = deployer.deployed().into_values().map(|folder| folder.file(HOOK_LOCK));
+    let folders = deployer.deployed()?.into_values().map(|folder| folder.file(HOOK_LOCK));
     let mut held = Vec::new();
     for lock in [machine.join(HOOK_LOCK)].into_iter().chain(folders) {
         held.push(acquire_lock(&lock).await?);

@@ -127,8 +127,12 @@ impl Deployments for UnitSupervisor {
         self.deployer.folder(name)
     }
 
-    fn deployed(&self) -> BTreeMap<Uuid, UnitFolder> {
+    fn deployed(&self) -> Result<BTreeMap<Uuid, UnitFolder>> {
         self.deployer.deployed()
+    }
+
+    fn verify_absent(&self, unit: Uuid) -> Result<()> {
+        self.deployer.verify_absent(unit)
     }
 
     fn is_finished(&self, folder: &UnitFolder) -> bool {

@@ -1,5 +1,6 @@
 //! Tests of the machine agent's loop, on tokio's paused clock.
 
+mod folders;
 mod health;
 
 use agent::config;
@@ -41,6 +42,10 @@ struct FakeController {
     tokens: Tokens,
     set: Arc<Mutex<Vec<(Uuid, String)>>>,
     dead: Arc<AtomicU32>,
+    disk_usages: Arc<AtomicU32>,
+    /// Whether it never answers a report of disk usage.
+    holds_disk_usage: bool,
+    confirmed: Arc<Mutex<Vec<Uuid>>>,
     health: Arc<Mutex<BTreeMap<Uuid, UnitHealth>>>,
     health_changed: Arc<Notify>,
 }
@@ -115,6 +120,10 @@ impl Handle<ReportUnitHealth> for FakeController {
 
 impl Handle<ReportDiskUsage> for FakeController {
     async fn handle(&self, _: ReportDiskUsage) -> Result<(), ApiError> {
+        self.disk_usages.fetch_add(1, Ordering::Relaxed);
+        if self.holds_disk_usage {
+            std::future::pending::<()>().await;
+        }
         Ok(())
     }
 }
@@ -145,8 +154,9 @@ impl Handle<RemoveDeadUnit> for FakeController {
 }
 
 impl Handle<ConfirmRecall> for FakeController {
-    async fn handle(&self, _: ConfirmRecall) -> Result<(), ApiError> {
-        unreachable!("no unit was removed")
+    async fn handle(&self, ConfirmRecall { unit }: ConfirmRecall) -> Result<(), ApiError> {
+        self.confirmed.lock().expect("one thread").push(unit);
+        Ok(())
     }
 }
 
@@ -212,7 +222,8 @@ impl Clock for PausedClock {
         tokio::time::sleep_until(self.0 + Duration::from_millis(since_boot_ms)).await;
     }
     fn random_uuid(&self) -> Uuid {
-        unreachable!("a machine agent generates no ids")
+        // the jitter
+        Uuid(0)
     }
 }
 

@@ -1,0 +1,111 @@
+//! What the machine agent concludes from the folders of its units, and what it measures in them.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+fn deployer(machine: &Path) -> Deployer {
+    Deployer::new(
+        machine.to_path_buf(),
+        agent_config(AgentKind::Machine, Uuid(1), "0"),
+        Supervision::Children,
+    )
+}
+
+fn set_mode(file: &Path, mode: u32) {
+    fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("set");
+}
+
+/// Runs the machine agent for this time, which is of the paused clock.
+async fn run_for(machine: &Path, controller: &FakeController, time: Duration) {
+    let agent = machine_agent(machine, controller);
+    assert!(tokio::time::timeout(time, agent.run()).await.is_err(), "the agent continues");
+}
+
+/// Deploys web/0 as this unit, without an agent that would be started.
+fn deploy_finished(machine: &Path, unit: Uuid) -> BTreeMap<Uuid, Assigned> {
+    let name = UnitName::new("web", 0);
+    deployer(machine).prepare(unit, &name).expect("it is created");
+    fs::write(deployer(machine).folder(&name).file("finished"), "").expect("written");
+    BTreeMap::from([(unit, Assigned { name, life: Life::Alive })])
+}
+
+#[tokio::test]
+async fn a_unit_is_absent_only_if_every_folder_belongs_to_another_one() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (deployer, name) = (deployer(machine.path()), UnitName::new("web", 0));
+    let is_absent = |unit| deployer.verify_absent(unit).is_ok();
+    assert!(is_absent(Uuid(7)), "there are no folders");
+    deployer.prepare(Uuid(6), &name).expect("it is created");
+    let folder = deployer.folder(&name);
+    assert_eq!([6, 7].map(|unit| is_absent(Uuid(unit))), [false, true]);
+    set_mode(&folder.file("agent.yaml"), 0o644);
+    assert!(!is_absent(Uuid(7)), "its configuration cannot be used");
+    set_mode(&folder.file("agent.yaml"), 0o600);
+    deployer.quarantine(&folder, Uuid(6)).await.expect("it is quarantined");
+    assert_eq!([6, 7].map(|unit| is_absent(Uuid(unit))), [false, true]);
+    let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{}", Uuid(6)));
+    fs::write(quarantined.join("state.yaml"), "its state").expect("written");
+    fs::remove_file(quarantined.join("agent.yaml")).expect("removed");
+    assert!(!is_absent(Uuid(7)), "it has the state of some unit");
+    fs::remove_dir_all(quarantined).expect("removed");
+    fs::create_dir_all(folder.root()).expect("created");
+    assert!(is_absent(Uuid(6)), "a deployment was interrupted before it wrote anything");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recall_is_not_confirmed_while_a_folder_cannot_be_identified() {
+    let machine = tempfile::tempdir().expect("a folder");
+    deploy_finished(machine.path(), Uuid(7));
+    let file = deployer(machine.path()).folder(&UnitName::new("web", 0)).file("agent.yaml");
+    set_mode(&file, 0o644);
+    let recalls = BTreeSet::from([Uuid(7)]);
+    let shown = MachineView { recalls, ..view(BTreeMap::new()) };
+    let controller = FakeController { view: Some(shown), ..FakeController::default() };
+    run_for(machine.path(), &controller, Duration::from_secs(60)).await;
+    assert!(controller.confirmed.lock().expect("one thread").is_empty());
+    fs::remove_dir_all(file.parent().expect("the folder")).expect("removed");
+    run_for(machine.path(), &controller, Duration::from_secs(1)).await;
+    assert_eq!(*controller.confirmed.lock().expect("one thread"), [Uuid(7)]);
+}
+
+#[test]
+fn a_token_is_replaced_only_if_its_file_is_absent_or_damaged() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (deployer, name, unit) = (deployer(machine.path()), UnitName::new("web", 0), Uuid(6));
+    let token = deployer.prepare(unit, &name).expect("it is created").token;
+    let file = deployer.folder(&name).file("agent.yaml");
+    set_mode(&file, 0o644);
+    deployer.prepare(unit, &name).expect_err("the file is intact and cannot be used");
+    set_mode(&file, 0o600);
+    assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, token);
+    fs::write(&file, [0xff]).expect("written");
+    assert_ne!(deployer.prepare(unit, &name).expect("it is created again").token, token);
+}
+
+/// A slow measurement takes as long as a controller that does not answer its report.
+#[tokio::test(start_paused = true)]
+async fn heartbeats_do_not_wait_for_the_measurement_of_disk_usage() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let units = deploy_finished(machine.path(), Uuid(6));
+    let tokens = Tokens::AcceptedOnce;
+    let controller = FakeController {
+        view: Some(view(units)),
+        tokens,
+        holds_disk_usage: true,
+        ..FakeController::default()
+    };
+    run_for(machine.path(), &controller, Duration::from_millis(12 * HEARTBEAT_MS - 1)).await;
+    assert_eq!(controller.disk_usages.load(Ordering::Relaxed), 1);
+    assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_watch_does_not_repeat_the_measurement_of_disk_usage() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let units = deploy_finished(machine.path(), Uuid(6));
+    let controller =
+        FakeController { view: Some(view(units)), tokens: Tokens::Accepted, ..FakeController::default() };
+    run_for(machine.path(), &controller, Duration::from_secs(60)).await;
+    assert!(controller.watches.load(Ordering::Relaxed) > 2);
+    assert!(controller.disk_usages.load(Ordering::Relaxed) <= 1);
+}
