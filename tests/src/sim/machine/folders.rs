@@ -47,9 +47,16 @@ impl Deployments for Folders {
         name.clone()
     }
 
-    fn deployed(&self) -> BTreeMap<Uuid, UnitName> {
+    fn deployed(&self) -> anyhow::Result<BTreeMap<Uuid, UnitName>> {
         let state = self.machine.state();
-        state.deployed.iter().map(|(name, deployed)| (deployed.unit, name.clone())).collect()
+        Ok(state.deployed.iter().map(|(name, deployed)| (deployed.unit, name.clone())).collect())
+    }
+
+    fn verify_absent(&self, unit: Uuid) -> anyhow::Result<()> {
+        let state = self.machine.state();
+        let is_here = state.quarantined.contains_key(&unit)
+            || state.deployed.values().any(|deployed| deployed.unit == unit);
+        if is_here { Err(anyhow::anyhow!("a folder belongs to unit {unit}")) } else { Ok(()) }
     }
 
     fn is_finished(&self, name: &UnitName) -> bool {
