@@ -17,12 +17,14 @@ impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
     async fn handle(&self, find: FindArchive) -> Result<Option<ArchiveInfo>, ApiError> {
         let sha256 = find.sha256;
         let controller = &self.controller;
-        // the janitor must not remove what the client is told to be here
-        let _shared = controller.archives.lock.read().await;
-        controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
         let key = GLOBAL.archive(&sha256);
-        let Some(doc) = self.controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
-        let is_intact = self.controller.environment.archive(&sha256).await.is_some();
+        // The janitor must not remove what the client is told to be here. Once the archive is noted, its grace period
+        // protects it: reading the file, which may be large, does not keep the janitor out.
+        let shared = controller.archives.lock.read().await;
+        let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
+        controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
+        drop(shared);
+        let is_intact = controller.environment.archive(&sha256).await.is_some();
         Ok(is_intact.then(|| ArchiveInfo { sha256, bytes: doc.bytes, charm: Charm::clone(&doc.charm) }))
     }
 }

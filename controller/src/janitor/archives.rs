@@ -41,15 +41,13 @@ pub(super) async fn sweep<S: Store, O: Environment>(
     let (ended, last) = page.await;
     *after = last;
     for batch in ended.chunks(USES_PER_BATCH) {
-        let uses = batch.to_vec();
-        let transition = move |draft: &mut Draft<'_>| {
-            archive::delete_ended_uses(draft, &uses);
-            Ok(())
-        };
-        log_and_skip("delete ended uses of charm archives", "", controller.run(transition).await)?;
+        if !delete_ended_uses(controller, batch).await? && batch.len() > 1 {
+            // one damaged document does not keep the uses beside it
+            for archive_use in batch {
+                delete_ended_uses(controller, std::slice::from_ref(archive_use)).await?;
+            }
+        }
     }
-    // An upload may take minutes: the next sweep finds the same archives.
-    let Ok(_exclusive) = controller.archives.lock.try_write() else { return Ok(false) };
     let files = controller.environment.archives().await;
     let unused = controller.read_available(move |reader| {
         let registered = reader.scan(&GLOBAL.all(Kind::Archive), "", usize::MAX);
@@ -58,6 +56,10 @@ pub(super) async fn sweep<S: Store, O: Environment>(
         all.filter(|sha256| reader.scan(&GLOBAL.archive_uses(sha256), "", 1).is_empty()).collect()
     });
     let unused: BTreeSet<String> = unused.await;
+    controller.archives.retain(&unused);
+    // An upload may take minutes: the next sweep finds the same archives. What was uploaded since they were listed is
+    // noted as needed, and a deployment of one of them refuses its removal.
+    let Ok(_exclusive) = controller.archives.lock.try_write() else { return Ok(false) };
     for sha256 in controller.archives.expired(&unused, controller.environment.monotonic_ms(), grace_ms) {
         let digest = sha256.clone();
         let removed = controller.run(move |draft| Ok(archive::remove_unused(draft, &digest))).await;
@@ -68,4 +70,18 @@ pub(super) async fn sweep<S: Store, O: Environment>(
         }
     }
     Ok(false)
+}
+
+/// Deletes the ended ones of these uses in one transaction. Returns whether it succeeded.
+async fn delete_ended_uses<S: Store, O: Environment>(
+    controller: &Controller<S, O>,
+    uses: &[ArchiveUse],
+) -> Result<bool, ApiError> {
+    let uses = uses.to_vec();
+    let transition = move |draft: &mut Draft<'_>| {
+        archive::delete_ended_uses(draft, &uses);
+        Ok(())
+    };
+    let deleted = controller.run(transition).await;
+    Ok(log_and_skip("delete ended uses of charm archives", "", deleted)?.is_some())
 }

@@ -137,8 +137,7 @@ async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
     let third = host::digest::sha256(&tiny_charm("2"));
     assert_eq!(is_there(&fixture, &third).await, (true, true), "the oldest that the application remembers");
 
-    let remove =
-        RemoveApplication { application: "tiny".to_owned(), force: Force::AtOnce };
+    let remove = RemoveApplication { application: "tiny".to_owned(), force: Force::AtOnce };
     fixture.admin.handle(remove).await.expect("the request is accepted");
     for _ in 0..4 {
         sweep(&fixture, &mut janitor).await;
@@ -179,7 +178,30 @@ async fn a_crash_between_document_and_file_leaves_a_file_that_is_deleted_later()
     let mut janitor = Janitor::default();
     sweep(&fixture, &mut janitor).await;
     assert_eq!(is_there(&fixture, &sha256).await, (false, true));
-    fixture.advance(ARCHIVE_GRACE_MS);
+    fixture.advance(ARCHIVE_GRACE_MS - 1);
+    let found = fixture.admin.handle(FindArchive { sha256: sha256.clone() }).await.expect("an answer");
+    assert!(found.is_none(), "a question about an archive that is not registered keeps nothing");
+    fixture.advance(1);
     sweep(&fixture, &mut janitor).await;
     assert_eq!(is_there(&fixture, &sha256).await, (false, false));
+}
+
+#[tokio::test]
+async fn unused_archives_are_removed_while_another_one_is_being_read() {
+    let fixture = Fixture::in_memory().await;
+    let mut janitor = Janitor::default();
+    let (read, unused) = (upload(&fixture, "read").await, upload(&fixture, "unused").await);
+    sweep(&fixture, &mut janitor).await;
+    fixture.advance(ARCHIVE_GRACE_MS);
+    let gate = Arc::new(tokio::sync::Notify::new());
+    *fixture.controller.environment.read_gate.lock().expect("no holder panics") = Some(gate.clone());
+    let mut find = std::pin::pin!(fixture.admin.handle(FindArchive { sha256: read.clone() }));
+    while fixture.controller.environment.read_gate.lock().expect("no holder panics").is_some() {
+        tokio::select! { biased; _ = &mut find => panic!("the gate is closed"), () = tokio::task::yield_now() => {} }
+    }
+    sweep(&fixture, &mut janitor).await;
+    assert_eq!(is_there(&fixture, &unused).await, (false, false));
+    gate.notify_one();
+    assert!(find.await.expect("an answer").is_some(), "the client is about to deploy it");
+    assert_eq!(is_there(&fixture, &read).await, (true, true));
 }
