@@ -10,9 +10,9 @@ use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
-use state::documents::draft::{Draft, PAGE_MAX, Reader};
-use state::documents::keys::{Model, Parts};
-use state::operations::log_retention::{LOG_BYTES_MAX, delete_oldest, excess, line_bytes};
+use state::documents::draft::{Draft, Key, PAGE_MAX, Reader};
+use state::documents::keys::{LogDoc, Model, Parts};
+use state::operations::log_retention::{LOG_BYTES_MAX, excess, line_bytes, oldest};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -69,10 +69,18 @@ pub(super) async fn sweep<S: Store, O: Environment>(
     *scan = page.await;
     for _ in 0..BATCHES_PER_SWEEP {
         let Some((unit, bytes)) = scan.excess.pop_first() else { break };
-        let transition = move |draft: &mut Draft<'_>| Ok(delete_oldest(draft, model, unit, bytes));
+        let (keys, left) = controller.read_available(move |reader| oldest(reader, model, unit, bytes)).await;
+        let transition = move |draft: &mut Draft<'_>| {
+            keys.iter().for_each(|key| draft.remove(&Key::<LogDoc>::new(key.clone())));
+            Ok(())
+        };
         let deleted = controller.run(transition).await;
-        let left = log_and_skip("delete old log lines of unit", unit, deleted)?;
-        scan.excess.extend(left.map(|left| (unit, left.answer)).filter(|(_, left)| *left > 0));
+        match log_and_skip("delete old log lines of unit", unit, deleted)? {
+            Some(_) if left > 0 => drop(scan.excess.insert(unit, left)),
+            Some(_) => {}
+            // the next regular sweep measures again: without a pause the same batch would fail again at once
+            None => scan.is_urgent = false,
+        }
     }
     Ok(scan.is_urgent || !scan.excess.is_empty())
 }

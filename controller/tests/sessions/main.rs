@@ -2,6 +2,7 @@
 
 mod archives;
 mod commits;
+mod damage;
 mod disk_usage;
 mod janitor;
 mod leadership;

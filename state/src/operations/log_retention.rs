@@ -4,10 +4,9 @@
 //! it leaves is shared by the others, so that a flood of one unit evicts only lines of that unit. Of one unit, the
 //! oldest lines are deleted first. Called by the janitor, which measures the log in pages and deletes in batches.
 
-use crate::documents::draft::{Draft, Key, PAGE_MAX, StoredDocument};
-use crate::documents::keys::{LogDoc, Model};
+use crate::documents::draft::{PAGE_MAX, Reader, StoredDocument};
+use crate::documents::keys::Model;
 use crate::terms::names::Uuid;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Bytes of log lines kept per model, keys and documents together: 8 MiB. A line of 80 characters takes some 300 bytes
@@ -39,20 +38,21 @@ pub fn excess(usage: &BTreeMap<Uuid, u64>, bytes_max: u64) -> BTreeMap<Uuid, u64
     beyond.map(|(unit, bytes)| (*unit, bytes - share)).collect()
 }
 
-/// Deletes the oldest lines of a unit until `excess` bytes are deleted, at most one page. Returns the bytes that remain
-/// to be deleted; 0 if the unit has no more lines.
-pub fn delete_oldest(draft: &mut Draft, model: Model, unit: Uuid, excess: u64) -> u64 {
+/// The keys of the oldest lines of a unit that hold `excess` bytes, at most one page, and the bytes that remain to be
+/// deleted; 0 if the unit has no more lines. A line never changes, so the keys may be deleted without being read again:
+/// a damaged line, which the reader passes over, keeps no other one.
+pub fn oldest(reader: &dyn Reader, model: Model, unit: Uuid, excess: u64) -> (Vec<String>, u64) {
     // The keys of a unit's lines ascend with their runs and calls.
-    let page = draft.page::<Value>(&model.logs_of(unit), "", PAGE_MAX);
-    let mut left = excess;
-    for (key, line) in &page {
+    let page = reader.scan(&model.logs_of(unit), "", PAGE_MAX);
+    let (mut keys, mut left, is_last) = (Vec::new(), excess, page.len() < PAGE_MAX);
+    for line in page {
         if left == 0 {
-            return 0;
+            break;
         }
-        left = left.saturating_sub((key.len() + line.to_string().len()) as u64);
-        draft.remove(&Key::<LogDoc>::new(key.clone()));
+        left = left.saturating_sub(line_bytes(&line));
+        keys.push(line.key);
     }
-    if page.len() == PAGE_MAX { left } else { 0 }
+    (keys, if is_last { 0 } else { left })
 }
 
 #[cfg(test)]
