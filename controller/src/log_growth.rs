@@ -1,29 +1,24 @@
 //! How fast the debug logs of the models grow, in memory only.
 //!
-//! The janitor measures a log in pages, with pauses. The handlers of records and reports count the lines that they store;
+//! The janitor measures a log in pages, with pauses. The handlers of records and reports count the bytes that they have stored;
 //! a log that has grown by [`GROWTH_MAX`] since it was last measured is measured at once and without pauses, so that a
 //! flood is stopped near the bound.
 
 use state::documents::keys::Model;
 use state::terms::names::Uuid;
-use state::unit::record::RunReport;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// The log of a model may grow by this many bytes before it is measured without pauses: 1 MiB, an eighth of the bound.
 const GROWTH_MAX: u64 = 1 << 20;
-/// The bytes of a stored line beside its text: its key and its fields.
-const LINE_OVERHEAD: u64 = 220;
 
 /// The bytes of log lines that each model has received since its log was last measured.
 #[derive(Default)]
 pub(crate) struct LogGrowth(Mutex<BTreeMap<Uuid, u64>>);
 
 impl LogGrowth {
-    /// Counts the log lines of these reports. Returns whether the log must be measured now.
-    pub(crate) fn add(&self, model: Model, reports: &[RunReport]) -> bool {
-        let lines = reports.iter().filter_map(|report| report.what.log_text());
-        let bytes: u64 = lines.map(|text| text.len() as u64 + LINE_OVERHEAD).sum();
+    /// Counts the bytes of log lines that were stored. Returns whether the log must be measured now.
+    pub(crate) fn add(&self, model: Model, bytes: u64) -> bool {
         let mut grown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let total = grown.entry(model.0).or_default();
         *total = total.saturating_add(bytes);

@@ -22,7 +22,6 @@ use state::documents::keys::{Model, TokenHolder};
 use state::documents::refusal::{Code, Refusal};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
-use state::unit::record::RunReport;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
@@ -163,9 +162,10 @@ impl<S: Store, O: Environment> Controller<S, O> {
         to_api_error(refusal)
     }
 
-    /// Wakes the janitor if the debug log of the model has grown by too much since it was last measured.
-    pub(crate) fn note_log_lines(&self, model: Model, reports: &[RunReport]) {
-        if self.log_growth.add(model, reports) {
+    /// Counts the bytes of log lines that were committed. Wakes the janitor if the debug log of the model has grown by
+    /// too much since it was last measured.
+    pub(crate) fn note_log_bytes(&self, model: Model, bytes: u64) {
+        if self.log_growth.add(model, bytes) {
             self.sweep.notify_one();
         }
     }

@@ -64,13 +64,15 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     ) -> Result<Committed<CommitOutcome>, ApiError> {
         let dropped = self.resync(model, unit, epoch, &record).await?;
         let ids = Uuids::new(&self.controller.environment);
-        self.controller.note_log_lines(model, &record.reports);
         let transition = move |draft: &mut Draft<'_>| {
-            record_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())
+            let outcome = record_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())?;
+            Ok((outcome, draft.bytes_written(&model.logs_of(unit))))
         };
-        let mut committed = self.controller.run(transition).await?;
-        committed.answer.dropped.splice(..0, dropped);
-        Ok(committed)
+        let Committed { answer: (mut outcome, log_bytes), revision } =
+            self.controller.run(transition).await?;
+        self.controller.note_log_bytes(model, log_bytes);
+        outcome.dropped.splice(..0, dropped);
+        Ok(Committed { answer: outcome, revision })
     }
 
     /// Applies all batches of a resync record except the last, which is part of the record's own transaction. Does
@@ -152,15 +154,15 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
         let running = executing.clone();
         let now_ms = self.controller.environment.wall_ms();
-        self.controller.note_log_lines(model, &reports);
         let transition = move |draft: &mut Draft<'_>| {
             record_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
             if let Some(running) = &running {
                 record_commit::note_started(draft, model, unit, run, running, now_ms);
             }
-            Ok(())
+            Ok(draft.bytes_written(&model.logs_of(unit)))
         };
-        self.controller.run(transition).await?;
+        let log_bytes = self.controller.run(transition).await?.answer;
+        self.controller.note_log_bytes(model, log_bytes);
         // an operation cannot run for longer than the clock has: differences of such times never overflow
         let since_ms = now_ms.saturating_sub_unsigned(executing_for_ms).max(0);
         let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });

@@ -241,6 +241,12 @@ impl<'r> Draft<'r> {
         WRITES_MAX.saturating_sub(self.txn.writes.len())
     }
 
+    /// The bytes that the transaction writes below `prefix`, keys and documents together.
+    pub fn bytes_written(&self, prefix: &str) -> u64 {
+        let below = self.txn.writes.iter().filter(|(key, _)| key.starts_with(prefix));
+        below.map(|(key, value)| (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64).sum()
+    }
+
     /// Deletes one document.
     pub fn remove<T>(&mut self, key: &Key<T>) {
         self.txn.writes.insert(key.text().to_owned(), None);

@@ -210,17 +210,6 @@ impl ReportContent {
         }
     }
 
-    /// The text of a line of the debug log; none for a line of an action's own log and for a status.
-    pub fn log_text(&self) -> Option<&str> {
-        match self {
-            ReportContent::Log { text, .. } | ReportContent::Output { text, .. } => Some(text),
-            ReportContent::ActionLog(_)
-            | ReportContent::UnitStatus { .. }
-            | ReportContent::ApplicationStatus { .. }
-            | ReportContent::WorkloadVersion(_) => None,
-        }
-    }
-
     /// Truncates a text longer than [`TEXT_BYTES_MAX`] and appends how many bytes are missing.
     pub fn truncated(mut self) -> ReportContent {
         let text = match &mut self {
