@@ -1,0 +1,139 @@
+//! The transitions of agents and users while all entities are Alive.
+
+use super::*;
+
+/// Runs the transitions of agents and users while all entities are Alive.
+pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let mut local = fixture.attach("web/0").await;
+    let unit = local.unit;
+    // the second token revokes the first one
+    for sha256 in ["first", "second"] {
+        fixture
+            .call("token::set", move |draft| {
+                token::set(draft, unit, &TokenHolder::Unit { model: MODEL, unit }, sha256);
+                Ok(())
+            })
+            .await;
+    }
+    fixture.done(&mut local, Operation::InstallCharm(charm_ref("w2"))).await;
+    fixture.done(&mut local, Operation::Hook(Hook::Install)).await;
+    let local_endpoint = LocalEndpoint {
+        endpoint: "db".into(),
+        interface: "sql".into(),
+        peer: false,
+        implicit: false,
+        remote_application: "db".into(),
+    };
+    let number =
+        fixture.store.read(|reader| read(reader, &MODEL.relation(Uuid(50)))).await.expect("it exists").number;
+    let settings = BTreeMap::from([("private-address".to_owned(), "127.0.0.1".to_owned())]);
+    fixture
+        .done(
+            &mut local,
+            Operation::EnterScope { relation: number, uuid: Uuid(50), local_endpoint, settings },
+        )
+        .await;
+    fixture
+        .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
+        .await;
+    let mut written = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 1000);
+    let bag = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
+    written.writes = Writes {
+        bags: BTreeMap::from([(number, BagWrites { unit: bag.clone(), application: bag })]),
+        ..Writes::default()
+    };
+    fixture.commit(&mut local, written).await;
+    let reports = [RunReport {
+        call: 1,
+        at_ms: 1,
+        what: ReportContent::Log { level: Level::Info, text: "hello".into() },
+    }];
+    let (epoch, run) = (local.epoch, local.run + 1);
+    fixture
+        .call("record_commit::apply_report", move |draft| {
+            record_commit::apply_report(draft, MODEL, unit, epoch, run, &reports).map(drop)
+        })
+        .await;
+    // the unit leaves the scope and enters it again
+    let mut full = Local { outbox: Vec::new(), ..local.clone() };
+    let empty = Local { relations: BTreeMap::new(), ..full.clone() };
+    // the resync has more relations than one batch
+    let one = full.relations[&number].clone();
+    full.relations.extend((1000..1020).map(|number| (number, one.clone())));
+    for (batch, memory) in [(ResyncProgress::default(), empty), (ResyncProgress::Enter { after: None }, full)]
+    {
+        let mut again = local.record(Operation::Resync, Outcome::Ok, 1000);
+        again.resync_local = Some(Box::new(memory));
+        let ids = fixture.ids();
+        fixture
+            .call("resync::apply_batch", move |draft| {
+                let part = resync::ResyncBatch { record: &again, position: &batch };
+                resync::apply_batch(draft, MODEL, unit, epoch, part, &mut ids()).map(drop)
+            })
+            .await;
+    }
+    fixture
+        .call("record_commit::note_rejected", move |draft| {
+            record_commit::note_rejected(
+                draft,
+                MODEL,
+                unit,
+                epoch,
+                RejectedRecord { sequence: 1, run: 1, reason: "too large" },
+                1,
+            )
+        })
+        .await;
+    let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
+    let failed = local.record(Operation::Hook(Hook::UpdateStatus), failed, 1000);
+    fixture.commit(&mut local, failed).await;
+    fixture.call("unit::resolved", move |draft| unit::resolved(draft, MODEL, unit, true)).await;
+    for _ in 0..2 {
+        fixture
+            .call("action::enqueue", move |draft| {
+                action::enqueue(draft, MODEL, unit, "backup", &Default::default(), 1).map(drop)
+            })
+            .await;
+    }
+    fixture.call("action::cancel", move |draft| action::cancel(draft, MODEL, 2, 2).map(drop)).await;
+    fixture
+        .call("action::start", move |draft| {
+            action::start(draft, MODEL, unit, 1, 2);
+            Ok(())
+        })
+        .await;
+    fixture
+        .call("leadership::release", move |draft| {
+            leadership::release(draft, MODEL, unit);
+            Ok(())
+        })
+        .await;
+    let web = fixture.application("web").await;
+    let set = BTreeMap::from([("port".to_owned(), "80".to_owned())]);
+    fixture
+        .call("application::configure", move |draft| application::configure(draft, MODEL, web, &set, &[]))
+        .await;
+    // these are called alone, as a forced removal does
+    let db = fixture.unit("db/0").await;
+    // db/0 creates its subordinate unit
+    for relation in [50, 52] {
+        let ids = fixture.ids();
+        fixture
+            .call("scope::enter", move |draft| {
+                scope::enter(
+                    draft,
+                    MODEL,
+                    db,
+                    Uuid(relation),
+                    &BTreeMap::new(),
+                    Creation { now_ms: 1, ids: &mut ids() },
+                )
+            })
+            .await;
+    }
+    fixture.unit("log/0").await;
+    fixture
+        .call("relation::suspend", |draft| relation::suspend(draft, MODEL, Uuid(50), "for a while", 1))
+        .await;
+    fixture.call("relation::resume", |draft| relation::resume(draft, MODEL, Uuid(50))).await;
+}

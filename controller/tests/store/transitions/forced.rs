@@ -1,0 +1,73 @@
+//! The transitions of forced removals.
+
+use super::*;
+
+/// Removes two related units, their relation, application and machine by force; no agent acts.
+pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
+    for (name, sha256) in [("front", "w2"), ("back", "d1")] {
+        fixture.deploy(name, sha256).await;
+    }
+    fixture
+        .call("relation::add", |draft| relation::add(draft, MODEL, ["front", "back"], Uuid(70), 1).map(drop))
+        .await;
+    let (front, back) = (fixture.unit("front/0").await, fixture.unit("back/0").await);
+    let (application, machine) = (fixture.application("back").await, fixture.machine_of_unit(back).await);
+    for name in ["front/0", "back/0"] {
+        fixture.attach(name).await;
+    }
+    for unit in [front, back] {
+        let ids = fixture.ids();
+        fixture
+            .call("scope::enter", move |draft| {
+                scope::enter(
+                    draft,
+                    MODEL,
+                    unit,
+                    Uuid(70),
+                    &BTreeMap::new(),
+                    Creation { now_ms: 1, ids: &mut ids() },
+                )
+            })
+            .await;
+    }
+    let force = ForceRequest { no_wait: true, now_ms: 9 };
+    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front).map(drop)).await;
+    fixture
+        .call("force::start_budget_timer", move |draft| {
+            force::start_budget_timer(draft, MODEL, front, 1_000, 1);
+            Ok(())
+        })
+        .await;
+    fixture
+        .call("force::store_timers", move |draft| {
+            force::store_timers(
+                draft,
+                MODEL,
+                &[ForceTimer { id: front, timer_started_ms: 1, waited_ms: 500 }],
+            );
+            Ok(())
+        })
+        .await;
+    fixture.call("force::unit", move |draft| force::unit(draft, MODEL, front, force).map(drop)).await;
+    fixture
+        .call("force::relation", move |draft| force::relation(draft, MODEL, Uuid(70), force).map(drop))
+        .await;
+    fixture
+        .call("force::application", move |draft| {
+            force::application(draft, MODEL, application, force).map(drop)
+        })
+        .await;
+    fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force)).await;
+    // the unit is fenced, leaves its scopes, is set Dead and removed; then the application, the relation and the
+    // machine
+    for (id, batches) in
+        [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
+    {
+        for _ in 0..batches {
+            fixture
+                .call("force::force_batch", move |draft| force::force_batch(draft, MODEL, id, 9).map(drop))
+                .await;
+        }
+    }
+    assert_eq!(fixture.all(Kind::Forced).await, [machine], "its provider has yet to release it");
+}

@@ -1,0 +1,114 @@
+//! The transitions that remove entities, and a whole model.
+
+use super::retention::retain;
+use super::*;
+
+/// A subordinate is removed with its relation, because its life is derived from it.
+pub(super) async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let (db, log) = (fixture.unit("db/0").await, fixture.unit("log/0").await);
+    fixture.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
+    fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
+    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
+    fixture
+        .call("relation::leave_scope", move |draft| {
+            relation::leave_scope(draft, MODEL, db, Uuid(52));
+            Ok(())
+        })
+        .await;
+    let log = fixture.application("log").await;
+    fixture
+        .call("application::destroy", move |draft| application::destroy(draft, MODEL, log).map(drop))
+        .await;
+}
+
+/// Removes all entities.
+pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let (web, db) = (fixture.unit("web/0").await, fixture.unit("db/0").await);
+    for id in [50, 51] {
+        fixture
+            .call("relation::destroy", move |draft| relation::destroy(draft, MODEL, Uuid(id)).map(drop))
+            .await;
+    }
+    for unit in [db, web] {
+        fixture
+            .call("relation::leave_scope", move |draft| {
+                relation::leave_scope(draft, MODEL, unit, Uuid(50));
+                Ok(())
+            })
+            .await;
+    }
+    for cleanup in fixture.all(Kind::Cleanup).await {
+        fixture
+            .call("cleanup::clean_batch", move |draft| {
+                cleanup::clean_batch(draft, MODEL, cleanup);
+                Ok(())
+            })
+            .await;
+    }
+    fixture
+        .call("record_commit::note_started", move |draft| {
+            record_commit::note_started(draft, MODEL, web, 99, &Activity::hook(HookName::Stop), 1);
+            Ok(())
+        })
+        .await;
+    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
+    fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
+    let machine = fixture.machine_of_unit(web).await;
+    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;
+    retain(fixture, machine, web).await;
+    // more relations than one batch: the janitor continues
+    let spare = fixture.application("spare").await;
+    fixture
+        .call("application::remove_next_batch", move |draft| {
+            draft.put(&MODEL.reap(spare), &String::new());
+            application::remove_next_batch(draft, MODEL, spare);
+            Ok(())
+        })
+        .await;
+    for name in ["db", "spare"] {
+        let application = fixture.application(name).await;
+        fixture
+            .call("application::destroy", move |draft| {
+                application::destroy(draft, MODEL, application).map(drop)
+            })
+            .await;
+    }
+    fixture.call("machine::destroy", |draft| machine::destroy(draft, MODEL, Uuid(60))).await;
+    fixture.call("machine::set_dead", |draft| machine::set_dead(draft, MODEL, Uuid(60))).await;
+    fixture.call("machine::remove", |draft| machine::remove(draft, MODEL, Uuid(60))).await;
+}
+
+/// Destroys a model that has an application and a machine.
+pub(super) async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
+    let (other, on) = (Model(Uuid(8)), Uuid(80));
+    fixture.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
+    let (ids, request) = (
+        fixture.ids(),
+        application::Deploy { name: "web".into(), sha256: "w2".into(), ..application::Deploy::default() },
+    );
+    fixture
+        .call("application::deploy", move |draft| {
+            application::deploy(draft, other, &request, &mut ids()).map(drop)
+        })
+        .await;
+    fixture.call("machine::add", move |draft| machine::add(draft, other, on, 1).map(drop)).await;
+    let force = ForceRequest { no_wait: true, now_ms: 9 };
+    for force in [None, Some(force)] {
+        fixture.call("destruction::destroy", move |draft| destruction::destroy(draft, other, force, 9)).await;
+    }
+    // first the application, then an empty batch, then the machine
+    for _ in 0..3 {
+        fixture
+            .call("destruction::destroy_batch", move |draft| {
+                destruction::destroy_batch(draft, other).map(drop)
+            })
+            .await;
+    }
+    fixture.call("machine::set_dead", move |draft| machine::set_dead(draft, other, on)).await;
+    fixture.call("machine::remove", move |draft| machine::remove(draft, other, on)).await;
+    fixture
+        .call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop))
+        .await;
+    let gone = fixture.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
+    assert!(gone, "nothing was left in it");
+}

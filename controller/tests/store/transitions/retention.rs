@@ -1,0 +1,38 @@
+//! The transitions that bound what is stored.
+
+use super::*;
+
+/// Runs the transitions that bound what is stored, after `unit` was removed from `machine`.
+pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid, unit: Uuid) {
+    let ended = ArchiveUse { sha256: "w1".to_owned(), model: MODEL, owner: unit };
+    fixture
+        .call("tombstone_retention::confirm_recall", move |draft| {
+            tombstone_retention::confirm_recall(draft, MODEL, machine, unit);
+            Ok(())
+        })
+        .await;
+    fixture
+        .call("tombstone_retention::delete", move |draft| {
+            tombstone_retention::delete(draft, MODEL, &[unit]);
+            Ok(())
+        })
+        .await;
+    fixture
+        .call("archive::delete_ended_uses", move |draft| {
+            archive::delete_ended_uses(draft, std::slice::from_ref(&ended));
+            Ok(())
+        })
+        .await;
+    fixture
+        .call("application::register_archive", |draft| {
+            application::register_archive(draft, "unused", charm("unused", "db", Role::Requirer), 10);
+            Ok(())
+        })
+        .await;
+    fixture
+        .call("archive::remove_unused", |draft| {
+            archive::remove_unused(draft, "unused");
+            Ok(())
+        })
+        .await;
+}

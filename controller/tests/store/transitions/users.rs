@@ -1,0 +1,60 @@
+//! The transitions of users on two related applications and their machines.
+
+use super::*;
+
+/// Runs the transitions of users on two related applications and their machines.
+pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
+    fixture.call("model::create", |draft| model::create(draft, MODEL.0, "dev", 1)).await;
+    for (sha256, name, endpoint, role) in [
+        ("w1", "web", "db", Role::Requirer),
+        ("w2", "web", "db", Role::Requirer),
+        ("d1", "db", "server", Role::Provider),
+    ] {
+        fixture
+            .call("application::register_archive", move |draft| {
+                application::register_archive(draft, sha256, charm(name, endpoint, role), 10);
+                Ok(())
+            })
+            .await;
+    }
+    let set = BTreeMap::from([("update-status-hook-interval".to_owned(), "10m".to_owned())]);
+    fixture.call("model::configure", move |draft| model::configure(draft, MODEL, &set, &[]).map(drop)).await;
+    fixture
+        .call("application::register_archive", |draft| {
+            let charm = charm("log", "server", Role::Requirer);
+            let mut endpoints = charm.endpoints.clone();
+            endpoints.values_mut().for_each(|endpoint| endpoint.scope = Scope::Container);
+            let charm = Charm { subordinate: true, endpoints, ..charm };
+            application::register_archive(draft, "l1", charm, 10);
+            Ok(())
+        })
+        .await;
+    for (name, sha256) in [("web", "w1"), ("db", "d1"), ("spare", "d1"), ("log", "l1")] {
+        fixture.deploy(name, sha256).await;
+    }
+    for (one, other, id) in [("web", "db", 50), ("web", "spare", 51), ("log", "db", 52)] {
+        fixture
+            .call("relation::add", move |draft| {
+                relation::add(draft, MODEL, [one, other], Uuid(id), 1).map(drop)
+            })
+            .await;
+    }
+    let (web, ids) = (fixture.application("web").await, fixture.ids());
+    fixture.call("unit::add", move |draft| unit::add(draft, MODEL, web, None, 1, &mut ids()).map(drop)).await;
+    let ids = fixture.ids();
+    fixture
+        .call("unit::add_batch", move |draft| {
+            let creation = Creation { now_ms: 1, ids: &mut ids() };
+            unit::add_batch(draft, MODEL, web, 2, None, creation).map(drop)
+        })
+        .await;
+    fixture.call("machine::add", |draft| machine::add(draft, MODEL, Uuid(60), 1).map(drop)).await;
+    let request =
+        application::Refresh { sha256: "w2".into(), forced: false, config: BTreeMap::new(), now_ms: 2 };
+    let ids = fixture.ids();
+    fixture
+        .call("application::refresh", move |draft| {
+            application::refresh(draft, MODEL, web, &request, &mut ids()).map(drop)
+        })
+        .await;
+}
