@@ -16,7 +16,7 @@ use fixture::{OTHER_GENERATION, Random, at, key, scan, stored, write};
 use recorded_reads::every_kind_of_recorded_read_is_checked;
 use state::documents::draft::{Conflict, Draft, READS_MAX, StoredDocument, Txn};
 use std::collections::BTreeMap;
-use transitions::every_read_of_every_transition_is_a_precondition;
+use transitions::all::every_read_of_every_transition_is_a_precondition;
 
 /// Runs each test against each engine. It is a macro because a test is an item with a name.
 macro_rules! promises {

@@ -6,6 +6,7 @@
 //! one for each kind of transition, in the order in which the fixture makes them.
 
 mod agents;
+pub mod all;
 mod forced;
 mod provisioning;
 mod removals;
@@ -248,49 +249,4 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
 
 fn charm_ref(sha256: &str) -> CharmRef {
     CharmRef { sha256: sha256.into(), url: "local:x-0".into(), revision: 0, endpoints: Default::default() }
-}
-
-pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
-    let (store, _guard) = open(10_000);
-    let mut fixture = Fixture { store: &store, called: BTreeSet::new(), ids: Arc::new(AtomicU64::new(1000)) };
-    users::build(&mut fixture).await;
-    agents::live(&mut fixture).await;
-    removals::end_subordinate(&mut fixture).await;
-    removals::end(&mut fixture).await;
-    provisioning::provision(&mut fixture).await;
-    forced::force_removal(&mut fixture).await;
-    removals::destroy_model(&mut fixture).await;
-    assert_eq!(fixture.called, transitions(), "the fixture calls every transition");
-}
-
-/// The public functions of `state` that take a draft, except those that are steps of others.
-fn transitions() -> BTreeSet<&'static str> {
-    const PARTS: &[&str] = &[
-        "application::find",
-        "machine::require_capacity",
-        "model::require_alive",
-        "relation::find",
-        "sequence::advance_to",
-        "sequence::take",
-        "session::check_epoch",
-    ];
-    let mut found = BTreeSet::new();
-    for room in ["documents", "lifecycle", "operations", "restore"] {
-        let dir = format!("{}/../state/src/{room}", env!("CARGO_MANIFEST_DIR"));
-        for entry in std::fs::read_dir(dir).expect("the rooms of the core are there").flatten() {
-            let path = entry.path();
-            let Some(file) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".rs")) else {
-                continue;
-            };
-            let text = std::fs::read_to_string(&path).expect("sources are text");
-            for item in text.split("\npub fn ").skip(1) {
-                let head = item.split('{').next().unwrap_or_default();
-                let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
-                if head.contains("draft: &mut Draft") && !PARTS.contains(&name.as_str()) {
-                    found.insert(&*name.leak());
-                }
-            }
-        }
-    }
-    found
 }
