@@ -88,7 +88,11 @@ pub fn read_archive(
     problems.extend(declaration_problems);
     problems.extend(check_layout(&layout, options.force));
     if let (Some(packed), false) = (&layout.python, options.force) {
-        problems.extend(check_python(&charm, packed, venv::host_python().map(|python| python.version).as_deref()));
+        problems.extend(check_python(
+            &charm,
+            packed,
+            venv::host_python().map(|python| python.version).as_deref(),
+        ));
     }
     if !problems.is_empty() {
         return Err(problems);

@@ -189,7 +189,10 @@ fn a_hook_sees_the_same_process_however_pintle_was_started() {
         let open: Vec<_> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
         assert!(!open.is_empty() && !open.contains(&secret), "{open:?}");
     } else {
-        skip("hook_isolation, what the agent has open", "only root sees it of a process that cannot be dumped");
+        skip(
+            "hook_isolation, what the agent has open",
+            "only root sees it of a process that cannot be dumped",
+        );
     }
     // the socket is where no other user can create it first
     let socket = unit.join("run").canonicalize().expect("the folder of the socket");

@@ -40,10 +40,10 @@ impl Check for Actions {
         }
     }
 
-    fn journal_started(&mut self, unit: Uuid, memory: &Local) {
+    fn journal_started(&mut self, unit: Uuid, stored: &Local) {
         // an action that the folder lost may start again: nothing else recorded its start
         let is_kept =
-            |(of, id): &(Uuid, u64)| *of != unit || memory.last_action.is_some_and(|last| *id <= last);
+            |(of, id): &(Uuid, u64)| *of != unit || stored.last_action.is_some_and(|last| *id <= last);
         self.started.retain(is_kept);
         self.finished.retain(is_kept);
     }

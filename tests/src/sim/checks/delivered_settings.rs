@@ -80,7 +80,7 @@ impl Check for DeliveredSettings {
         }
     }
 
-    fn journal_started(&mut self, folder: Uuid, _memory: &Local) {
+    fn journal_started(&mut self, folder: Uuid, _stored: &Local) {
         self.seen.retain(|(of, _), _| *of != folder);
     }
 

@@ -44,10 +44,10 @@ impl DoneRecords {
     }
 
     /// The journal of a folder starts again: only the record that its state is waiting for is pending.
-    pub fn journal_started(&mut self, unit: Uuid, memory: &Local) {
+    pub fn journal_started(&mut self, unit: Uuid, stored: &Local) {
         self.0.remove(&unit);
-        if let Step::AwaitingAnswer { sequence, .. } = &memory.step {
-            let waiting = memory.outbox.iter().find(|record| record.sequence == *sequence);
+        if let Step::AwaitingAnswer { sequence, .. } = &stored.step {
+            let waiting = stored.outbox.iter().find(|record| record.sequence == *sequence);
             self.0.extend(waiting.map(|record| (unit, record.clone())));
         }
     }

@@ -119,16 +119,16 @@ impl Check for Hooks {
         found.extend(wrong.into_iter().map(|wrong| format!("{unit}: {}: {wrong}", hook.name())));
     }
 
-    fn journal_started(&mut self, unit: Uuid, memory: &Local) {
+    fn journal_started(&mut self, unit: Uuid, stored: &Local) {
         let progress = Unit {
-            installed: memory.installed,
-            configured: memory.config.is_some(),
-            boot: memory.boot.clone(),
-            started: memory.started,
-            stopped: memory.stopped,
-            removed: memory.removed,
+            installed: stored.installed,
+            configured: stored.config.is_some(),
+            boot: stored.boot.clone(),
+            started: stored.started,
+            stopped: stored.stopped,
+            removed: stored.removed,
             config_pending: false,
-            upgrade_pending: memory.upgrade_pending || memory.follow_up == Some(FollowUp::UpgradeCharm),
+            upgrade_pending: stored.upgrade_pending || stored.follow_up == Some(FollowUp::UpgradeCharm),
         };
         self.0.insert(unit, progress);
         self.1.remove(&unit);

@@ -194,9 +194,9 @@ impl Checks {
         }
     }
 
-    fn journal_started(&mut self, folder: Uuid, memory: &Local) {
-        self.done_records.journal_started(folder, memory);
-        self.for_each(|check, _| check.journal_started(folder, memory));
+    fn journal_started(&mut self, folder: Uuid, stored: &Local) {
+        self.done_records.journal_started(folder, stored);
+        self.for_each(|check, _| check.journal_started(folder, stored));
     }
 
     pub fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
