@@ -103,7 +103,7 @@ async fn a_flood_of_one_unit_evicts_only_its_own_oldest_lines() {
     let (bytes, oldest) = stored_lines(&fixture, flood).await;
     let room = LOG_BYTES_MAX - before;
     assert!(bytes <= room && bytes > room - 8_192, "{bytes} of {room}");
-    assert!(oldest > model.log(flood, 20, 0).text().to_owned(), "the oldest lines were deleted: {oldest}");
+    assert!(oldest.as_str() > model.log(flood, 20, 0).text(), "the oldest lines were deleted: {oldest}");
 }
 
 #[tokio::test]
