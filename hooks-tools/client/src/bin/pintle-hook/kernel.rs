@@ -166,7 +166,7 @@ pub fn write(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
 /// Writes all pieces in one call, so that no other process writes between them.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_pieces(fd: Fd, pieces: &[&[u8]]) -> Result<usize, Errno> {
     // The layout of a slice reference is not guaranteed. The kernel requires a pointer followed by a length.
     let mut vector = [[0usize; 2]; 8];
