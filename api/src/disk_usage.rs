@@ -66,6 +66,9 @@ pub struct UnitDisk {
     /// What it takes on its machine; none if the machine agent has not reported it since the controller started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_machine: Option<UnitDiskUsage>,
+    /// How long ago the machine agent measured that, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_ago_ms: Option<u64>,
 }
 
 /// One charm archive.

@@ -36,7 +36,16 @@ pub struct AgentPresence {
     /// What the machine agent has observed of a unit agent.
     pub health: Option<ObservedHealth>,
     /// What a unit takes on the disk of its machine.
-    pub disk_usage: Option<UnitDiskUsage>,
+    pub disk_usage: Option<MeasuredDisk>,
+}
+
+/// What a unit takes on the disk of its machine, as its machine agent has reported it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredDisk {
+    /// The report.
+    pub usage: UnitDiskUsage,
+    /// When it arrived, on the monotonic clock.
+    pub reported_ms: u64,
 }
 
 /// What a machine agent has observed of a unit agent. It is not stored, because it must be known while the disk of the
@@ -113,13 +122,13 @@ impl Presence {
     }
 
     /// Records what a unit takes on the disk of its machine.
-    pub fn set_disk_usage(&self, unit: Uuid, usage: UnitDiskUsage) {
+    pub fn set_disk_usage(&self, unit: Uuid, measured: MeasuredDisk) {
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
-        self.agents().entry(unit).or_insert_with(unknown).disk_usage = Some(usage);
+        self.agents().entry(unit).or_insert_with(unknown).disk_usage = Some(measured);
     }
 
     /// Returns what the machine agents have reported of the disk usage of their units.
-    pub fn disk_usage(&self) -> BTreeMap<Uuid, UnitDiskUsage> {
+    pub fn disk_usage(&self) -> BTreeMap<Uuid, MeasuredDisk> {
         self.agents().iter().filter_map(|(unit, presence)| Some((*unit, presence.disk_usage?))).collect()
     }
 

@@ -64,20 +64,33 @@ fn tables(usage: DiskUsage) -> String {
     let total = |unit: &api::UnitDisk| unit.on_machine.map_or(0, |usage| usage.total_bytes());
     units.sort_by_key(|(_, unit)| Reverse(total(unit).saturating_add(unit.log_bytes)));
     if !units.is_empty() {
-        let headings =
-            ["Unit", "Model", "Machine", "On-machine", "Runs", "Charm", "Agent-logs", "State", "Debug-log"];
+        let headings = [
+            "Unit",
+            "Model",
+            "Machine",
+            "On-machine",
+            "Runs",
+            "Charm",
+            "Agent-logs",
+            "State",
+            "Measured",
+            "Debug-log",
+        ];
         let mut rows = vec![row(headings)];
         for (model, unit) in units {
             let reported = unit.on_machine.map(|usage| {
                 let parts = [usage.runs_bytes, usage.charm_bytes, usage.logs_bytes, usage.state_bytes];
-                [size(usage.total_bytes())].into_iter().chain(parts.map(size)).collect::<Vec<_>>()
+                let ago_ms = unit.measured_ago_ms.and_then(|ms| i64::try_from(ms).ok()).unwrap_or(0);
+                let measured = format!("{} ago", api::ago(ago_ms));
+                let sizes = [size(usage.total_bytes())].into_iter().chain(parts.map(size));
+                sizes.chain([measured]).collect::<Vec<_>>()
             });
-            let reported = reported.unwrap_or_else(|| vec!["-".to_owned(); 5]);
+            let reported = reported.unwrap_or_else(|| vec!["-".to_owned(); 6]);
             let names = [unit.unit.clone(), model.clone(), unit.machine.clone()];
             rows.push(names.into_iter().chain(reported).chain([size(unit.log_bytes)]).collect());
         }
         text += "\n";
-        text += &Table { right: &[3, 4, 5, 6, 7, 8], rows }.text();
+        text += &Table { right: &[3, 4, 5, 6, 7, 8, 9], rows }.text();
     }
     if !usage.archives.is_empty() {
         let mut rows = vec![row(["Archive", "Charm", "Size", "Used by"])];

@@ -236,6 +236,7 @@ pub fn sample_disk_usage() -> DiskUsage {
             logs_bytes: 4096,
             state_bytes: 0,
         }),
+        measured_ago_ms: Some(90_000),
     };
     let unreported = UnitDisk { unit: "web/2".to_owned(), machine: "1".to_owned(), ..UnitDisk::default() };
     let model = ModelDiskUsage {

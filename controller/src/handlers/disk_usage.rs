@@ -2,6 +2,7 @@
 
 use crate::authorisation;
 use crate::environment::Environment;
+use crate::presence::MeasuredDisk;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::store::usage::StoreUsage;
@@ -14,7 +15,6 @@ use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::keys::{
     ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, Kind, Model, Parts, UnitDoc, last_id,
 };
-use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::names::Uuid;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,9 @@ impl<S: Store, O: Environment> Handle<GetDiskUsage> for Authorised<S, O> {
     async fn handle(&self, _: GetDiskUsage) -> Result<DiskUsage, ApiError> {
         let usage = self.controller.store.usage().await;
         let reported = self.controller.presence.disk_usage();
-        let read = self.controller.read_available(move |reader| disk_usage(reader, &usage, &reported));
+        let now_ms = self.controller.environment.monotonic_ms();
+        let read =
+            self.controller.read_available(move |reader| disk_usage(reader, &usage, &reported, now_ms));
         Ok(read.await)
     }
 }
@@ -37,8 +39,9 @@ impl<S: Store, O: Environment> Handle<ReportDiskUsage> for Authorised<S, O> {
             units.retain(|unit, _| is_own(unit));
             units
         });
+        let reported_ms = self.controller.environment.monotonic_ms();
         for (unit, usage) in own.await {
-            self.controller.presence.set_disk_usage(unit, usage);
+            self.controller.presence.set_disk_usage(unit, MeasuredDisk { usage, reported_ms });
         }
         Ok(())
     }
@@ -47,7 +50,8 @@ impl<S: Store, O: Environment> Handle<ReportDiskUsage> for Authorised<S, O> {
 fn disk_usage(
     reader: &dyn Reader,
     usage: &StoreUsage,
-    reported: &BTreeMap<Uuid, UnitDiskUsage>,
+    reported: &BTreeMap<Uuid, MeasuredDisk>,
+    now_ms: u64,
 ) -> DiskUsage {
     let store = StoreDiskUsage {
         database_bytes: usage.database_bytes,
@@ -60,12 +64,14 @@ fn disk_usage(
         let units = read_all::<UnitDoc>(reader, &Model(*id).all(Kind::Unit));
         let unit = |(key, doc): &(String, UnitDoc)| {
             let unit = last_id(key)?;
+            let measured = reported.get(&unit);
             Some(UnitDisk {
                 unit: doc.name.to_string(),
                 machine: read(reader, &Model(*id).machine(doc.machine))
                     .map_or_else(String::new, |doc| doc.name),
                 log_bytes: usage.log_lines.get(&(*id, unit)).copied().unwrap_or(0),
-                on_machine: reported.get(&unit).copied(),
+                on_machine: measured.map(|measured| measured.usage),
+                measured_ago_ms: measured.map(|measured| now_ms.saturating_sub(measured.reported_ms)),
             })
         };
         ModelDiskUsage {

@@ -52,7 +52,7 @@ fn entering(
             continue;
         }
         let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });
-        causes.push(enter.since(doc.created_ms));
+        causes.push(enter.since(doc.created_ms.max(unit.created_ms)));
         causes.extend(unit::explain(facts, id)?.causes.into_iter().next());
         if is_full(causes) {
             break;

@@ -40,6 +40,9 @@ async fn disk_usage_names_who_uses_what() {
         expected.iter().all(|unit| units.contains(unit)),
         "a machine reports its own units only: {units:?}"
     );
+    for unit in &dev.units {
+        assert_eq!(unit.measured_ago_ms.is_some(), unit.on_machine.is_some(), "{unit:?}");
+    }
     let logged = dev.units.iter().map(|unit| unit.log_bytes).sum::<u64>();
     assert!((1_000..1_400).contains(&logged) && dev.log_bytes == logged, "{dev:?}");
     let all = fixture.controller.read(move |reader: &dyn Reader| reader.scan("", "", usize::MAX)).await;

@@ -179,6 +179,31 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
 }
 
 #[tokio::test]
+async fn a_unit_waits_to_enter_a_relation_only_since_it_was_added() {
+    let fixture = Fixture::in_memory().await;
+    for name in ["web", "db"] {
+        fixture.deploy(name, 1).await;
+    }
+    let (number, _) = fixture.integrate().await;
+    let related_ms = fixture.controller.environment.wall_ms();
+    fixture.advance(5_000);
+    let added = AddUnits { application: "web".to_owned(), units: 1, to: None };
+    fixture.admin.handle(added).await.expect("the application is alive");
+    let added_ms = fixture.controller.environment.wall_ms();
+    let causes = causes(&fixture, &format!("relation/{number}")).await;
+    let enter = causes.into_iter().filter(|cause| matches!(cause.duty, Duty::EnterScope { .. }));
+    let mut enter: Vec<_> = enter.map(|cause| (cause.entity, cause.since_ms)).collect();
+    enter.sort();
+    let unit = |application: &str, number| Entity::Unit(UnitName::new(application, number));
+    let expected = [
+        (unit("db", 0), Some(related_ms)),
+        (unit("web", 0), Some(related_ms)),
+        (unit("web", 1), Some(added_ms)),
+    ];
+    assert_eq!(enter, expected);
+}
+
+#[tokio::test]
 async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_request() {
     let fixture = Fixture::in_memory().await;
     for name in ["web", "db"] {
