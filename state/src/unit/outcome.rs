@@ -33,7 +33,7 @@ pub enum Exit {
     Missing,
     /// The action was cancelled after its start was saved and before its program started.
     Cancelled,
-    /// The hook could not be executed, or a request of it could not be carried out.
+    /// The hook could not be started, or a request of it could not be executed.
     Failed(String),
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct EarlyReports {
-    /// The epochs of the messages that carried a report, by unit, run and call.
+    /// The epochs of the messages with a report, by unit, run and call.
     epochs: BTreeMap<(Uuid, u64, u32), BTreeSet<u64>>,
 }
 
