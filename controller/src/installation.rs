@@ -125,9 +125,9 @@ impl Installation {
     ///
     /// # Errors
     /// If `client.yaml` is damaged or cannot be written, or the transaction fails.
-    pub async fn create_first_user<S: Store, O: Environment>(
+    pub async fn create_first_user<S: Store, E: Environment>(
         &self,
-        controller: &Controller<S, O>,
+        controller: &Controller<S, E>,
     ) -> Result<()> {
         let path = self.folder.join("client.yaml");
         let before: Option<ClientFile> = match read_optional(&path)? {

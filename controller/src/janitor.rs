@@ -100,9 +100,9 @@ impl Janitor {
 
     /// Runs one sweep over all models: one batch of each leftover and of each log. Returns true if there is more to do
     /// now. An error means that the store accepts no writes at the moment.
-    pub async fn sweep<S: Store, O: Environment>(
+    pub async fn sweep<S: Store, E: Environment>(
         &mut self,
-        controller: &Controller<S, O>,
+        controller: &Controller<S, E>,
     ) -> Result<bool, ApiError> {
         let models =
             controller.read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
@@ -146,8 +146,8 @@ impl Janitor {
 }
 
 /// Deletes one batch of the oldest completed actions beyond the limit. Returns true if there is more to do now.
-async fn delete_expired_actions<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn delete_expired_actions<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
     scan: &mut ExpiryScan,
 ) -> Result<bool, ApiError> {
@@ -175,7 +175,7 @@ async fn delete_expired_actions<S: Store, O: Environment>(
 
 /// Removes the presence of agents whose unit or machine no longer exists. The handlers cannot do it alone: no handler
 /// sees a forced removal, and a request of the agent that is still in progress may record its presence again.
-async fn forget_agents<S: Store, O: Environment>(controller: &Controller<S, O>, after: &mut Option<Uuid>) {
+async fn forget_agents<S: Store, E: Environment>(controller: &Controller<S, E>, after: &mut Option<Uuid>) {
     // The agents are listed before the documents are read: an agent that is added in between is either not listed or
     // its document exists.
     let agents = controller.presence.after(*after, AGENTS_PER_SWEEP);
@@ -197,8 +197,8 @@ async fn forget_agents<S: Store, O: Environment>(controller: &Controller<S, O>, 
 
 /// Runs one batch of the destruction of a model. Returns true if there is more to do now. A failure is logged and does
 /// not stop the sweep.
-async fn destroy_model_batch<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn destroy_model_batch<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
 ) -> Result<bool, ApiError> {
     match controller.run(move |draft| destruction::destroy_batch(draft, model)).await {
@@ -212,8 +212,8 @@ async fn destroy_model_batch<S: Store, O: Environment>(
 }
 
 /// Deletes one batch of what each removal left behind. Returns true if there is more to do now.
-async fn cleanup_batch<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn cleanup_batch<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
 ) -> Result<bool, ApiError> {
     let (left, destroyed) = controller
@@ -251,8 +251,8 @@ fn next_page(reader: &dyn Reader, prefix: &str, after: &mut String, limit: usize
 
 /// Advances the timers of forced entities and runs one batch of each, the longest overdue first. Returns true if there
 /// is more to do now.
-async fn force_batches<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn force_batches<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
     destroyed_by_force: bool,
     after: &mut String,
@@ -317,8 +317,8 @@ async fn force_batches<S: Store, O: Environment>(
 }
 
 /// Starts the force timer of each Dying unit, if the model has a teardown budget.
-async fn start_budget_timers<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn start_budget_timers<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
     after: &mut String,
 ) -> Result<(), ApiError> {

@@ -36,8 +36,8 @@ fn parse_cursor(cursor: &str) -> Result<LogPosition, ApiError> {
 }
 
 /// Returns one page. If the query waits, the call blocks for at most [`LONG_POLL_MS`] until a matching line is stored.
-pub(crate) async fn page<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+pub(crate) async fn page<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
     query: LogQuery,
 ) -> Result<LogPage, ApiError> {
@@ -76,8 +76,8 @@ fn to_page(mut found: Vec<LogEntry>, end: &LogPosition) -> LogPage {
 }
 
 /// Reads all lines. Returns them with the position after the last one.
-async fn all_lines<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn all_lines<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
 ) -> (Vec<LogEntry>, LogPosition) {
     let read = controller.read_available(move |reader: &dyn Reader| {
@@ -92,8 +92,8 @@ async fn all_lines<S: Store, O: Environment>(
 }
 
 /// Reads the lines after a position. Returns them with the position after the last one.
-async fn lines_after<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn lines_after<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
     after: &LogPosition,
 ) -> (Vec<LogEntry>, LogPosition) {

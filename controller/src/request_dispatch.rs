@@ -30,37 +30,37 @@ pub enum HandlerReply {
 type Answer = Pin<Box<dyn Future<Output = Result<HandlerReply, ApiError>> + Send>>;
 
 /// One request type and its handler.
-pub struct Service<S, O> {
+pub struct Service<S, E> {
     /// The request type: its name, route and caller.
     pub entry: Entry,
     /// Parses the body, calls the handler and serialises the response. The session checks the caller once more,
     /// although the server has checked it before it read the body.
-    pub answer: fn(Session<S, O>, Vec<u8>) -> Answer,
+    pub answer: fn(Session<S, E>, Vec<u8>) -> Answer,
 }
 
-impl<S, O> Clone for Service<S, O> {
+impl<S, E> Clone for Service<S, E> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S, O> Copy for Service<S, O> {}
+impl<S, E> Copy for Service<S, E> {}
 
 /// Returns one service for each request type.
-pub fn services<S: Store, O: Environment>() -> Vec<Service<S, O>> {
+pub fn services<S: Store, E: Environment>() -> Vec<Service<S, E>> {
     let mut services = ServiceList(Vec::new());
-    all_requests::visit::<Session<S, O>>(&mut services);
+    all_requests::visit::<Session<S, E>>(&mut services);
     services.0
 }
 
-struct ServiceList<S, O>(Vec<Service<S, O>>);
+struct ServiceList<S, E>(Vec<Service<S, E>>);
 
-impl<S: Store, O: Environment> Visitor<Session<S, O>> for ServiceList<S, O> {
+impl<S: Store, E: Environment> Visitor<Session<S, E>> for ServiceList<S, E> {
     fn request<R: Request>(&mut self, entry: Entry)
     where
-        Session<S, O>: Handle<R>,
+        Session<S, E>: Handle<R>,
     {
-        let answer = |session: Session<S, O>, body| -> Answer {
+        let answer = |session: Session<S, E>, body| -> Answer {
             Box::pin(async move {
                 let answer = session.handle(parse_body::<R>(R::ROUTE.method, body)?).await?;
                 Ok(HandlerReply::Single(R::Response::CONTENT, answer.into_bytes()))
@@ -71,9 +71,9 @@ impl<S: Store, O: Environment> Visitor<Session<S, O>> for ServiceList<S, O> {
 
     fn watch<R: WatchRequest>(&mut self, entry: Entry)
     where
-        Session<S, O>: Watch<R>,
+        Session<S, E>: Watch<R>,
     {
-        let answer = |session: Session<S, O>, body| -> Answer {
+        let answer = |session: Session<S, E>, body| -> Answer {
             Box::pin(async move {
                 let stream = session.watch(parse_body::<R>(R::ROUTE.method, body)?).await?;
                 Ok(HandlerReply::Lines(Body::new(LineBody::<R, _> {

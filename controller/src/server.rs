@@ -89,8 +89,8 @@ async fn accept(listeners: &[TcpListener]) -> std::io::Result<(TcpStream, std::n
 }
 
 /// Serves until `stop` resolves, then waits at most `STOP_TIMEOUT` for the requests in progress.
-pub async fn serve<S: Store, O: Environment>(
-    controller: Arc<Controller<S, O>>,
+pub async fn serve<S: Store, E: Environment>(
+    controller: Arc<Controller<S, E>>,
     listeners: Vec<TcpListener>,
     acceptor: TlsAcceptor,
     stop: impl Future<Output = ()>,
@@ -195,10 +195,10 @@ async fn serve_connection(
 }
 
 /// One route for each request type.
-fn router<S: Store, O: Environment>(controller: Arc<Controller<S, O>>) -> Router {
+fn router<S: Store, E: Environment>(controller: Arc<Controller<S, E>>) -> Router {
     let uploads = Arc::new(Uploads::new());
     let mut router = Router::new();
-    for service in services::<S, O>() {
+    for service in services::<S, E>() {
         let method = match service.entry.route.method {
             Method::Get => MethodFilter::GET,
             Method::Post => MethodFilter::POST,
@@ -238,11 +238,11 @@ fn no_route(path: &str) -> ApiError {
 }
 
 /// Authenticates a request and, with it, its connection.
-async fn session<S: Store, O: Environment>(
-    controller: &Arc<Controller<S, O>>,
+async fn session<S: Store, E: Environment>(
+    controller: &Arc<Controller<S, E>>,
     headers: &HeaderMap,
     extensions: &Extensions,
-) -> Result<Session<S, O>, ApiError> {
+) -> Result<Session<S, E>, ApiError> {
     let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token =
         header.and_then(|value| value.strip_prefix("Bearer ")).filter(|token| tokens::is_token(token));
@@ -256,9 +256,9 @@ async fn session<S: Store, O: Environment>(
 }
 
 /// Authorises the caller, then reads the body and calls the handler.
-async fn handle_request<S: Store, O: Environment>(
-    controller: Arc<Controller<S, O>>,
-    service: Service<S, O>,
+async fn handle_request<S: Store, E: Environment>(
+    controller: Arc<Controller<S, E>>,
+    service: Service<S, E>,
     params: BTreeMap<String, String>,
     request: Request,
     uploads: Arc<Uploads>,

@@ -29,11 +29,11 @@ use std::sync::Arc;
 use std::task::Poll;
 
 /// One controller process: the store, the environment, and the state that is kept in memory only.
-pub struct Controller<S, O> {
+pub struct Controller<S, E> {
     /// The store of all models.
     pub store: S,
     /// Clocks, randomness and charm archives.
-    pub environment: O,
+    pub environment: E,
     /// The controller's uuid, which is the name in its certificate.
     pub id: Uuid,
     /// The presence of all agents.
@@ -49,9 +49,9 @@ pub struct Controller<S, O> {
 }
 
 /// The session of one authenticated caller. It handles every request that the caller may send.
-pub struct Session<S, O> {
+pub struct Session<S, E> {
     /// The controller that handles the requests.
-    pub controller: Arc<Controller<S, O>>,
+    pub controller: Arc<Controller<S, E>>,
     /// The authenticated caller.
     pub principal: TokenHolder,
     /// The name or uuid of the model that a user's requests refer to. The model need not exist.
@@ -60,7 +60,7 @@ pub struct Session<S, O> {
     pub(crate) token_sha256: Option<String>,
 }
 
-impl<S, O> Clone for Session<S, O> {
+impl<S, E> Clone for Session<S, E> {
     fn clone(&self) -> Self {
         Session {
             controller: self.controller.clone(),
@@ -71,9 +71,9 @@ impl<S, O> Clone for Session<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Controller<S, O> {
+impl<S: Store, E: Environment> Controller<S, E> {
     /// Starts a controller on a store. All agents have the full time to report, and all leadership terms start again.
-    pub fn new(store: S, environment: O, id: Uuid) -> Arc<Controller<S, O>> {
+    pub fn new(store: S, environment: E, id: Uuid) -> Arc<Controller<S, E>> {
         let now_ms = environment.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
         let presence = Arc::new(Presence::new(now_ms));
@@ -95,7 +95,7 @@ impl<S: Store, O: Environment> Controller<S, O> {
     }
 
     /// Opens the session of the holder of this token. An error if the token is unknown.
-    pub async fn session(self: &Arc<Self>, token: &str) -> Result<Session<S, O>, ApiError> {
+    pub async fn session(self: &Arc<Self>, token: &str) -> Result<Session<S, E>, ApiError> {
         if !tokens::is_token(token) {
             return Err(unauthorised());
         }
@@ -106,7 +106,7 @@ impl<S: Store, O: Environment> Controller<S, O> {
     }
 
     /// Opens a session without a token: for the controller itself and the simulator.
-    pub fn session_for(self: &Arc<Self>, principal: TokenHolder) -> Session<S, O> {
+    pub fn session_for(self: &Arc<Self>, principal: TokenHolder) -> Session<S, E> {
         Session { controller: self.clone(), principal, model: String::new(), token_sha256: None }
     }
 
@@ -237,27 +237,27 @@ impl<S: Store, O: Environment> Controller<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> InModel for Session<S, O> {
-    fn in_model(&self, model: &str) -> Session<S, O> {
+impl<S: Store, E: Environment> InModel for Session<S, E> {
+    fn in_model(&self, model: &str) -> Session<S, E> {
         Session { model: model.to_owned(), ..self.clone() }
     }
 }
 
 /// A session whose principal is authorised for the current request. The handlers are implemented on this type, one per
 /// request type (`handlers`), so that none can run without authorisation.
-pub struct Authorised<S, O>(Session<S, O>);
+pub struct Authorised<S, E>(Session<S, E>);
 
-impl<S, O> Deref for Authorised<S, O> {
-    type Target = Session<S, O>;
+impl<S, E> Deref for Authorised<S, E> {
+    type Target = Session<S, E>;
 
-    fn deref(&self) -> &Session<S, O> {
+    fn deref(&self) -> &Session<S, E> {
         &self.0
     }
 }
 
-impl<S: Store, O: Environment, R: Request> Handle<R> for Session<S, O>
+impl<S: Store, E: Environment, R: Request> Handle<R> for Session<S, E>
 where
-    Authorised<S, O>: Handle<R>,
+    Authorised<S, E>: Handle<R>,
 {
     async fn handle(&self, request: R) -> Result<R::Response, ApiError> {
         authorisation::check(&self.principal, R::CALLER)?;
@@ -265,11 +265,11 @@ where
     }
 }
 
-impl<S: Store, O: Environment, R: WatchRequest> Watch<R> for Session<S, O>
+impl<S: Store, E: Environment, R: WatchRequest> Watch<R> for Session<S, E>
 where
-    Authorised<S, O>: Watch<R>,
+    Authorised<S, E>: Watch<R>,
 {
-    type Stream = <Authorised<S, O> as Watch<R>>::Stream;
+    type Stream = <Authorised<S, E> as Watch<R>>::Stream;
 
     async fn watch(&self, request: R) -> Result<Self::Stream, ApiError> {
         authorisation::check(&self.principal, R::CALLER)?;

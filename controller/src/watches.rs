@@ -27,8 +27,8 @@ use std::sync::Arc;
 const REVISIONS_PER_READ: usize = 32;
 
 /// A position that follows the store, with a heartbeat while nothing changes.
-struct Cursor<S, O> {
-    controller: Arc<Controller<S, O>>,
+struct Cursor<S, E> {
+    controller: Arc<Controller<S, E>>,
     agent: Uuid,
     position: Position,
     heartbeat_ms: u64,
@@ -47,8 +47,8 @@ enum CursorEvent {
     Compacted,
 }
 
-impl<S: Store, O: Environment> Cursor<S, O> {
-    fn new(controller: Arc<Controller<S, O>>, agent: Uuid, position: Position) -> Cursor<S, O> {
+impl<S: Store, E: Environment> Cursor<S, E> {
+    fn new(controller: Arc<Controller<S, E>>, agent: Uuid, position: Position) -> Cursor<S, E> {
         let heartbeat_ms = controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
         Cursor { controller, agent, position, heartbeat_ms, is_position_sent: true }
     }
@@ -81,8 +81,8 @@ impl<S: Store, O: Environment> Cursor<S, O> {
 }
 
 /// The stream of one unit agent.
-pub struct UnitStream<S, O> {
-    cursor: Cursor<S, O>,
+pub struct UnitStream<S, E> {
+    cursor: Cursor<S, E>,
     model: Model,
     epoch: u64,
     /// The content sent up to the cursor's position; none if a full view is to be sent next.
@@ -93,13 +93,13 @@ pub struct UnitStream<S, O> {
     _stream: StreamGuard,
 }
 
-impl<S: Store, O: Environment> UnitStream<S, O> {
+impl<S: Store, E: Environment> UnitStream<S, E> {
     pub(crate) async fn open(
-        controller: Arc<Controller<S, O>>,
+        controller: Arc<Controller<S, E>>,
         (model, unit): (Model, Uuid),
         epoch: u64,
         from: Option<Position>,
-    ) -> Result<UnitStream<S, O>, ApiError> {
+    ) -> Result<UnitStream<S, E>, ApiError> {
         let bound = controller.environment.inline_settings_bytes_max();
         let shown = match from {
             Some(from) => {
@@ -207,7 +207,7 @@ fn removed() -> ApiError {
     ApiError::new(ErrorCode::Removed, "the unit was removed")
 }
 
-impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {
+impl<S: Store, E: Environment> api::Stream for UnitStream<S, E> {
     type Item = UnitWatchEvent;
 
     async fn next(&mut self) -> Result<UnitWatchEvent, ApiError> {
@@ -242,8 +242,8 @@ impl<S: Store, O: Environment> api::Stream for UnitStream<S, O> {
 }
 
 /// The stream of one machine agent.
-pub struct MachineStream<S, O> {
-    cursor: Cursor<S, O>,
+pub struct MachineStream<S, E> {
+    cursor: Cursor<S, E>,
     model: Model,
     shown: Option<MachineView>,
     /// Whether the view may have changed. It is a field because a call of `next` may be dropped while it reads.
@@ -262,12 +262,12 @@ const MACHINE_VIEW_KINDS: [Kind; 8] = [
     Kind::Recall,
 ];
 
-impl<S: Store, O: Environment> MachineStream<S, O> {
+impl<S: Store, E: Environment> MachineStream<S, E> {
     pub(crate) fn open(
-        controller: Arc<Controller<S, O>>,
+        controller: Arc<Controller<S, E>>,
         model: Model,
         machine: Uuid,
-    ) -> MachineStream<S, O> {
+    ) -> MachineStream<S, E> {
         let cursor = Cursor::new(controller, machine, Position::default());
         MachineStream { cursor, model, shown: None, must_read: true }
     }
@@ -289,7 +289,7 @@ impl<S: Store, O: Environment> MachineStream<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> api::Stream for MachineStream<S, O> {
+impl<S: Store, E: Environment> api::Stream for MachineStream<S, E> {
     type Item = MachineWatchEvent;
 
     async fn next(&mut self) -> Result<MachineWatchEvent, ApiError> {

@@ -44,14 +44,14 @@ pub trait ProvisionerEnvironment {
 }
 
 /// The provisioner of one provider.
-pub struct Provisioner<P, O> {
+pub struct Provisioner<P, E> {
     /// The provider of instances.
     pub provider: P,
     /// Clock, randomness and log.
-    pub environment: O,
+    pub environment: E,
 }
 
-impl<P: Provider, O: ProvisionerEnvironment> Provisioner<P, O> {
+impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
     /// Runs rounds until a request to the controller fails. `file`: address and certificate of the controller, for
     /// machines.
     pub async fn follow(

@@ -30,7 +30,7 @@ fn action_info(doc: ActionDoc) -> ActionInfo {
     }
 }
 
-impl<S: Store, O: Environment> Handle<EnqueueAction> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
     async fn handle(&self, run: EnqueueAction) -> Result<EnqueueActionResponse, ApiError> {
         let name = run.unit;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
@@ -50,7 +50,7 @@ impl<S: Store, O: Environment> Handle<EnqueueAction> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<CancelAction> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<CancelAction> for Authorised<S, E> {
     async fn handle(&self, CancelAction { id }: CancelAction) -> Result<CancelActionResponse, ApiError> {
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
         let committed = self
@@ -61,7 +61,7 @@ impl<S: Store, O: Environment> Handle<CancelAction> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<GetAction> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetAction> for Authorised<S, E> {
     async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionInfo, ApiError> {
         let action = self.view(move |reader, model| {
             let doc = read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
@@ -71,7 +71,7 @@ impl<S: Store, O: Environment> Handle<GetAction> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ListActions> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ListActions> for Authorised<S, E> {
     async fn handle(&self, _: ListActions) -> Result<Vec<ActionInfo>, ApiError> {
         let all = self.view(|reader, model| {
             let all = read_all::<ActionDoc>(reader, &model.all(Kind::Action)).into_iter();

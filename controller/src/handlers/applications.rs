@@ -19,7 +19,7 @@ use state::documents::refusal::Refusal;
 use state::lifecycle::application;
 use state::operations::force;
 
-impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
     async fn handle(&self, deploy: Deploy) -> Result<DeployResponse, ApiError> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
@@ -53,7 +53,7 @@ impl<S: Store, O: Environment> Handle<Deploy> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Refresh> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Refresh> for Authorised<S, E> {
     async fn handle(&self, refresh: Refresh) -> Result<RefreshResponse, ApiError> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
@@ -76,7 +76,7 @@ impl<S: Store, O: Environment> Handle<Refresh> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<GetConfig> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetConfig> for Authorised<S, E> {
     async fn handle(&self, get: GetConfig) -> Result<ApplicationConfig, ApiError> {
         let name = get.application;
         let config = self.view(move |reader, model| {
@@ -103,7 +103,7 @@ impl<S: Store, O: Environment> Handle<GetConfig> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Configure> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Configure> for Authorised<S, E> {
     async fn handle(&self, configure: Configure) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let Configure { application, change } = configure;
@@ -115,7 +115,7 @@ impl<S: Store, O: Environment> Handle<Configure> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<RemoveApplication> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<RemoveApplication> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveApplication) -> Result<WriteResponse, ApiError> {
         let (model, name) = (self.model().await?, removal.application);
         let force = force_request(removal.force, self.controller.environment.wall_ms());

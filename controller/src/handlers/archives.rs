@@ -13,7 +13,7 @@ use state::documents::keys::GLOBAL;
 use state::lifecycle::application;
 use std::path::Path;
 
-impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
     async fn handle(&self, find: FindArchive) -> Result<Option<ArchiveInfo>, ApiError> {
         let sha256 = find.sha256;
         let controller = &self.controller;
@@ -29,7 +29,7 @@ impl<S: Store, O: Environment> Handle<FindArchive> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<UploadArchive> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<UploadArchive> for Authorised<S, E> {
     async fn handle(&self, upload: UploadArchive) -> Result<ArchiveInfo, ApiError> {
         let _shared = self.controller.archives.lock.read().await;
         let stored = self.controller.environment.store_archive(upload.0).await?;
@@ -37,7 +37,7 @@ impl<S: Store, O: Environment> Handle<UploadArchive> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Session<S, O> {
+impl<S: Store, E: Environment> Session<S, E> {
     /// Handles [`UploadArchive`] for an archive that was received into a file.
     pub(crate) async fn store_received_archive(&self, file: &Path) -> Result<ArchiveInfo, ApiError> {
         authorisation::check(&self.principal, UploadArchive::CALLER)?;
@@ -48,8 +48,8 @@ impl<S: Store, O: Environment> Session<S, O> {
 }
 
 /// Registers an archive that was stored. The caller holds the lock since before it was stored.
-async fn register<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn register<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     stored: StoredArchive,
 ) -> Result<ArchiveInfo, ApiError> {
     let uploaded = ArchiveInfo { sha256: stored.sha256, bytes: stored.bytes, charm: stored.charm };

@@ -7,7 +7,7 @@ use api::error::ApiError;
 use api::{Handle, LONG_POLL_MS, WaitForChange};
 use state::terms::position::Position;
 
-impl<S: Store, O: Environment> Handle<WaitForChange> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<WaitForChange> for Authorised<S, E> {
     async fn handle(&self, wait: WaitForChange) -> Result<Position, ApiError> {
         let after = wait.after;
         self.model().await?;

@@ -8,7 +8,7 @@ use api::error::ApiError;
 use api::{ControllerInfo, GetAbout, GetOpenApi, Handle};
 use serde_json::Value;
 
-impl<S: Store, O: Environment> Handle<GetAbout> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetAbout> for Authorised<S, E> {
     async fn handle(&self, _: GetAbout) -> Result<ControllerInfo, ApiError> {
         Ok(ControllerInfo {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -19,7 +19,7 @@ impl<S: Store, O: Environment> Handle<GetAbout> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<GetOpenApi> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetOpenApi> for Authorised<S, E> {
     async fn handle(&self, _: GetOpenApi) -> Result<Value, ApiError> {
         Ok(openapi::document())
     }

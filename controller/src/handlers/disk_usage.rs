@@ -19,7 +19,7 @@ use state::terms::names::Uuid;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-impl<S: Store, O: Environment> Handle<GetDiskUsage> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
     async fn handle(&self, _: GetDiskUsage) -> Result<DiskUsage, ApiError> {
         let usage = self.controller.store.usage().await;
         let reported = self.controller.presence.disk_usage();
@@ -30,7 +30,7 @@ impl<S: Store, O: Environment> Handle<GetDiskUsage> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ReportDiskUsage> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
     async fn handle(&self, ReportDiskUsage { mut units }: ReportDiskUsage) -> Result<(), ApiError> {
         let (model, machine) = authorisation::machine(&self.principal)?;
         let own = self.controller.read(move |reader| {

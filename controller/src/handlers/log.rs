@@ -7,7 +7,7 @@ use crate::store::Store;
 use api::error::ApiError;
 use api::{Handle, LogPage, LogQuery};
 
-impl<S: Store, O: Environment> Handle<LogQuery> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<LogQuery> for Authorised<S, E> {
     async fn handle(&self, query: LogQuery) -> Result<LogPage, ApiError> {
         let model = self.model().await?;
         log::page(&self.controller, model, query).await

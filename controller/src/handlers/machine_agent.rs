@@ -22,7 +22,7 @@ use state::lifecycle::{machine, unit};
 use state::operations::{instance, tombstone_retention};
 use state::terms::names::Uuid;
 
-impl<S: Store, O: Environment> Authorised<S, O> {
+impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the calling machine and records its heartbeat.
     fn machine(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, machine) = authorisation::machine(&self.principal)?;
@@ -43,14 +43,14 @@ fn existence(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Ex
     }
 }
 
-impl<S: Store, O: Environment> Handle<GetUnitExistence> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetUnitExistence> for Authorised<S, E> {
     async fn handle(&self, GetUnitExistence { unit }: GetUnitExistence) -> Result<Existence, ApiError> {
         let (model, machine) = self.machine()?;
         Ok(self.controller.read(move |reader| existence(reader, model, machine, unit)).await)
     }
 }
 
-impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<SetUnitToken> for Authorised<S, E> {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         let SetUnitToken { unit, token } = set;
@@ -72,7 +72,7 @@ impl<S: Store, O: Environment> Handle<SetUnitToken> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<RemoveDeadUnit> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<RemoveDeadUnit> for Authorised<S, E> {
     async fn handle(&self, RemoveDeadUnit { unit }: RemoveDeadUnit) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         match self.controller.read(move |reader| existence(reader, model, machine, unit)).await {
@@ -86,7 +86,7 @@ impl<S: Store, O: Environment> Handle<RemoveDeadUnit> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ConfirmRecall> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ConfirmRecall> for Authorised<S, E> {
     async fn handle(&self, ConfirmRecall { unit }: ConfirmRecall) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         let transition = move |draft: &mut Draft<'_>| {
@@ -98,13 +98,13 @@ impl<S: Store, O: Environment> Handle<ConfirmRecall> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ReportPresence> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
     async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
         self.machine().map(|_| ())
     }
 }
 
-impl<S: Store, O: Environment> Handle<ReportUnitHealth> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
     async fn handle(&self, ReportUnitHealth { mut units }: ReportUnitHealth) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         let own = self.controller.read(move |reader| {
@@ -121,7 +121,7 @@ impl<S: Store, O: Environment> Handle<ReportUnitHealth> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ReportMachineDead> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ReportMachineDead> for Authorised<S, E> {
     async fn handle(&self, _: ReportMachineDead) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         self.controller.run(move |draft| machine::set_dead(draft, model, machine)).await?;
@@ -129,7 +129,7 @@ impl<S: Store, O: Environment> Handle<ReportMachineDead> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ReportUninstalled> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ReportUninstalled> for Authorised<S, E> {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         self.controller.run(move |draft| instance::record_agent_uninstalled(draft, model, machine)).await?;
@@ -138,7 +138,7 @@ impl<S: Store, O: Environment> Handle<ReportUninstalled> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Enrol> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
     async fn handle(&self, enrol: Enrol) -> Result<(), ApiError> {
         let now_ms = self.controller.environment.wall_ms();
         let (model, machine) = authorisation::enrolling(&self.principal, now_ms)?;
@@ -166,10 +166,10 @@ impl<S: Store, O: Environment> Handle<Enrol> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Watch<WatchMachine> for Authorised<S, O> {
-    type Stream = MachineStream<S, O>;
+impl<S: Store, E: Environment> Watch<WatchMachine> for Authorised<S, E> {
+    type Stream = MachineStream<S, E>;
 
-    async fn watch(&self, _: WatchMachine) -> Result<MachineStream<S, O>, ApiError> {
+    async fn watch(&self, _: WatchMachine) -> Result<MachineStream<S, E>, ApiError> {
         let (model, machine) = self.machine()?;
         let units = self.controller.read(move |reader| read_all::<()>(reader, &model.machine_units(machine)));
         let now_ms = self.controller.environment.monotonic_ms();

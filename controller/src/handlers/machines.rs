@@ -15,7 +15,7 @@ use state::documents::draft::Draft;
 use state::lifecycle::{creation, machine};
 use state::operations::{force, instance};
 
-impl<S: Store, O: Environment> Handle<AddMachines> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
     async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
         let count = add.count;
         let model =
@@ -36,7 +36,7 @@ impl<S: Store, O: Environment> Handle<AddMachines> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<RemoveMachine> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<RemoveMachine> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveMachine) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let RemoveMachine { machine: name, force, keep_instance } = removal;
@@ -55,7 +55,7 @@ impl<S: Store, O: Environment> Handle<RemoveMachine> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<RetryProvisioning> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<RetryProvisioning> for Authorised<S, E> {
     async fn handle(&self, retry: RetryProvisioning) -> Result<WriteResponse, ApiError> {
         let (model, name) = (self.model().await?, retry.machine);
         let transition = move |draft: &mut Draft<'_>| {
@@ -66,7 +66,7 @@ impl<S: Store, O: Environment> Handle<RetryProvisioning> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<CreateEnrolmentToken> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<CreateEnrolmentToken> for Authorised<S, E> {
     async fn handle(&self, create: CreateEnrolmentToken) -> Result<EnrolmentToken, ApiError> {
         let (model, name) = (self.model().await?, create.machine);
         let text = name.clone();

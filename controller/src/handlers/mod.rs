@@ -37,7 +37,7 @@ fn changed(revision: u64) -> WriteResponse {
     WriteResponse { revision, warnings: Vec::new() }
 }
 
-impl<S: Store, O: Environment> Authorised<S, O> {
+impl<S: Store, E: Environment> Authorised<S, E> {
     /// Reads documents of the model that the request refers to. An error if the model does not exist.
     async fn view<T, F>(&self, view: F) -> Result<T, ApiError>
     where

@@ -23,7 +23,7 @@ fn info(doc: &ModelDoc, model: Model, life: Life, controller: Uuid) -> ModelInfo
     ModelInfo { uuid: model.0, name: doc.name.clone(), life, controller, created_ms: doc.created_ms }
 }
 
-impl<S: Store, O: Environment> Handle<ListModels> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ListModels> for Authorised<S, E> {
     async fn handle(&self, _: ListModels) -> Result<Vec<ModelInfo>, ApiError> {
         let controller = self.controller.id;
         let all = self.controller.read(move |reader| {
@@ -39,7 +39,7 @@ impl<S: Store, O: Environment> Handle<ListModels> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<CreateModel> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<CreateModel> for Authorised<S, E> {
     async fn handle(&self, create: CreateModel) -> Result<ModelInfo, ApiError> {
         let (id, now_ms) =
             (environment::random_uuid(&self.controller.environment), self.controller.environment.wall_ms());
@@ -54,7 +54,7 @@ impl<S: Store, O: Environment> Handle<CreateModel> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<DestroyModel> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<DestroyModel> for Authorised<S, E> {
     async fn handle(&self, destroy: DestroyModel) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
@@ -67,7 +67,7 @@ impl<S: Store, O: Environment> Handle<DestroyModel> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<GetModelConfig> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetModelConfig> for Authorised<S, E> {
     async fn handle(&self, _: GetModelConfig) -> Result<BTreeMap<String, ModelSetting>, ApiError> {
         let settings = self.view(|reader, model| {
             let set = read(reader, &model.model_config()).unwrap_or_default();
@@ -79,7 +79,7 @@ impl<S: Store, O: Environment> Handle<GetModelConfig> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ConfigureModel> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ConfigureModel> for Authorised<S, E> {
     async fn handle(&self, configure: ConfigureModel) -> Result<WriteResponse, ApiError> {
         let change = configure.change;
         let model = self.model().await?;

@@ -21,7 +21,7 @@ use state::operations::instance;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 
-impl<S: Store, O: Environment> Handle<ListMachines> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
         let machines = self.view(|reader, model| {
             let all = read_all(reader, &model.all(Kind::Machine));
@@ -51,7 +51,7 @@ impl<S: Store, O: Environment> Handle<ListMachines> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ReportInstance> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ReportInstance> for Authorised<S, E> {
     async fn handle(&self, report: ReportInstance) -> Result<Uuid, ApiError> {
         let ReportInstance { machine: id, what } = report;
         let model = self.model().await?;
@@ -80,7 +80,7 @@ impl<S: Store, O: Environment> Handle<ReportInstance> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<GetMachineExistence> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetMachineExistence> for Authorised<S, E> {
     async fn handle(
         &self,
         GetMachineExistence { machine }: GetMachineExistence,
@@ -96,7 +96,7 @@ impl<S: Store, O: Environment> Handle<GetMachineExistence> for Authorised<S, O> 
     }
 }
 
-impl<S: Store, O: Environment> Handle<SetMachineToken> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<SetMachineToken> for Authorised<S, E> {
     async fn handle(&self, set: SetMachineToken) -> Result<(), ApiError> {
         let model = self.model().await?;
         let SetMachineToken { machine, token } = set;
@@ -118,7 +118,7 @@ impl<S: Store, O: Environment> Handle<SetMachineToken> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<RemoveDeadMachine> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<RemoveDeadMachine> for Authorised<S, E> {
     async fn handle(&self, RemoveDeadMachine { machine }: RemoveDeadMachine) -> Result<(), ApiError> {
         let model = self.model().await?;
         self.controller.run(move |draft| machine::remove(draft, model, machine)).await?;

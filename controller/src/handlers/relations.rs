@@ -18,7 +18,7 @@ use state::lifecycle::relation;
 use state::operations::force;
 use state::terms::names::{RelationNumber, Uuid};
 
-impl<S: Store, O: Environment> Authorised<S, O> {
+impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the relation with this number. An error if it does not exist.
     async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
         let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
@@ -29,7 +29,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Integrate> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Integrate> for Authorised<S, E> {
     async fn handle(&self, Integrate(ends): Integrate) -> Result<IntegrateResponse, ApiError> {
         let model = self.model().await?;
         let (id, now_ms) =
@@ -42,7 +42,7 @@ impl<S: Store, O: Environment> Handle<Integrate> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<RemoveRelation> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<RemoveRelation> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveRelation) -> Result<WriteResponse, ApiError> {
         let RemoveRelation { relation, force } = removal;
         let model = self.model().await?;
@@ -65,7 +65,7 @@ impl<S: Store, O: Environment> Handle<RemoveRelation> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<SuspendRelation> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<SuspendRelation> for Authorised<S, E> {
     async fn handle(&self, suspend: SuspendRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let (id, message) = (self.relation(model, suspend.relation).await?, suspend.message);
@@ -75,7 +75,7 @@ impl<S: Store, O: Environment> Handle<SuspendRelation> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ResumeRelation> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ResumeRelation> for Authorised<S, E> {
     async fn handle(&self, resume: ResumeRelation) -> Result<WriteResponse, ApiError> {
         let model = self.model().await?;
         let id = self.relation(model, resume.relation).await?;

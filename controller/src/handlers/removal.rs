@@ -23,7 +23,7 @@ pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::ForceReq
     }
 }
 
-impl<S: Store, O: Environment> Authorised<S, O> {
+impl<S: Store, E: Environment> Authorised<S, E> {
     /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown
     /// budget, so that the budget's timer starts now.
     pub(super) async fn remove<F>(
@@ -45,7 +45,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<DryRunRemoval> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
     async fn handle(&self, removal: DryRunRemoval) -> Result<DryRun, ApiError> {
         let DryRunRemoval { removed: targets, force } = removal;
         let now_ms = self.controller.environment.wall_ms();

@@ -9,7 +9,7 @@ use api::{GetStatus, Handle, Status};
 use state::documents::refusal::Refusal;
 use state::terms::position::Position;
 
-impl<S: Store, O: Environment> Handle<GetStatus> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
     async fn handle(&self, _: GetStatus) -> Result<Status, ApiError> {
         let (presence, now_ms) = (self.controller.presence_snapshot(), self.controller.environment.wall_ms());
         let store_generation = self.controller.store.store_generation();

@@ -31,7 +31,7 @@ use tracing::Instrument;
 /// not show the reason yet; without the delay the agent would repeat the request immediately.
 pub const REFUSED_ENTRY_DELAY_MS: u64 = 1_000;
 
-impl<S: Store, O: Environment> Authorised<S, O> {
+impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the calling unit and records its heartbeat.
     fn unit(&self) -> Result<(Model, Uuid), ApiError> {
         let (model, unit) = authorisation::unit(&self.principal)?;
@@ -105,7 +105,7 @@ fn no_archive(sha256: &str) -> ApiError {
     ApiError::new(ErrorCode::NotFound, format!("charm archive {sha256} not found"))
 }
 
-impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
     async fn handle(&self, attach: Attach) -> Result<Committed<GrantedSession>, ApiError> {
         let (model, unit) = self.unit()?;
         self.refuse_second_agent(model, unit, attach.nonce).await?;
@@ -117,7 +117,7 @@ impl<S: Store, O: Environment> Handle<Attach> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Commit> for Authorised<S, E> {
     async fn handle(&self, commit: Commit) -> Result<Committed<CommitOutcome>, ApiError> {
         let (model, unit) = self.unit()?;
         let Commit { epoch, record } = commit;
@@ -148,7 +148,7 @@ impl<S: Store, O: Environment> Handle<Commit> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
     async fn handle(&self, report: Report) -> Result<(), ApiError> {
         let (model, unit) = self.unit()?;
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
@@ -171,7 +171,7 @@ impl<S: Store, O: Environment> Handle<Report> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
     async fn handle(&self, claim: Claim) -> Result<Option<GrantedTerm>, ApiError> {
         let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
@@ -197,7 +197,7 @@ impl<S: Store, O: Environment> Handle<Claim> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<BagRequest> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<BagRequest> for Authorised<S, E> {
     async fn handle(&self, request: BagRequest) -> Result<Option<BagView>, ApiError> {
         let (model, unit) = self.unit()?;
         let (at, earlier) = (request.position, request.clone());
@@ -211,7 +211,7 @@ impl<S: Store, O: Environment> Handle<BagRequest> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<FetchArchive> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<FetchArchive> for Authorised<S, E> {
     async fn handle(&self, fetch: FetchArchive) -> Result<Archive, ApiError> {
         let (model, unit) = self.unit()?;
         let sha256 = fetch.sha256;
@@ -223,16 +223,16 @@ impl<S: Store, O: Environment> Handle<FetchArchive> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Watch<WatchUnit> for Authorised<S, O> {
-    type Stream = UnitStream<S, O>;
+impl<S: Store, E: Environment> Watch<WatchUnit> for Authorised<S, E> {
+    type Stream = UnitStream<S, E>;
 
-    async fn watch(&self, watch: WatchUnit) -> Result<UnitStream<S, O>, ApiError> {
+    async fn watch(&self, watch: WatchUnit) -> Result<UnitStream<S, E>, ApiError> {
         let (model, unit) = self.unit()?;
         UnitStream::open(self.controller.clone(), (model, unit), watch.epoch, watch.from).await
     }
 }
 
-impl<S: Store, O: Environment> crate::Controller<S, O> {
+impl<S: Store, E: Environment> crate::Controller<S, E> {
     /// Returns a registered archive. The folder is read only for digests that are registered in the store.
     async fn archive(&self, sha256: &str) -> Result<Vec<u8>, ApiError> {
         let key = GLOBAL.archive(sha256);

@@ -23,7 +23,7 @@ use state::lifecycle::{application, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 
-impl<S: Store, O: Environment> Authorised<S, O> {
+impl<S: Store, E: Environment> Authorised<S, E> {
     /// Adds units in as few transactions as possible; the first one on machine `to`.
     pub(super) async fn add_units(
         &self,
@@ -49,7 +49,7 @@ impl<S: Store, O: Environment> Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<AddUnits> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
     async fn handle(&self, add: AddUnits) -> Result<AddUnitsResponse, ApiError> {
         let (name, count) = (add.application, add.units);
         let found = self.view(move |reader, model| {
@@ -62,7 +62,7 @@ impl<S: Store, O: Environment> Handle<AddUnits> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ShowUnit> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ShowUnit> for Authorised<S, E> {
     async fn handle(&self, show: ShowUnit) -> Result<UnitInfo, ApiError> {
         let shown = self.view(move |reader, model| {
             let (id, _) = find_unit(reader, model, &show.unit)?;
@@ -72,7 +72,7 @@ impl<S: Store, O: Environment> Handle<ShowUnit> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<ResolvedRequest> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<ResolvedRequest> for Authorised<S, E> {
     async fn handle(&self, resolve: ResolvedRequest) -> Result<WriteResponse, ApiError> {
         let ResolvedRequest { unit: name, retry } = resolve;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?.0)));
@@ -82,7 +82,7 @@ impl<S: Store, O: Environment> Handle<ResolvedRequest> for Authorised<S, O> {
     }
 }
 
-impl<S: Store, O: Environment> Handle<RemoveUnit> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveUnit) -> Result<WriteResponse, ApiError> {
         let (model, text) = (self.model().await?, removal.unit);
         let force = force_request(removal.force, self.controller.environment.wall_ms());

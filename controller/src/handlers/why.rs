@@ -8,7 +8,7 @@ use crate::why::{self, Facts};
 use api::error::ApiError;
 use api::{GetWhy, Handle, Why};
 
-impl<S: Store, O: Environment> Handle<GetWhy> for Authorised<S, O> {
+impl<S: Store, E: Environment> Handle<GetWhy> for Authorised<S, E> {
     async fn handle(&self, get: GetWhy) -> Result<Why, ApiError> {
         let presence = self.controller.presence_snapshot();
         let (entity, now_ms) = (get.entity, self.controller.environment.wall_ms());

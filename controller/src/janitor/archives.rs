@@ -26,8 +26,8 @@ const USES_PER_SWEEP: usize = 1_000;
 
 /// Deletes ended uses, one batch of those that one sweep reads, and removes what has had no use for `grace_ms`. Returns
 /// true if there is more to do now.
-pub(super) async fn sweep<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+pub(super) async fn sweep<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     after: &mut String,
     grace_ms: u64,
 ) -> Result<bool, ApiError> {
@@ -73,8 +73,8 @@ pub(super) async fn sweep<S: Store, O: Environment>(
 }
 
 /// Deletes the ended ones of these uses in one transaction. Returns whether it succeeded.
-async fn delete_ended_uses<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+async fn delete_ended_uses<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     uses: &[ArchiveUse],
 ) -> Result<bool, ApiError> {
     let uses = uses.to_vec();

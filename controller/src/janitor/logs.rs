@@ -55,8 +55,8 @@ impl LogScan {
 }
 
 /// Measures the next page of a model's log, or deletes lines beyond the bound. Returns true if there is more to do now.
-pub(super) async fn sweep<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+pub(super) async fn sweep<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
     scan: &mut LogScan,
 ) -> Result<bool, ApiError> {

@@ -16,8 +16,8 @@ const TOMBSTONES_PER_SWEEP: usize = 1_000;
 
 /// Counts the next page of a model's tombstones, or deletes one batch of the oldest. Returns true if there is more to do
 /// now.
-pub(super) async fn sweep<S: Store, O: Environment>(
-    controller: &Controller<S, O>,
+pub(super) async fn sweep<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
     model: Model,
     scan: &mut ExpiryScan,
     tombstones_max: usize,

@@ -21,8 +21,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const COMMITS_PER_READ: usize = 512;
 
 /// Ends the connections of the tokens that are revoked from now on, for ever.
-pub fn enforce<S: Store, O: Environment>(
-    controller: Arc<Controller<S, O>>,
+pub fn enforce<S: Store, E: Environment>(
+    controller: Arc<Controller<S, E>>,
     connections: Arc<Connections>,
 ) -> impl Future<Output = ()> + Send {
     let store = &controller.store;
@@ -30,8 +30,8 @@ pub fn enforce<S: Store, O: Environment>(
     follow(controller, connections, position)
 }
 
-async fn follow<S: Store, O: Environment>(
-    controller: Arc<Controller<S, O>>,
+async fn follow<S: Store, E: Environment>(
+    controller: Arc<Controller<S, E>>,
     connections: Arc<Connections>,
     mut position: Position,
 ) {

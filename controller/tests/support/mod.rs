@@ -129,10 +129,10 @@ fn charm(name: &str, endpoint: &str, role: Role) -> Charm {
 }
 
 /// A controller with model `dev` and the archives `web` and `db`.
-pub struct Fixture<S, O> {
-    pub controller: Arc<Controller<S, O>>,
+pub struct Fixture<S, E> {
+    pub controller: Arc<Controller<S, E>>,
     pub model: Model,
-    pub admin: Session<S, O>,
+    pub admin: Session<S, E>,
 }
 
 impl Fixture<MemoryStore, FakeEnvironment> {
@@ -154,8 +154,8 @@ impl Fixture<MemoryStore, FakeEnvironment> {
     }
 }
 
-impl<S: Store, O: Environment> Fixture<S, O> {
-    pub async fn new(controller: Arc<Controller<S, O>>) -> Fixture<S, O> {
+impl<S: Store, E: Environment> Fixture<S, E> {
+    pub async fn new(controller: Arc<Controller<S, E>>) -> Fixture<S, E> {
         let model = Model(version_4(2));
         let made = controller.run(move |draft| {
             state::lifecycle::model::create(draft, model.0, "dev", 1)?;
@@ -222,7 +222,7 @@ impl<S: Store, O: Environment> Fixture<S, O> {
         }
     }
 
-    pub async fn attach_agent(&self, name: &str) -> Agent<Session<S, O>> {
+    pub async fn attach_agent(&self, name: &str) -> Agent<Session<S, E>> {
         let unit = self.unit(name).await;
         Agent::attach(self.controller.session_for(TokenHolder::Unit { model: self.model, unit }), 1).await
     }
