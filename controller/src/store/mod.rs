@@ -16,7 +16,7 @@ pub mod sqlite;
 pub mod unavailable;
 pub mod usage;
 
-use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Txn};
+use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Transaction};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 pub use state::terms::position::{Committed, Position};
@@ -151,7 +151,7 @@ pub trait Store: Clone + Send + Sync + 'static {
 
     /// Commits a finished transaction if its preconditions hold. Deleting an absent document is no change. A
     /// transaction without changes commits nothing and returns the newest revision.
-    fn apply(&self, txn: Txn) -> impl Future<Output = Result<Revision, ApplyError>> + Send;
+    fn apply(&self, transaction: Transaction) -> impl Future<Output = Result<Revision, ApplyError>> + Send;
 
     /// Returns the commits after a position, oldest first, at most `limit`.
     fn changes_after(

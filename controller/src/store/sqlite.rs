@@ -30,7 +30,7 @@ use super::{
 };
 use open::OpenStore;
 use reads::{ConnectionReader, Readers, change_bytes, changes_since, covers, undo_since, usage};
-use state::documents::draft::{Draft, Reader, Revision, Txn};
+use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
 use std::path::Path;
 use std::sync::Arc;
@@ -172,9 +172,9 @@ impl Store for Sqlite {
         self.send(request, answer).await.map_err(RunError::Failed)?
     }
 
-    async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
+    async fn apply(&self, transaction: Transaction) -> Result<Revision, ApplyError> {
         let (reply, answer) = oneshot::channel();
-        let request = Box::new(ApplyRequest { txn, conflict: None, reply });
+        let request = Box::new(ApplyRequest { transaction, conflict: None, reply });
         self.send(request, answer).await.map_err(ApplyError::Failed)?
     }
 

@@ -2,7 +2,7 @@
 
 use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
-use state::documents::draft::{Key, Revision, StoredDocument, Txn};
+use state::documents::draft::{Key, Revision, StoredDocument, Transaction};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use tempfile::TempDir;
@@ -29,7 +29,7 @@ pub fn key(text: &str) -> Key<u64> {
 pub async fn write(store: &impl Store, documents: &[(&str, Option<u64>)]) -> Revision {
     let writes =
         documents.iter().map(|(key, value)| (key.to_string(), value.map(|v| v.to_string().into()))).collect();
-    store.apply(Txn { writes, ..Txn::default() }).await.expect("an unconditional write")
+    store.apply(Transaction { writes, ..Transaction::default() }).await.expect("an unconditional write")
 }
 
 pub fn stored(key: &str, revision: Revision, value: u64) -> StoredDocument {

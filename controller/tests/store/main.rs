@@ -14,7 +14,7 @@ use controller::store::{
 };
 use fixture::{OTHER_GENERATION, Random, at, key, scan, stored, write};
 use recorded_reads::every_kind_of_recorded_read_is_checked;
-use state::documents::draft::{Conflict, Draft, READS_MAX, StoredDocument, Txn};
+use state::documents::draft::{Conflict, Draft, READS_MAX, StoredDocument, Transaction};
 use std::collections::BTreeMap;
 use transitions::all::every_read_of_every_transition_is_a_precondition;
 
@@ -105,10 +105,10 @@ async fn a_commit_raises_the_revision_by_one_and_writes_all_or_nothing<S: Store,
     assert_eq!(write(&store, &[("m/a", None), ("m/c", Some(3))]).await, 2);
     assert_eq!(store.newest(), 2);
     assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 2), stored("m/c", 2, 3)]);
-    let stale = Txn {
+    let stale = Transaction {
         keys: BTreeMap::from([("m/b".to_owned(), 9)]),
         writes: BTreeMap::from([("m/b".to_owned(), None), ("m/d".to_owned(), Some("4".to_owned().into()))]),
-        ..Txn::default()
+        ..Transaction::default()
     };
     assert_eq!(store.apply(stale).await, Err(ApplyError::Conflict(Conflict("m/b".to_owned()))));
     assert_eq!(store.newest(), 2);

@@ -131,7 +131,7 @@ pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl Fn(u
         let first = [("m/x/a", Some(1)), ("m/x/b", Some(1)), ("m/x/d", Some(1)), ("m/one/k", Some(1))];
         assert_eq!(write(&store, &first).await, 1);
         let drafted = || async {
-            let txn = store
+            let transaction = store
                 .read(|reader| {
                     let mut draft = Draft::new(reader);
                     read(&mut draft);
@@ -139,7 +139,7 @@ pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl Fn(u
                     draft.finish()
                 })
                 .await;
-            txn.expect("small")
+            transaction.expect("small")
         };
         let (unchanged, overtaken) = (drafted().await, drafted().await);
         assert_eq!(store.apply(unchanged).await, Ok(2), "{case}: nothing happened");

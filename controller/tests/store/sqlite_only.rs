@@ -3,7 +3,7 @@
 use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, RunError, Store, StoreError};
-use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Txn};
+use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Transaction};
 use state::documents::keys::Model;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -30,10 +30,10 @@ async fn requests_of_one_batch_see_each_other_and_fail_alone() {
         draft.put(&key("m/a"), &1);
         Ok::<_, ()>(())
     };
-    let stale = Txn {
+    let stale = Transaction {
         keys: BTreeMap::from([("m/a".to_owned(), 0)]),
         writes: BTreeMap::from([("m/b".to_owned(), Some("1".to_owned().into()))]),
-        ..Txn::default()
+        ..Transaction::default()
     };
     let refused = |draft: &mut Draft<'_>| {
         draft.put(&key("m/c"), &1);

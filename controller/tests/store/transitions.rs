@@ -15,7 +15,7 @@ mod users;
 
 use controller::store::{ApplyError, Store};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
-use state::documents::draft::{Draft, Reader, StoredDocument, Txn, read};
+use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
 use state::documents::keys::{ArchiveUse, Kind, Model, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
@@ -57,12 +57,15 @@ struct Fixture<'s, S> {
 /// A write that invalidates one recorded read, and the write that restores the document.
 struct Invalidation {
     what: String,
-    done: Txn,
-    restore: Txn,
+    done: Transaction,
+    restore: Transaction,
 }
 
-fn puts(key: &str, value: Option<String>) -> Txn {
-    Txn { writes: BTreeMap::from([(key.to_owned(), value.map(Text::from))]), ..Txn::default() }
+fn puts(key: &str, value: Option<String>) -> Transaction {
+    Transaction {
+        writes: BTreeMap::from([(key.to_owned(), value.map(Text::from))]),
+        ..Transaction::default()
+    }
 }
 
 fn appears(what: &str, key: &str) -> Invalidation {
@@ -79,10 +82,10 @@ fn vanishes(what: &str, there: &StoredDocument) -> Invalidation {
     }
 }
 
-/// Returns every way in which a read of `txn` can become invalid.
-fn invalidations(txn: &Txn, reader: &dyn Reader) -> Vec<Invalidation> {
+/// Returns every way in which a read of `transaction` can become invalid.
+fn invalidations(transaction: &Transaction, reader: &dyn Reader) -> Vec<Invalidation> {
     let mut all = Vec::new();
-    for key in txn.keys.keys() {
+    for key in transaction.keys.keys() {
         match reader.get(key) {
             None => all.push(appears("a key", key)),
             Some(there) => {
@@ -97,14 +100,14 @@ fn invalidations(txn: &Txn, reader: &dyn Reader) -> Vec<Invalidation> {
             }
         }
     }
-    for witness in &txn.exist {
+    for witness in &transaction.exist {
         all.push(vanishes("the first document", &reader.get(witness).expect("a witness is there")));
     }
-    for prefix in txn.none.keys() {
+    for prefix in transaction.none.keys() {
         all.push(appears("another document", &format!("{prefix}!")));
         all.push(appears("another document", &format!("{prefix}~")));
     }
-    for page in &txn.pages {
+    for page in &transaction.pages {
         let after = if page.after.is_empty() { &page.prefix } else { &page.after };
         all.push(appears("a page", &format!("{after}!")));
         for key in &page.keys {
@@ -114,7 +117,7 @@ fn invalidations(txn: &Txn, reader: &dyn Reader) -> Vec<Invalidation> {
     all
 }
 
-async fn draft<S: Store>(store: &S, step: &Step) -> Txn {
+async fn draft<S: Store>(store: &S, step: &Step) -> Transaction {
     let step = Arc::clone(step);
     let drafted = store.read(move |reader| {
         let mut draft = Draft::new(reader);

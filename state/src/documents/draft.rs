@@ -2,7 +2,7 @@
 //!
 //! A draft records every read of a transition as a precondition of the transaction, and collects its writes. No
 //! transition writes a precondition by hand, so none can be forgotten (design 5). The store applies the
-//! finished [`Txn`] only if every precondition still holds; otherwise the caller reads again and retries.
+//! finished [`Transaction`] only if every precondition still holds; otherwise the caller reads again and retries.
 //!
 //! This module also contains the typed [`Key`] of a document and the [`Reader`] that every store engine
 //! implements.
@@ -123,7 +123,7 @@ pub struct Page {
 
 /// A transaction as plain data: what must be unchanged, and what is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Txn {
+pub struct Transaction {
     /// The documents that were read: key and revision, 0 if the document was absent.
     pub keys: BTreeMap<String, Revision>,
     /// The witnesses of "any": these keys exist, at whatever revision.
@@ -151,7 +151,7 @@ impl fmt::Display for TooLarge {
     }
 }
 
-impl Txn {
+impl Transaction {
     /// Evaluates the preconditions against the newest documents.
     ///
     /// # Errors
@@ -188,25 +188,25 @@ impl Txn {
 /// contains.
 pub struct Draft<'r> {
     reader: &'r dyn Reader,
-    txn: Txn,
+    transaction: Transaction,
 }
 
 impl<'r> Draft<'r> {
     /// An empty draft over the snapshot of `reader`.
     pub fn new(reader: &'r dyn Reader) -> Draft<'r> {
-        Draft { reader, txn: Txn::default() }
+        Draft { reader, transaction: Transaction::default() }
     }
 
     /// Reads one document. Its revision, or its absence, becomes a precondition.
     ///
     /// A stored document that is not of type `T` is damaged ([`Reader::note_damage`]).
     pub fn get<T: Document>(&mut self, key: &Key<T>) -> Option<T> {
-        if let Some(written) = self.txn.writes.get(key.text()) {
+        if let Some(written) = self.transaction.writes.get(key.text()) {
             let value = written.as_ref()?;
             return Some(value.parse().expect("a draft reads back what it wrote"));
         }
         let stored = self.reader.get(key.text());
-        self.txn.keys.insert(key.text().to_owned(), stored.as_ref().map_or(0, |s| s.revision));
+        self.transaction.keys.insert(key.text().to_owned(), stored.as_ref().map_or(0, |s| s.revision));
         parse(self.reader, &stored?)
     }
 
@@ -225,7 +225,7 @@ impl<'r> Draft<'r> {
 
     /// Writes one document. The write itself is unconditional; the reads make it safe.
     pub fn put<T: Document + Serialize>(&mut self, key: &Key<T>, document: &T) {
-        self.txn.writes.insert(key.text().to_owned(), Some(Text::of(document)));
+        self.transaction.writes.insert(key.text().to_owned(), Some(Text::of(document)));
     }
 
     /// Writes a document that never changes after it was created. If it exists already it is left alone. No
@@ -238,29 +238,29 @@ impl<'r> Draft<'r> {
 
     /// The number of further documents that the transaction may write.
     pub fn writes_left(&self) -> usize {
-        WRITES_MAX.saturating_sub(self.txn.writes.len())
+        WRITES_MAX.saturating_sub(self.transaction.writes.len())
     }
 
     /// The bytes that the transaction writes below `prefix`, keys and documents together.
     pub fn bytes_written(&self, prefix: &str) -> u64 {
-        let below = self.txn.writes.iter().filter(|(key, _)| key.starts_with(prefix));
+        let below = self.transaction.writes.iter().filter(|(key, _)| key.starts_with(prefix));
         below.map(|(key, value)| (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64).sum()
     }
 
     /// Deletes one document.
     pub fn remove<T>(&mut self, key: &Key<T>) {
-        self.txn.writes.insert(key.text().to_owned(), None);
+        self.transaction.writes.insert(key.text().to_owned(), None);
     }
 
     /// Any key below `prefix` that is not in `except`, or none. Records exactly what the answer depends on: one
     /// witness, or the absence of all other keys.
     pub fn first(&mut self, prefix: &str, except: &[&str]) -> Option<String> {
         let removed =
-            self.txn.writes.iter().filter(|(key, value)| value.is_none() && key.starts_with(prefix));
+            self.transaction.writes.iter().filter(|(key, value)| value.is_none() && key.starts_with(prefix));
         let mut excluded: BTreeSet<String> = removed.map(|(key, _)| key.clone()).collect();
         excluded.extend(except.iter().map(|key| key.to_string()));
         let written = self
-            .txn
+            .transaction
             .writes
             .iter()
             .find(|(key, value)| value.is_some() && key.starts_with(prefix) && !excluded.contains(*key));
@@ -270,13 +270,13 @@ impl<'r> Draft<'r> {
         let present = self.reader.scan(prefix, "", excluded.len() + 1);
         match present.into_iter().find(|stored| !excluded.contains(&stored.key)) {
             Some(witness) => {
-                self.txn.exist.insert(witness.key.clone());
+                self.transaction.exist.insert(witness.key.clone());
                 Some(witness.key)
             }
             None => {
                 // This answer and an earlier one for the same prefix must both continue to hold: no key exists
                 // but those that both excluded.
-                let none = self.txn.none.entry(prefix.to_owned()).or_insert_with(|| excluded.clone());
+                let none = self.transaction.none.entry(prefix.to_owned()).or_insert_with(|| excluded.clone());
                 none.retain(|key| excluded.contains(key));
                 None
             }
@@ -292,9 +292,9 @@ impl<'r> Draft<'r> {
         let until = (present.len() == limit).then(|| present.last().map(|s| s.key.clone())).flatten();
         let keys = present.iter().map(|s| s.key.clone()).collect();
         for stored in &present {
-            self.txn.keys.insert(stored.key.clone(), stored.revision);
+            self.transaction.keys.insert(stored.key.clone(), stored.revision);
         }
-        self.txn.pages.push(Page { prefix: prefix.to_owned(), after: after.to_owned(), until, keys });
+        self.transaction.pages.push(Page { prefix: prefix.to_owned(), after: after.to_owned(), until, keys });
         present
             .into_iter()
             .filter_map(|s| {
@@ -310,22 +310,23 @@ impl<'r> Draft<'r> {
     }
 
     /// The finished transaction, or an error if it exceeds a bound.
-    pub fn finish(self) -> Result<Txn, TooLarge> {
-        let txn = self.txn;
+    pub fn finish(self) -> Result<Transaction, TooLarge> {
+        let transaction = self.transaction;
         // An absence costs one range between each two excluded keys. A page costs one range beside its keys.
-        let ranges: usize = txn.none.values().map(|except| except.len() + 1).sum();
-        let reads = txn.keys.len() + txn.exist.len() + ranges + txn.pages.len();
-        let bytes: usize = txn.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len())).sum();
+        let ranges: usize = transaction.none.values().map(|except| except.len() + 1).sum();
+        let reads = transaction.keys.len() + transaction.exist.len() + ranges + transaction.pages.len();
+        let bytes: usize =
+            transaction.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len())).sum();
         if reads > READS_MAX {
             return Err(TooLarge(format!("{reads} reads, at most {READS_MAX}")));
         }
-        if txn.writes.len() > WRITES_MAX {
-            return Err(TooLarge(format!("{} writes, at most {WRITES_MAX}", txn.writes.len())));
+        if transaction.writes.len() > WRITES_MAX {
+            return Err(TooLarge(format!("{} writes, at most {WRITES_MAX}", transaction.writes.len())));
         }
         if bytes > BYTES_MAX {
             return Err(TooLarge(format!("{bytes} bytes, at most {BYTES_MAX}")));
         }
-        Ok(txn)
+        Ok(transaction)
     }
 }
 
@@ -368,9 +369,9 @@ mod tests {
         let mut draft = Draft::new(&documents);
         assert_eq!(draft.get(&key("m/a")), Some(3));
         assert_eq!(draft.get(&key("m/b")), None);
-        let txn = draft.finish().expect("small");
-        assert_eq!(txn.keys, BTreeMap::from([("m/a".to_owned(), 3), ("m/b".to_owned(), 0)]));
-        assert!(txn.writes.is_empty());
+        let transaction = draft.finish().expect("small");
+        assert_eq!(transaction.keys, BTreeMap::from([("m/a".to_owned(), 3), ("m/b".to_owned(), 0)]));
+        assert!(transaction.writes.is_empty());
     }
 
     #[test]
@@ -381,10 +382,10 @@ mod tests {
         draft.remove(&key("m/b"));
         assert_eq!(draft.get(&key("m/a")), Some(10));
         assert_eq!(draft.get(&key("m/b")), None);
-        let txn = draft.finish().expect("small");
-        assert!(txn.keys.is_empty());
+        let transaction = draft.finish().expect("small");
+        assert!(transaction.keys.is_empty());
         assert_eq!(
-            txn.writes,
+            transaction.writes,
             BTreeMap::from([("m/a".to_owned(), Some(Text::of(&10))), ("m/b".to_owned(), None)])
         );
     }
@@ -394,9 +395,9 @@ mod tests {
         let documents = documents(&[("m/x/a", 1), ("m/x/b", 2), ("m/x/c", 3)]);
         let mut draft = Draft::new(&documents);
         assert_eq!(draft.first("m/x/", &["m/x/a"]), Some("m/x/b".to_owned()));
-        let txn = draft.finish().expect("small");
-        assert_eq!(txn.exist, set(&["m/x/b"]));
-        assert!(txn.none.is_empty() && txn.keys.is_empty());
+        let transaction = draft.finish().expect("small");
+        assert_eq!(transaction.exist, set(&["m/x/b"]));
+        assert!(transaction.none.is_empty() && transaction.keys.is_empty());
     }
 
     #[test]
@@ -407,9 +408,9 @@ mod tests {
         assert_eq!(draft.first("m/x/", &["m/x/b"]), None);
         draft.put(&key("m/x/c"), &1);
         assert_eq!(draft.first("m/x/", &["m/x/b"]), Some("m/x/c".to_owned()));
-        let txn = draft.finish().expect("small");
-        assert_eq!(txn.none, BTreeMap::from([("m/x/".to_owned(), set(&["m/x/a", "m/x/b"]))]));
-        assert!(txn.exist.is_empty(), "its own write is no witness");
+        let transaction = draft.finish().expect("small");
+        assert_eq!(transaction.none, BTreeMap::from([("m/x/".to_owned(), set(&["m/x/a", "m/x/b"]))]));
+        assert!(transaction.exist.is_empty(), "its own write is no witness");
     }
 
     #[test]
@@ -420,10 +421,13 @@ mod tests {
         let mut draft = Draft::new(&before);
         assert_eq!(draft.first("m/x/", &["m/x/a"]), None);
         assert_eq!(draft.first("m/x/", &["m/x/a", "m/x/b"]), None);
-        let txn = draft.finish().expect("small");
-        assert_eq!(txn.check(&before), Ok(()));
-        assert_eq!(txn.check(&documents(&[("m/x/a", 1), ("m/x/b", 2)])), Err(Conflict("m/x/".to_owned())));
-        assert_eq!(txn.check(&documents(&[])), Ok(()), "fewer keys are still no other key");
+        let transaction = draft.finish().expect("small");
+        assert_eq!(transaction.check(&before), Ok(()));
+        assert_eq!(
+            transaction.check(&documents(&[("m/x/a", 1), ("m/x/b", 2)])),
+            Err(Conflict("m/x/".to_owned()))
+        );
+        assert_eq!(transaction.check(&documents(&[])), Ok(()), "fewer keys are still no other key");
     }
 
     #[test]
@@ -432,10 +436,10 @@ mod tests {
         let mut draft = Draft::new(&documents);
         assert_eq!(draft.page::<u64>("m/x/", "", 2), [("m/x/a".to_owned(), 1), ("m/x/b".to_owned(), 2)]);
         assert_eq!(draft.page::<u64>("m/x/", "m/x/b", 2), [("m/x/c".to_owned(), 3)]);
-        let txn = draft.finish().expect("small");
-        let ends: Vec<Option<&str>> = txn.pages.iter().map(|page| page.until.as_deref()).collect();
+        let transaction = draft.finish().expect("small");
+        let ends: Vec<Option<&str>> = transaction.pages.iter().map(|page| page.until.as_deref()).collect();
         assert_eq!(ends, [Some("m/x/b"), None]);
-        assert_eq!(txn.keys.len(), 3);
+        assert_eq!(transaction.keys.len(), 3);
     }
 
     #[test]

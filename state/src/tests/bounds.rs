@@ -1,6 +1,6 @@
 //! Tests that the cost of a removal does not depend on how many entities depend on the removed one (design 5).
 
-use crate::documents::draft::Txn;
+use crate::documents::draft::Transaction;
 use crate::documents::keys::ScopeDoc;
 use crate::tests::*;
 
@@ -8,7 +8,7 @@ use crate::tests::*;
 fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft)) -> (usize, usize) {
     let mut draft = Draft::new(documents);
     transition(&mut draft);
-    let Txn { keys, exist, none, pages, writes } = draft.finish().expect("transactions are bounded");
+    let Transaction { keys, exist, none, pages, writes } = draft.finish().expect("transactions are bounded");
     (
         keys.len() + exist.len() + none.len() + pages.iter().map(|page| page.keys.len() + 1).sum::<usize>(),
         writes.len(),

@@ -1,6 +1,6 @@
 //! Tests of destroy-model (spec/clients.md 3.2): Dying immediately, emptied in batches, removed when it is empty.
 
-use crate::documents::draft::Txn;
+use crate::documents::draft::Transaction;
 use crate::documents::keys::{ArchiveUse, ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
 use crate::lifecycle::{archive, cleanup, machine, model, unit};
 use crate::operations::destruction;
@@ -198,7 +198,7 @@ fn wide(count: u32) -> World {
 fn cost(documents: &Documents, transition: impl FnOnce(&mut Draft) -> Result<(), Refusal>) -> (usize, usize) {
     let mut draft = Draft::new(documents);
     transition(&mut draft).expect("it is not refused");
-    let Txn { keys, exist, none, pages, writes } = draft.finish().expect("transactions are bounded");
+    let Transaction { keys, exist, none, pages, writes } = draft.finish().expect("transactions are bounded");
     (
         keys.len() + exist.len() + none.len() + pages.iter().map(|page| page.keys.len() + 1).sum::<usize>(),
         writes.len(),

@@ -134,14 +134,14 @@ impl World {
             *next_id += 1;
             Uuid(*next_id)
         })?;
-        let txn = draft.finish().expect("transactions are bounded");
-        if let Err(conflict) = txn.check(&before) {
+        let transaction = draft.finish().expect("transactions are bounded");
+        if let Err(conflict) = transaction.check(&before) {
             assert!(self.stale.is_some(), "nothing changed meanwhile: {conflict:?}");
             return Err(Refusal::new(Code::Busy, CONFLICT));
         }
         let mut changed = Vec::new();
         self.documents.revision += 1;
-        for (key, value) in txn.writes {
+        for (key, value) in transaction.writes {
             let there = self.documents.map.get(&key).map(|(_, value)| value);
             if there.is_some() || value.is_some() {
                 changed.push(key.clone());

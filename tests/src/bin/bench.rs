@@ -7,7 +7,7 @@ use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, Session};
 use state::charm::Charm;
-use state::documents::draft::{Txn, WRITES_MAX};
+use state::documents::draft::{Transaction, WRITES_MAX};
 use state::documents::keys::{TokenHolder, UserRole};
 use state::lifecycle::{application, model};
 use state::terms::names::Uuid;
@@ -109,8 +109,9 @@ fn added_units(dir: &Path) {
             let raw = open(&folder("raw"));
             let begin = Instant::now();
             for writes in writes.chunks(WRITES_MAX) {
-                let txn = Txn { writes: writes.iter().cloned().collect(), ..Txn::default() };
-                raw.apply(txn).await.expect("there is room");
+                let transaction =
+                    Transaction { writes: writes.iter().cloned().collect(), ..Transaction::default() };
+                raw.apply(transaction).await.expect("there is room");
             }
             floors.push(begin.elapsed().as_secs_f64() * 1000.0);
 

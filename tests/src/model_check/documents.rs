@@ -43,8 +43,8 @@ impl Documents {
     ) -> Result<T, Refusal> {
         let mut draft = Draft::new(self);
         let answer = transition(&mut draft)?;
-        let txn = draft.finish().expect("transactions are bounded");
-        for (key, value) in txn.writes {
+        let transaction = draft.finish().expect("transactions are bounded");
+        for (key, value) in transaction.writes {
             match value {
                 Some(value) => drop(self.0.insert(key.into(), value)),
                 None => drop(self.0.remove(&*key)),

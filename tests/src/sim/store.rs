@@ -11,7 +11,7 @@ use controller::store::{
     ApplyError, CommitChanges, Committed, Compacted, Position, RETRIES_MAX, RunError, Store, StoreError,
 };
 use state::charm::Charm;
-use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Txn};
+use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
 use state::documents::keys::{BagDoc, Kind, Model};
 use state::terms::life::Life;
@@ -39,7 +39,7 @@ struct State {
     /// For mutants: the previous version of documents.
     older: BTreeMap<String, Option<StoredDocument>>,
     /// For mutants that skip the check: the transactions with the reads that should have been checked.
-    unchecked: Vec<(Revision, Txn)>,
+    unchecked: Vec<(Revision, Transaction)>,
 }
 
 impl SimStore {
@@ -55,7 +55,7 @@ impl SimStore {
     }
 
     /// The committed transactions, if the profile keeps them.
-    pub fn recorded(&self) -> Vec<(Revision, Txn)> {
+    pub fn recorded(&self) -> Vec<(Revision, Transaction)> {
         let mut unchecked = self.state().unchecked.clone();
         unchecked.sort_by_key(|(revision, _)| *revision);
         if unchecked.is_empty() { self.map.recorded() } else { unchecked }
@@ -78,39 +78,47 @@ impl SimStore {
     }
 
     /// The transaction as a mutant of the store changes it.
-    fn apply_mutant(&self, mut txn: Txn) -> Txn {
+    fn apply_mutant(&self, mut transaction: Transaction) -> Transaction {
         if self.has(Mutant::ReadsAreNotChecked) {
-            txn = Txn { writes: txn.writes, ..Txn::default() };
+            transaction = Transaction { writes: transaction.writes, ..Transaction::default() };
         }
         if self.has(Mutant::SetsAreNotChecked) {
-            txn = Txn { writes: txn.writes, keys: txn.keys, ..Txn::default() };
+            transaction =
+                Transaction { writes: transaction.writes, keys: transaction.keys, ..Transaction::default() };
         }
         if self.has(Mutant::DyingBecomesAlive) && self.world.chance_of(200) {
             let alive = Text::of(&Life::Alive);
-            let lives =
-                txn.writes.iter_mut().filter(|(key, value)| key.contains("/unit-life/") && value.is_some());
+            let lives = transaction
+                .writes
+                .iter_mut()
+                .filter(|(key, value)| key.contains("/unit-life/") && value.is_some());
             lives.for_each(|(_, value)| *value = Some(alive.clone()));
         }
-        if self.has(Mutant::ScopeWithoutSettings) && txn.writes.keys().any(|key| key.contains("/scope/")) {
-            txn.writes.retain(|key, value| value.is_none() || !key.contains("/bag/"));
+        if self.has(Mutant::ScopeWithoutSettings)
+            && transaction.writes.keys().any(|key| key.contains("/scope/"))
+        {
+            transaction.writes.retain(|key, value| value.is_none() || !key.contains("/bag/"));
         }
         if self.has(Mutant::StatusOfRemovedStays) {
-            txn.writes.retain(|key, value| value.is_some() || !key.contains("/unit-status/"));
+            transaction.writes.retain(|key, value| value.is_some() || !key.contains("/unit-status/"));
         }
         if self.has(Mutant::WritesAnothersBag) {
-            self.map.read_now(|reader| swap_bags(&mut txn, reader));
+            self.map.read_now(|reader| swap_bags(&mut transaction, reader));
         }
         if self.has(Mutant::OpensAnothersPorts) {
-            self.map.read_now(|reader| swap_owner(&mut txn, "/ports/", reader));
+            self.map.read_now(|reader| swap_owner(&mut transaction, "/ports/", reader));
         }
         // the first status of a unit is written by the transaction that creates the unit
-        if self.has(Mutant::SetsAnothersStatus) && !txn.writes.keys().any(|key| key.contains("/unit/")) {
-            self.map.read_now(|reader| swap_owner(&mut txn, "/unit-status/", reader));
+        if self.has(Mutant::SetsAnothersStatus)
+            && !transaction.writes.keys().any(|key| key.contains("/unit/"))
+        {
+            self.map.read_now(|reader| swap_owner(&mut transaction, "/unit-status/", reader));
         }
         if self.has(Mutant::UnchangedBagGetsNewVersion)
-            && txn.writes.keys().any(|key| key.contains("/replica/"))
+            && transaction.writes.keys().any(|key| key.contains("/replica/"))
         {
-            let bag = txn.writes.iter_mut().find(|(key, value)| key.contains("/bag/") && value.is_some());
+            let bag =
+                transaction.writes.iter_mut().find(|(key, value)| key.contains("/bag/") && value.is_some());
             if let Some((key, value)) = bag
                 && let Some(before) = self.map.read_now(|reader| reader.get(key))
             {
@@ -119,7 +127,7 @@ impl SimStore {
                 *value = Some(Text::of(&same));
             }
         }
-        txn
+        transaction
     }
 
     /// Whether a mutant reads the previous version of this document.
@@ -147,26 +155,28 @@ impl SimStore {
                 let mut draft = Draft::new(&stale_reader);
                 let decided = transition(&mut draft).map_err(RunError::Refused);
                 let finished = draft.finish().map_err(RunError::TooLarge);
-                decided.and_then(|answer| finished.map(|txn| (answer, txn))).map(|(answer, txn)| {
-                    let forgotten = txn.writes.keys().filter(|key| store.is_forgotten(key));
-                    let before: Vec<_> = forgotten.map(|key| (key.clone(), reader.get(key))).collect();
-                    (answer, txn, before, reader.revision())
-                })
+                decided.and_then(|answer| finished.map(|transaction| (answer, transaction))).map(
+                    |(answer, transaction)| {
+                        let forgotten = transaction.writes.keys().filter(|key| store.is_forgotten(key));
+                        let before: Vec<_> = forgotten.map(|key| (key.clone(), reader.get(key))).collect();
+                        (answer, transaction, before, reader.revision())
+                    },
+                )
             });
-            let (answer, txn, before, revision) = drafted.await?;
+            let (answer, transaction, before, revision) = drafted.await?;
             let unchecked = self.has(Mutant::ReadsAreNotChecked) || self.has(Mutant::SetsAreNotChecked);
             if (unchecked || !self.has_store_mutant()) && !self.world.is_calm() {
                 self.world.sleep(self.world.below(100)).await;
             }
-            if txn.writes.is_empty() {
+            if transaction.writes.is_empty() {
                 return Ok(Committed { answer, revision });
             }
-            match self.map.apply(self.apply_mutant(txn.clone())).await {
+            match self.map.apply(self.apply_mutant(transaction.clone())).await {
                 Ok(revision) => {
                     let mut state = self.state();
                     state.older.extend(before);
                     if unchecked {
-                        state.unchecked.push((revision, txn));
+                        state.unchecked.push((revision, transaction));
                     }
                     return Ok(Committed { answer, revision });
                 }
@@ -179,31 +189,31 @@ impl SimStore {
 }
 
 /// A mutant: the settings of a unit are written as those of another member of the relation.
-fn swap_bags(txn: &mut Txn, reader: &dyn Reader) {
-    let written = txn.writes.iter().find(|(key, value)| {
+fn swap_bags(transaction: &mut Transaction, reader: &dyn Reader) {
+    let written = transaction.writes.iter().find(|(key, value)| {
         key.contains("/bag/") && value.as_ref().is_some_and(|value| value.contains("\"n\""))
     });
     let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
     let Some((relation, _)) = key.rsplit_once('/') else { return };
     let others = reader.scan(&format!("{relation}/"), "", usize::MAX);
     if let Some(other) =
-        others.into_iter().find(|other| other.key != key && !txn.writes.contains_key(&other.key))
+        others.into_iter().find(|other| other.key != key && !transaction.writes.contains_key(&other.key))
     {
-        txn.writes.remove(&key);
-        txn.writes.insert(other.key, value);
+        transaction.writes.remove(&key);
+        transaction.writes.insert(other.key, value);
     }
 }
 
 /// A mutant: a document of a unit is written as that of another unit.
-fn swap_owner(txn: &mut Txn, kind: &str, reader: &dyn Reader) {
-    let written = txn.writes.iter().find(|(key, value)| key.contains(kind) && value.is_some());
+fn swap_owner(transaction: &mut Transaction, kind: &str, reader: &dyn Reader) {
+    let written = transaction.writes.iter().find(|(key, value)| key.contains(kind) && value.is_some());
     let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
     let Some((_, owner)) = key.rsplit_once('/') else { return };
     let lives = reader.scan(&Model(MODEL).all(Kind::UnitLife), "", usize::MAX);
     let others = lives.iter().filter_map(|life| life.key.rsplit_once('/')).map(|(_, unit)| unit);
     if let Some(other) = others.into_iter().find(|other| *other != owner) {
-        txn.writes.remove(&key);
-        txn.writes.insert(key.replace(owner, other), value);
+        transaction.writes.remove(&key);
+        transaction.writes.insert(key.replace(owner, other), value);
     }
 }
 
@@ -277,8 +287,8 @@ impl Store for SimStore {
         self.map.run(transition).await
     }
 
-    async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
-        self.map.apply(txn).await
+    async fn apply(&self, transaction: Transaction) -> Result<Revision, ApplyError> {
+        self.map.apply(transaction).await
     }
 
     async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {

@@ -10,7 +10,7 @@ use controller::store::{
     ApplyError, CHANGES_KEPT, CommitChanges, Committed, Compacted, DocumentChange, EarlierReader, Position,
     RETRIES_MAX, RunError, Store, Undo, scan_start,
 };
-use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Txn};
+use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,7 +59,7 @@ struct Contents {
     log: VecDeque<Commit>,
     changes_kept: u64,
     /// The transactions in commit order; none if they are not recorded.
-    recorded: Option<Vec<(Revision, Txn)>>,
+    recorded: Option<Vec<(Revision, Transaction)>>,
 }
 
 struct Shared {
@@ -99,7 +99,7 @@ impl MemoryStore {
     }
 
     /// Returns the transactions committed since [`MemoryStore::record`], with their revisions.
-    pub fn recorded(&self) -> Vec<(Revision, Txn)> {
+    pub fn recorded(&self) -> Vec<(Revision, Transaction)> {
         self.contents().recorded.clone().unwrap_or_default()
     }
 
@@ -121,20 +121,20 @@ impl MemoryStore {
         self.contents().documents.clone()
     }
 
-    fn commit(&self, txn: &Txn) -> Result<Revision, Conflict> {
+    fn commit(&self, transaction: &Transaction) -> Result<Revision, Conflict> {
         let mut contents = self.contents();
-        let revision = contents.commit(txn)?;
+        let revision = contents.commit(transaction)?;
         self.0.newest.send_if_modified(|newest| std::mem::replace(newest, revision) != revision);
         Ok(revision)
     }
 }
 
 impl Contents {
-    fn commit(&mut self, txn: &Txn) -> Result<Revision, Conflict> {
-        txn.check(&self.documents)?;
+    fn commit(&mut self, transaction: &Transaction) -> Result<Revision, Conflict> {
+        transaction.check(&self.documents)?;
         let revision = self.documents.revision + 1;
         let (mut entries, mut undo) = (Vec::new(), Vec::new());
-        for (key, value) in &txn.writes {
+        for (key, value) in &transaction.writes {
             let before = self.documents.get(key);
             if value.is_none() && before.is_none() {
                 continue;
@@ -156,7 +156,7 @@ impl Contents {
             self.log.pop_front();
         }
         if let Some(recorded) = &mut self.recorded {
-            recorded.push((revision, txn.clone()));
+            recorded.push((revision, transaction.clone()));
         }
         Ok(revision)
     }
@@ -233,17 +233,19 @@ impl Store for MemoryStore {
                 let documents = self.documents();
                 let mut draft = Draft::new(&documents);
                 let decided = match transition(&mut draft) {
-                    Ok(answer) => draft.finish().map(|txn| (answer, txn)).map_err(RunError::TooLarge),
+                    Ok(answer) => {
+                        draft.finish().map(|transaction| (answer, transaction)).map_err(RunError::TooLarge)
+                    }
                     Err(refusal) => Err(RunError::Refused(refusal)),
                 };
                 (decided, documents.revision)
             };
             yield_once().await; // other transactions may commit here
-            let (answer, txn) = decided?;
-            if txn.writes.is_empty() {
+            let (answer, transaction) = decided?;
+            if transaction.writes.is_empty() {
                 return Ok(Committed { answer, revision: read });
             }
-            match self.commit(&txn) {
+            match self.commit(&transaction) {
                 Ok(revision) => {
                     yield_once().await; // a caller that crashes here never learns that it committed
                     return Ok(Committed { answer, revision });
@@ -254,9 +256,9 @@ impl Store for MemoryStore {
         }
     }
 
-    async fn apply(&self, txn: Txn) -> Result<Revision, ApplyError> {
+    async fn apply(&self, transaction: Transaction) -> Result<Revision, ApplyError> {
         yield_once().await;
-        let revision = self.commit(&txn).map_err(ApplyError::Conflict)?;
+        let revision = self.commit(&transaction).map_err(ApplyError::Conflict)?;
         yield_once().await;
         Ok(revision)
     }
@@ -279,11 +281,11 @@ impl Store for MemoryStore {
 
 /// The serialisability check (design 8): applies the transactions one after the other to an empty store. Each must find
 /// exactly the documents that it recorded as read. Returns the first one that does not, with its conflict.
-pub fn replay(recorded: &[(Revision, Txn)]) -> Result<(), (Revision, Conflict)> {
+pub fn replay(recorded: &[(Revision, Transaction)]) -> Result<(), (Revision, Conflict)> {
     let mut contents =
         Contents { documents: Documents::default(), log: VecDeque::new(), changes_kept: 1, recorded: None };
-    for (revision, txn) in recorded {
-        let replayed = contents.commit(txn).map_err(|conflict| (*revision, conflict))?;
+    for (revision, transaction) in recorded {
+        let replayed = contents.commit(transaction).map_err(|conflict| (*revision, conflict))?;
         assert_eq!(replayed, *revision, "recording began with the empty store");
     }
     Ok(())

@@ -9,8 +9,8 @@ use super::checksum;
 use super::quarantine::{self, Quarantine};
 use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage};
 use crate::store::sqlite::open::{GenerationFile, Lock};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
-use state::documents::draft::{Draft, Reader, Revision, Txn};
+use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
+use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,7 +32,7 @@ const PAGES_PER_VACUUM: i64 = 64;
 /// A request to the writer.
 pub(super) trait WriteRequest: Send {
     /// Decides what to write, based on the newest documents including those of this batch. None if nothing is written.
-    fn decide(&mut self, newest: &dyn Reader) -> Option<Txn>;
+    fn decide(&mut self, newest: &dyn Reader) -> Option<Transaction>;
     /// Replies to the caller. Called once, after the sync: `Ok` has the revision of the commit, or the revision that
     /// was read if nothing was written.
     fn answer(self: Box<Self>, synced: Result<Revision, StoreError>);
@@ -50,19 +50,22 @@ where
     R: Send,
     F: Fn(&mut Draft<'_>) -> Result<A, R> + Send,
 {
-    fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
+    fn decide(&mut self, newest: &dyn Reader) -> Option<Transaction> {
         let mut draft = Draft::new(newest);
         let decided = match (self.transition)(&mut draft) {
-            Ok(answer) => draft.finish().map(|txn| (answer, txn)).map_err(RunError::TooLarge),
+            Ok(answer) => draft.finish().map(|transaction| (answer, transaction)).map_err(RunError::TooLarge),
             Err(refusal) => Err(RunError::Refused(refusal)),
         };
-        let (decided, txn) = match decided {
-            Ok((answer, txn)) => (Ok(answer), Some(txn)),
+        let (decided, transaction) = match decided {
+            Ok((answer, transaction)) => (Ok(answer), Some(transaction)),
             Err(error) => (Err(error), None),
         };
-        debug_assert!(txn.as_ref().is_none_or(|txn| txn.check(newest).is_ok()), "what was just read holds");
+        debug_assert!(
+            transaction.as_ref().is_none_or(|transaction| transaction.check(newest).is_ok()),
+            "what was just read holds"
+        );
         self.decided = Some(decided);
-        txn
+        transaction
     }
 
     fn answer(self: Box<Self>, synced: Result<Revision, StoreError>) {
@@ -76,15 +79,15 @@ where
 }
 
 pub(super) struct ApplyRequest {
-    pub txn: Txn,
+    pub transaction: Transaction,
     pub conflict: Option<ApplyError>,
     pub reply: oneshot::Sender<Result<Revision, ApplyError>>,
 }
 
 impl WriteRequest for ApplyRequest {
-    fn decide(&mut self, newest: &dyn Reader) -> Option<Txn> {
-        self.conflict = self.txn.check(newest).err().map(ApplyError::Conflict);
-        self.conflict.is_none().then(|| self.txn.clone()) // it may be decided again
+    fn decide(&mut self, newest: &dyn Reader) -> Option<Transaction> {
+        self.conflict = self.transaction.check(newest).err().map(ApplyError::Conflict);
+        self.conflict.is_none().then(|| self.transaction.clone()) // it may be decided again
     }
 
     fn answer(self: Box<Self>, synced: Result<Revision, StoreError>) {
@@ -155,19 +158,20 @@ impl Writer {
     fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> Result<Vec<Decided>, CommitError> {
         let before = *self.newest.borrow();
         let mut newest = before;
-        let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
+        let sqlite_transaction =
+            SqliteTransaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
         let mut decided = Vec::with_capacity(batch.len());
         let mut added = Vec::new();
         for request in batch {
             let reader = ConnectionReader::new(&self.connection, newest, &self.quarantine);
-            let txn = request.decide(&reader);
+            let transaction = request.decide(&reader);
             let damaged = reader.damaged();
             if !damaged.is_empty() {
                 decided.push(Err(StoreError::Damaged(damaged)));
                 continue;
             }
-            if let Some(txn) = txn
-                && let Some(bytes) = write(&transaction, &txn, newest + 1)?
+            if let Some(transaction) = transaction
+                && let Some(bytes) = write(&sqlite_transaction, &transaction, newest + 1)?
             {
                 newest += 1;
                 added.push(bytes);
@@ -177,13 +181,13 @@ impl Writer {
         let pruned = self.log.beyond(&added);
         if newest > before && pruned > 0 {
             let oldest = self.log.oldest() + pruned as u64;
-            let mut prune = transaction.prepare_cached("DELETE FROM changes WHERE revision < ?1")?;
+            let mut prune = sqlite_transaction.prepare_cached("DELETE FROM changes WHERE revision < ?1")?;
             prune.execute([oldest as i64]).map_err(|error| CommitError::of(error, CHANGE_LOG))?;
         }
         if newest > before && self.commits.is_multiple_of(COMMITS_PER_VACUUM) {
-            return_free_pages(&transaction)?;
+            return_free_pages(&sqlite_transaction)?;
         }
-        transaction.commit()?;
+        sqlite_transaction.commit()?;
         if newest > before {
             self.commits += 1;
             self.log.add(newest, added);
@@ -300,13 +304,13 @@ impl ChangeLog {
 
 /// Gives some of the free pages back to the disk, if there are more than the file keeps. Damage among them is no reason
 /// to fail a commit.
-fn return_free_pages(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    let free: i64 = transaction.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
+fn return_free_pages(sqlite_transaction: &SqliteTransaction<'_>) -> rusqlite::Result<()> {
+    let free: i64 = sqlite_transaction.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
     let pages = (free - FREE_PAGES_KEPT).min(PAGES_PER_VACUUM);
     if pages <= 0 {
         return Ok(());
     }
-    let mut vacuum = transaction.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
+    let mut vacuum = sqlite_transaction.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = vacuum.query([])?;
     loop {
         match rows.next() {
@@ -320,10 +324,14 @@ fn return_free_pages(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
 
 /// Writes the documents and the log entries of one revision. Returns the bytes of the log entries; none if nothing
 /// changes.
-fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> Result<Option<u64>, CommitError> {
+fn write(
+    sqlite_transaction: &SqliteTransaction<'_>,
+    transaction: &Transaction,
+    revision: Revision,
+) -> Result<Option<u64>, CommitError> {
     let mut bytes = None;
-    for (key, value) in &txn.writes {
-        let added = write_document(transaction, (key, value.as_deref()), revision);
+    for (key, value) in &transaction.writes {
+        let added = write_document(sqlite_transaction, (key, value.as_deref()), revision);
         if let Some(added) = added.map_err(|error| CommitError::of(error, key))? {
             bytes = Some(bytes.unwrap_or(0) + added);
         }
@@ -333,15 +341,16 @@ fn write(transaction: &Transaction<'_>, txn: &Txn, revision: Revision) -> Result
 
 /// Writes one document with its log entry. Returns the bytes of the entry; none if the document was and is absent.
 fn write_document(
-    transaction: &Transaction<'_>,
+    sqlite_transaction: &SqliteTransaction<'_>,
     (key, value): (&str, Option<&str>),
     revision: Revision,
 ) -> rusqlite::Result<Option<u64>> {
     let get = "SELECT key, revision, value, checksum FROM documents WHERE key = ?1";
-    let mut get = transaction.prepare_cached(get)?;
-    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3, ?4)")?;
-    let mut remove = transaction.prepare_cached("DELETE FROM documents WHERE key = ?1")?;
-    let mut log = transaction.prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
+    let mut get = sqlite_transaction.prepare_cached(get)?;
+    let mut put =
+        sqlite_transaction.prepare_cached("INSERT OR REPLACE INTO documents VALUES (?1, ?2, ?3, ?4)")?;
+    let mut remove = sqlite_transaction.prepare_cached("DELETE FROM documents WHERE key = ?1")?;
+    let mut log = sqlite_transaction.prepare_cached("INSERT INTO changes VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?;
     let revision = revision as i64;
     let before = {
         let mut rows = get.query([key])?;

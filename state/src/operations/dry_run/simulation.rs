@@ -93,8 +93,8 @@ impl<'r> SimulatedReader<'r> {
         let mut draft = Draft::new(self);
         let answer = transition(&mut draft)?;
         // a transaction that is too large is ignored; the removal itself is bounded
-        if let Ok(txn) = draft.finish() {
-            self.changes.extend(txn.writes);
+        if let Ok(transaction) = draft.finish() {
+            self.changes.extend(transaction.writes);
         }
         Ok(answer)
     }

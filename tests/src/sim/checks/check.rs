@@ -4,7 +4,7 @@ use super::running_agent::RunningAgent;
 use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use controller::store::{CommitChanges, DocumentChange};
-use state::documents::draft::{Reader, Revision, Txn};
+use state::documents::draft::{Reader, Revision, Transaction};
 use state::documents::keys::{Kind, Model, Parts};
 use state::terms::names::Uuid;
 use state::unit::local::Local;
@@ -36,7 +36,7 @@ pub struct FinalState<'a> {
     pub agents: Vec<RunningAgent>,
     pub is_at_rest: bool,
     /// The committed transactions, if the profile keeps them.
-    pub recorded: &'a [(Revision, Txn)],
+    pub recorded: &'a [(Revision, Transaction)],
 }
 
 /// One promise, with the state that is needed to check it. Violations are appended to `found`.
