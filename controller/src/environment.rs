@@ -58,12 +58,12 @@ pub trait Environment: Send + Sync + 'static {
         inline_settings::INLINE_BYTES_MAX
     }
     /// Ends the process because the store is broken: no request may be answered any more (design 15).
-    fn store_broken(&self, why: &str);
+    fn on_store_failure(&self, why: &str);
 }
 
 /// Returns a random uuid (version 4).
 pub fn random_uuid(environment: &impl Environment) -> Uuid {
-    version_4(environment.random())
+    uuid_v4(environment.random())
 }
 
 /// The uuids for one transition. Each retry of the transition receives the same ones.
@@ -83,12 +83,12 @@ impl Uuids {
             // An odd step far from any power of two: consecutive uuids differ in many digits and are easy to tell
             // apart.
             next = next.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-            version_4(next)
+            uuid_v4(next)
         }
     }
 }
 
 /// Converts random bits to a uuid of version 4.
-pub fn version_4(bits: u128) -> Uuid {
+pub fn uuid_v4(bits: u128) -> Uuid {
     Uuid(bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62)
 }

@@ -144,7 +144,7 @@ impl Environment for HostEnvironment {
         .await;
     }
 
-    fn store_broken(&self, why: &str) {
+    fn on_store_failure(&self, why: &str) {
         tracing::error!("{why}; exiting: a restarted controller continues from the state on disk");
         std::process::exit(EXIT_BROKEN);
     }

@@ -74,7 +74,7 @@ impl Installation {
             }
             None => {
                 let fresh = ControllerIdentity {
-                    controller: environment::version_4(host::random::bits()),
+                    controller: environment::uuid_v4(host::random::bits()),
                     address: None,
                 };
                 write_atomic(&identity, yaml(&fresh).as_bytes())?;

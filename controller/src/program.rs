@@ -3,7 +3,7 @@
 //! It exits on SIGTERM and SIGINT, and with an error when the store is broken. SIGHUP makes it read the log level
 //! again.
 
-use crate::environment::{Environment, version_4};
+use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
 use crate::installation::Installation;
 use crate::store::sqlite::{Options, Sqlite};
@@ -74,7 +74,7 @@ pub fn main() {
 async fn run(arguments: Arguments, level: Level) -> Result<()> {
     let data = arguments.data.context("--data is required")?;
     let mut installation = Installation::open(&data)?;
-    let options = Options { restored: arguments.restored, ..Options::new(version_4(host::random::bits())) };
+    let options = Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
     let host = HostEnvironment::new(installation.archives())?;
     let controller = Controller::new(store.clone(), host, installation.controller());

@@ -77,7 +77,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
         let now_ms = environment.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));
         let presence = Arc::new(Presence::new(now_ms));
-        let commit_times = Arc::new(CommitTimes::new(store.newest(), environment.wall_ms()));
+        let commit_times = Arc::new(CommitTimes::new(store.newest_revision(), environment.wall_ms()));
         let (force_timers, log_growth, sweep) =
             (Arc::default(), LogGrowth::default(), tokio::sync::Notify::new());
         Arc::new(Controller {
@@ -141,7 +141,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
                 Err(unavailable::damage_error(&documents))
             }
             Err(RunError::Failed(broken @ StoreError::Broken(_))) => {
-                self.environment.store_broken(&broken.to_string());
+                self.environment.on_store_failure(&broken.to_string());
                 Err(ApiError::new(ErrorCode::Unavailable, broken.to_string()))
             }
         }

@@ -63,7 +63,7 @@ impl<S: Store, E: Environment> Cursor<S, E> {
         loop {
             // Most calls find nothing new, so the store is read only after its newest revision has changed.
             let store = &self.controller.store;
-            if self.position == self.controller.position(store.newest()) {
+            if self.position == self.controller.position(store.newest_revision()) {
                 if !std::mem::replace(&mut self.is_position_sent, true) {
                     return CursorEvent::Heartbeat;
                 }

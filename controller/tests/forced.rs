@@ -189,9 +189,9 @@ async fn force_timers_are_stored_in_batches() {
     let mut janitor = Janitor::default();
     sweep(&fixture, &mut janitor).await;
     fixture.advance(SWEEP_INTERVAL_MS);
-    let before = fixture.controller.store.newest();
+    let before = fixture.controller.store.newest_revision();
     sweep(&fixture, &mut janitor).await;
-    assert_eq!(fixture.controller.store.newest() - before, 2);
+    assert_eq!(fixture.controller.store.newest_revision() - before, 2);
 }
 
 async fn budget(fixture: &Fixture<MemoryStore, FakeEnvironment>, value: &str) {

@@ -8,7 +8,7 @@ use agent::ports::{Charms, Clock, DiskError, HookHost, UnitStorage};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
-use controller::environment::{Environment, StoredArchive, version_4};
+use controller::environment::{Environment, StoredArchive, uuid_v4};
 use controller::session::{Controller, Session};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
@@ -92,7 +92,7 @@ impl Clock for Time {
         self.until(since_boot_ms).await;
     }
     fn random_uuid(&self) -> Uuid {
-        version_4(self.bits())
+        uuid_v4(self.bits())
     }
 }
 
@@ -123,7 +123,7 @@ impl Environment for Time {
     async fn archive(&self, _: &str) -> Option<Vec<u8>> {
         Some(b"archive".to_vec())
     }
-    fn store_broken(&self, why: &str) {
+    fn on_store_failure(&self, why: &str) {
         panic!("{why}");
     }
 }

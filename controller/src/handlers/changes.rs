@@ -12,10 +12,10 @@ impl<S: Store, E: Environment> Handle<WaitForChange> for Authorised<S, E> {
         let after = wait.after;
         self.model().await?;
         let after = after.filter(|after| after.store_generation == self.controller.store.store_generation());
-        if let Some(after) = after.filter(|after| after.revision >= self.controller.store.newest()) {
+        if let Some(after) = after.filter(|after| after.revision >= self.controller.store.newest_revision()) {
             let until_ms = self.controller.environment.monotonic_ms() + LONG_POLL_MS;
             self.controller.wait_past_until(after.revision, until_ms).await;
         }
-        Ok(self.controller.position(self.controller.store.newest()))
+        Ok(self.controller.position(self.controller.store.newest_revision()))
     }
 }

@@ -26,7 +26,7 @@ pub fn enforce<S: Store, E: Environment>(
     connections: Arc<Connections>,
 ) -> impl Future<Output = ()> + Send {
     let store = &controller.store;
-    let position = Position { store_generation: store.store_generation(), revision: store.newest() };
+    let position = Position { store_generation: store.store_generation(), revision: store.newest_revision() };
     follow(controller, connections, position)
 }
 
@@ -38,7 +38,7 @@ async fn follow<S: Store, E: Environment>(
     let store = &controller.store;
     loop {
         store.wait_past(position.revision).await;
-        let newest = store.newest();
+        let newest = store.newest_revision();
         let affected_tokens = match store.changes_after(position, COMMITS_PER_READ).await {
             Ok(changes) => {
                 position.revision = changes.last().map_or(newest, |last| last.revision);

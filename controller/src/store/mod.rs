@@ -117,7 +117,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn store_generation(&self) -> Uuid;
 
     /// Returns the newest synced revision; 0 before the first commit.
-    fn newest(&self) -> Revision;
+    fn newest_revision(&self) -> Revision;
 
     /// Calls `view` with a consistent snapshot of the newest revision.
     fn read<T, F>(&self, view: F) -> impl Future<Output = T> + Send

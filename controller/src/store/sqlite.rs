@@ -122,7 +122,7 @@ impl Store for Sqlite {
         self.0.store_generation
     }
 
-    fn newest(&self) -> Revision {
+    fn newest_revision(&self) -> Revision {
         *self.0.newest.borrow()
     }
 

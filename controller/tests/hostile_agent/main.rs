@@ -92,7 +92,7 @@ fn may_change(world: &World, key: &str) -> bool {
 /// What is wrong after a request of the hostile unit.
 async fn damage(world: &World, controller: &Running) -> Vec<String> {
     let store = &controller.store;
-    if store.newest() == world.store.newest() {
+    if store.newest_revision() == world.store.newest_revision() {
         return Vec::new();
     }
     let before = documents(&world.store);

@@ -224,8 +224,10 @@ impl World {
             epoch: agent.epoch,
             store_generation: Some(self.store.store_generation()),
         };
-        let position =
-            Position { store_generation: self.store.store_generation(), revision: self.store.newest() };
+        let position = Position {
+            store_generation: self.store.store_generation(),
+            revision: self.store.newest_revision(),
+        };
         let bag = BagRequest { relation: uuid, owner: Owner::Application("db".to_owned()), position };
         vec![
             ("attach", serde_json::to_value(attach).expect("plain data")),

@@ -3,7 +3,7 @@
 use crate::support::*;
 use api::{AddUnits, Deploy, Handle};
 use controller::Controller;
-use controller::environment::version_4;
+use controller::environment::uuid_v4;
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::read_all;
 use state::documents::invariants::violations;
@@ -39,9 +39,9 @@ async fn one_request_adds_nine_units_in_each_transaction() {
 async fn a_request_that_fails_in_between_leaves_whole_units() {
     let folder = tempfile::tempdir().expect("a folder");
     // Ten pages are of an empty store. A unit takes some 5 KiB, with its entries in the change log.
-    let options = Options { pages_max: Some(200), ..Options::new(version_4(77)) };
+    let options = Options { pages_max: Some(200), ..Options::new(uuid_v4(77)) };
     let store = Sqlite::open(folder.path(), options).expect("a new store");
-    let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), version_4(1))).await;
+    let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), uuid_v4(1))).await;
     fixture.deploy("web", 1).await;
     let error = fixture.admin.handle(web(1_000)).await.expect_err("the disk is full");
     assert_eq!(error.message, "cannot write to the store: the disk is full; nothing was changed");

@@ -4,7 +4,7 @@ use crate::log::{large_report, stored_lines, write_lines};
 use crate::support::*;
 use api::{Handle, InModel};
 use controller::Controller;
-use controller::environment::version_4;
+use controller::environment::uuid_v4;
 use controller::janitor::Janitor;
 use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
@@ -16,8 +16,8 @@ use state::terms::names::Uuid;
 type DiskFixture = Fixture<Sqlite, FakeEnvironment>;
 
 async fn on_disk(folder: &tempfile::TempDir) -> DiskFixture {
-    let store = Sqlite::open(folder.path(), Options::new(version_4(77))).expect("opens");
-    Fixture::new(Controller::new(store, FakeEnvironment::new(), version_4(1))).await
+    let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("opens");
+    Fixture::new(Controller::new(store, FakeEnvironment::new(), uuid_v4(1))).await
 }
 
 /// Damages one document of the store and opens it again.
@@ -29,8 +29,8 @@ async fn damage(fixture: DiskFixture, folder: &tempfile::TempDir, key: &str) -> 
     let damaged = connection.execute("UPDATE documents SET value = '6' WHERE key = ?1", [key]);
     assert_eq!(damaged, Ok(1));
     drop(connection);
-    let store = Sqlite::open(folder.path(), Options::new(version_4(77))).expect("opens");
-    let controller = Controller::new(store, environment, version_4(1));
+    let store = Sqlite::open(folder.path(), Options::new(uuid_v4(77))).expect("opens");
+    let controller = Controller::new(store, environment, uuid_v4(1));
     let admin = controller.session_for(principal).in_model("dev");
     Fixture { controller, model, admin }
 }

@@ -38,7 +38,7 @@ async fn a_missing_empty_or_truncated_database_beside_a_generation_is_refused() 
     assert!(!file.exists(), "no database is created");
     std::fs::write(&file, &bytes).expect("put back");
     let store = Sqlite::open(folder.path(), Options::new(OTHER_GENERATION)).expect("the right file");
-    assert_eq!((store.store_generation(), store.newest()), (GENERATION, 2));
+    assert_eq!((store.store_generation(), store.newest_revision()), (GENERATION, 2));
 }
 
 #[tokio::test]
@@ -48,7 +48,7 @@ async fn an_empty_store_starts_a_generation_only_on_request() {
     refusal(folder.path());
     let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
     let store = Sqlite::open(folder.path(), restored).expect("requested");
-    assert_eq!((store.store_generation(), store.newest()), (OTHER_GENERATION, 0));
+    assert_eq!((store.store_generation(), store.newest_revision()), (OTHER_GENERATION, 0));
 }
 
 #[tokio::test]

@@ -53,7 +53,7 @@ promises! {
 
 async fn a_read_sees_one_revision<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (store, _guard) = open(100);
-    assert_eq!(store.newest(), 0);
+    assert_eq!(store.newest_revision(), 0);
     assert_eq!(store.read(|reader| (reader.revision(), reader.get("m/a"))).await, (0, None));
     write(&store, &[("m/a", Some(1)), ("m/b", Some(1))]).await;
     let writer = async {
@@ -62,7 +62,7 @@ async fn a_read_sees_one_revision<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
         }
     };
     let reader = async {
-        while store.newest() < 49 {
+        while store.newest_revision() < 49 {
             let (revision, a, b) =
                 store.read(|reader| (reader.revision(), reader.get("m/a"), reader.get("m/b"))).await;
             // Commit n wrote n to both.
@@ -103,7 +103,7 @@ async fn a_commit_raises_the_revision_by_one_and_writes_all_or_nothing<S: Store,
     let (store, _guard) = open(100);
     assert_eq!(write(&store, &[("m/a", Some(1)), ("m/b", Some(2))]).await, 1);
     assert_eq!(write(&store, &[("m/a", None), ("m/c", Some(3))]).await, 2);
-    assert_eq!(store.newest(), 2);
+    assert_eq!(store.newest_revision(), 2);
     assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 2), stored("m/c", 2, 3)]);
     let stale = Transaction {
         keys: BTreeMap::from([("m/b".to_owned(), 9)]),
@@ -111,7 +111,7 @@ async fn a_commit_raises_the_revision_by_one_and_writes_all_or_nothing<S: Store,
         ..Transaction::default()
     };
     assert_eq!(store.apply(stale).await, Err(ApplyError::Conflict(Conflict("m/b".to_owned()))));
-    assert_eq!(store.newest(), 2);
+    assert_eq!(store.newest_revision(), 2);
     assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 2), stored("m/c", 2, 3)]);
     // Writing the same contents again is a commit.
     assert_eq!(write(&store, &[("m/b", Some(2))]).await, 3);
@@ -123,7 +123,7 @@ async fn a_transition_without_writes_commits_nothing<S: Store, G>(open: impl Fn(
     write(&store, &[("m/a", Some(5))]).await;
     let read = store.run(|draft| Ok::<_, ()>(draft.get(&key("m/a")))).await;
     assert_eq!(read, Ok(Committed { answer: Some(5), revision: 1 }));
-    assert_eq!(store.newest(), 1);
+    assert_eq!(store.newest_revision(), 1);
     assert_eq!(store.changes_after(at(&store, 1), 10).await, Ok(vec![]));
 }
 
@@ -153,7 +153,7 @@ async fn a_refusal_writes_nothing<S: Store, G>(open: impl Fn(u64) -> (S, G)) {
     let (first, second, third) = tokio::join!(store.run(refused), store.run(taken), store.run(refused));
     assert_eq!((first, third), (Err(RunError::Refused("no")), Err(RunError::Refused("no"))));
     assert_eq!(second, Ok(Committed { answer: (), revision: 1 }));
-    assert_eq!(store.newest(), 1);
+    assert_eq!(store.newest_revision(), 1);
     assert_eq!(scan(&store, "m/").await, [stored("m/b", 1, 1)]);
 }
 
@@ -167,7 +167,7 @@ async fn an_oversized_transaction_writes_nothing<S: Store, G>(open: impl Fn(u64)
         Ok::<_, ()>(())
     };
     assert!(matches!(store.run(greedy).await, Err(RunError::TooLarge(_))));
-    assert_eq!((store.newest(), scan(&store, "m/").await), (0, vec![]));
+    assert_eq!((store.newest_revision(), scan(&store, "m/").await), (0, vec![]));
 }
 
 fn change(key: &str, value: Option<u64>) -> DocumentChange {

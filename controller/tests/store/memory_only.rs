@@ -49,7 +49,7 @@ async fn a_fork_is_independent_and_has_its_own_generation() {
     write(&store, &[("m/a", Some(1))]).await;
     let fork = store.fork(OTHER_GENERATION);
     write(&store, &[("m/a", Some(2))]).await;
-    assert_eq!((fork.newest(), scan(&fork, "m/").await), (1, vec![stored("m/a", 1, 1)]));
+    assert_eq!((fork.newest_revision(), scan(&fork, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     write(&fork, &[("m/b", Some(3))]).await;
     assert_eq!(scan(&store, "m/").await, [stored("m/a", 2, 2)]);
     assert_eq!(fork.changes_after(at(&store, 1), 10).await, Err(Compacted));

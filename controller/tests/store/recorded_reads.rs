@@ -144,12 +144,12 @@ pub async fn every_kind_of_recorded_read_is_checked<S: Store, G>(open: impl Fn(u
         let (unchanged, overtaken) = (drafted().await, drafted().await);
         assert_eq!(store.apply(unchanged).await, Ok(2), "{case}: nothing happened");
         write(&store, meanwhile).await;
-        let before = store.newest();
+        let before = store.newest_revision();
         match store.apply(overtaken).await {
             Ok(revision) => assert!(*holds && revision == before + 1, "{case}: went unnoticed"),
             Err(ApplyError::Conflict(_)) => {
                 assert!(!holds, "{case}: is no conflict");
-                assert_eq!(store.newest(), before, "{case}: a conflict wrote");
+                assert_eq!(store.newest_revision(), before, "{case}: a conflict wrote");
             }
             Err(error) => panic!("{case}: {error:?}"),
         }

@@ -83,7 +83,7 @@ async fn a_reopened_store_continues_at_its_revision() {
     write(&store, &[("m/a", Some(2))]).await;
     drop(store);
     let store = open(folder.path(), OTHER_GENERATION).expect("opens again at once");
-    assert_eq!((store.store_generation(), store.newest()), (GENERATION, 2));
+    assert_eq!((store.store_generation(), store.newest_revision()), (GENERATION, 2));
     assert_eq!(write(&store, &[("m/b", Some(3))]).await, 3);
     assert_eq!(store.changes_after(at(&store, 0), 10).await.map(|c| c.len()), Ok(3));
 }
@@ -132,7 +132,7 @@ async fn a_restored_backup_starts_a_new_generation() {
 
     std::fs::write(&file, &older).expect("restored");
     let store = open(folder.path(), Uuid(9)).expect("opens");
-    assert_eq!((store.store_generation(), store.newest()), (Uuid(9), 1));
+    assert_eq!((store.store_generation(), store.newest_revision()), (Uuid(9), 1));
     drop(store);
 
     // The same backup once more: its generation has ended, although the file no longer has that generation's revision.
@@ -140,7 +140,7 @@ async fn a_restored_backup_starts_a_new_generation() {
     assert!(matches!(open(folder.path(), OTHER_GENERATION), Err(OpenError::NotTheStore { .. })));
     let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
     let store = Sqlite::open(folder.path(), restored).expect("the operator states it");
-    assert_eq!((store.store_generation(), store.newest()), (OTHER_GENERATION, 1));
+    assert_eq!((store.store_generation(), store.newest_revision()), (OTHER_GENERATION, 1));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2);
     assert_eq!(write(&store, &[("m/a", Some(4))]).await, 3);
     assert_eq!(store.changes_after(lost, 10).await, Err(Compacted), "the same number, another generation");
@@ -156,7 +156,7 @@ async fn the_operator_can_declare_a_restored_backup() {
     drop(store);
     let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
     let store = Sqlite::open(folder.path(), restored).expect("opens");
-    assert_eq!((store.store_generation(), store.newest()), (OTHER_GENERATION, 1));
+    assert_eq!((store.store_generation(), store.newest_revision()), (OTHER_GENERATION, 1));
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn a_full_disk_changes_nothing_and_writes_succeed_after_space_is_freed() {
     assert_eq!(small, Err(RunError::Failed(StoreError::Full)));
     assert_eq!(refused, Err(RunError::Failed(StoreError::Full)));
     assert_eq!(first, Err(RunError::Failed(StoreError::Full)));
-    assert_eq!((store.newest(), scan(&store, "m/").await), (1, vec![stored("m/a", 1, 1)]));
+    assert_eq!((store.newest_revision(), scan(&store, "m/").await), (1, vec![stored("m/a", 1, 1)]));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2, "what fits is taken");
     drop(store);
     let store = open(folder.path(), OTHER_GENERATION).expect("opens");
@@ -206,7 +206,7 @@ async fn after_a_failed_commit_every_request_fails() {
     assert_ne!(store.broken().await, "");
     saboteur.execute_batch("ALTER TABLE elsewhere RENAME TO changes").expect("repaired");
     assert!(matches!(store.run(put).await, Err(RunError::Failed(StoreError::Broken(_)))), "it stays broken");
-    assert_eq!(store.newest(), 1);
+    assert_eq!(store.newest_revision(), 1);
 }
 
 const CHILD: &str = "PINTLE_STORE_TEST_FOLDER";
@@ -229,7 +229,7 @@ fn acknowledged_commits_survive_kill_9() {
     }
     async fn commit_for_ever(store: Sqlite, task: u64) {
         // Numbers continue from the newest revision, so that no child repeats those of an earlier one.
-        for n in store.newest().. {
+        for n in store.newest_revision().. {
             let (a, b) = (key(&format!("m/a/{task}/{n}")), key(&format!("m/b/{task}/{n}")));
             let pair = move |draft: &mut Draft<'_>| {
                 draft.put(&a, &n);

@@ -142,10 +142,10 @@ impl<S: Store> Fixture<'_, S> {
             let overtaken = draft(self.store, &step).await;
             assert!(!overtaken.writes.is_empty(), "{name} writes nothing: it proves nothing");
             self.store.apply(done).await.expect("an unconditional write");
-            let before = self.store.newest();
+            let before = self.store.newest_revision();
             match self.store.apply(overtaken).await {
                 Err(ApplyError::Conflict(_)) => {
-                    assert_eq!(self.store.newest(), before, "{name}, {what}: wrote")
+                    assert_eq!(self.store.newest_revision(), before, "{name}, {what}: wrote")
                 }
                 other => panic!("{name}, {what}: went unnoticed: {other:?}"),
             }

@@ -7,7 +7,7 @@ use api::{
     AddUnits, Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests,
     UnitWatchEvent,
 };
-use controller::environment::{Environment, StoredArchive, version_4};
+use controller::environment::{Environment, StoredArchive, uuid_v4};
 use controller::janitor::Janitor;
 use controller::store::Store;
 use controller::tokens;
@@ -106,7 +106,7 @@ impl Environment for FakeEnvironment {
     async fn delete_archive(&self, sha256: &str) {
         self.archives.lock().expect("no holder panics").remove(sha256);
     }
-    fn store_broken(&self, why: &str) {
+    fn on_store_failure(&self, why: &str) {
         panic!("{why}");
     }
 }
@@ -138,8 +138,8 @@ pub struct Fixture<S, E> {
 impl Fixture<MemoryStore, FakeEnvironment> {
     pub async fn in_memory() -> Fixture<MemoryStore, FakeEnvironment> {
         let environment = FakeEnvironment::new();
-        let store = MemoryStore::new(version_4(77));
-        Fixture::new(Controller::new(store, environment, version_4(1))).await
+        let store = MemoryStore::new(uuid_v4(77));
+        Fixture::new(Controller::new(store, environment, uuid_v4(1))).await
     }
 
     /// Replaces the controller process by a new one on the same store.
@@ -156,7 +156,7 @@ impl Fixture<MemoryStore, FakeEnvironment> {
 
 impl<S: Store, E: Environment> Fixture<S, E> {
     pub async fn new(controller: Arc<Controller<S, E>>) -> Fixture<S, E> {
-        let model = Model(version_4(2));
+        let model = Model(uuid_v4(2));
         let made = controller.run(move |draft| {
             state::lifecycle::model::create(draft, model.0, "dev", 1)?;
             register_archive(draft, "web", charm("web", "db", Role::Requirer), 10);
@@ -311,7 +311,7 @@ pub async fn next_delta(watch: &mut impl Stream<Item = UnitWatchEvent>) -> Delta
 }
 
 pub async fn newest_position(controller: &Controller<impl Store, impl Environment>) -> Position {
-    controller.position(controller.store.newest())
+    controller.position(controller.store.newest_revision())
 }
 
 pub fn archive_bytes(charm: &Charm) -> Vec<u8> {

@@ -99,9 +99,9 @@ fn added_units(dir: &Path) {
         runtime.block_on(async {
             let store = open(&folder("together"));
             let admin = model_with_application(&store, &folder("archives")).await;
-            let before = store.newest();
+            let before = store.newest_revision();
             together.push(add(&admin, ADDED_UNITS, 1).await);
-            commits = store.newest() - before;
+            commits = store.newest_revision() - before;
 
             let documents = store.read(move |reader| reader.scan("", "", usize::MAX)).await;
             let written = documents.into_iter().filter(|stored| stored.revision > before);

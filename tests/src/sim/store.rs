@@ -248,8 +248,8 @@ impl Store for SimStore {
         self.map.store_generation()
     }
 
-    fn newest(&self) -> Revision {
-        self.map.newest()
+    fn newest_revision(&self) -> Revision {
+        self.map.newest_revision()
     }
 
     async fn read<T, F>(&self, view: F) -> T
@@ -297,7 +297,7 @@ impl Store for SimStore {
             && changes.is_err()
             && after.store_generation == self.store_generation()
         {
-            let newest = self.newest();
+            let newest = self.newest_revision();
             let behind = (0..newest).rev().take(3).last().unwrap_or(newest);
             return self.map.changes_after(Position { revision: behind, ..after }, limit).await;
         }
@@ -366,7 +366,7 @@ impl Environment for SimEnvironment {
             bytes => usize::try_from(bytes).expect("small"),
         }
     }
-    fn store_broken(&self, why: &str) {
+    fn on_store_failure(&self, why: &str) {
         panic!("the simulated store cannot break: {why}");
     }
 }

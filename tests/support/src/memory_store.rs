@@ -190,7 +190,7 @@ impl Store for MemoryStore {
         self.0.store_generation
     }
 
-    fn newest(&self) -> Revision {
+    fn newest_revision(&self) -> Revision {
         *self.0.newest.borrow()
     }
 

@@ -225,7 +225,7 @@ impl Watch<WatchUnit> for Link {
         }
         let generation = network.generation();
         let session = self.session();
-        let newest = session.controller.position(session.controller.store.newest());
+        let newest = session.controller.position(session.controller.store.newest_revision());
         let behind = |from: &Position| {
             from.store_generation == newest.store_generation && from.revision < newest.revision
         };

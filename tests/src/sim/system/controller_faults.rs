@@ -62,8 +62,8 @@ impl System {
             false => Uuid(self.world.random_u128()),
         };
         self.store = SimStore::new(backup.fork(store_generation), self.world.clone());
-        self.world.trace(|| format!("controller: restored from revision {}", self.store.newest()));
-        self.seen = self.store.newest();
+        self.world.trace(|| format!("controller: restored from revision {}", self.store.newest_revision()));
+        self.seen = self.store.newest_revision();
         self.cloud.expire_stale_listings();
         if let Some(machine) = self.random_machine().filter(|machine| self.cloud.start_elsewhere(machine.id))
         {

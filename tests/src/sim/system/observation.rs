@@ -22,7 +22,7 @@ impl System {
     }
 
     pub(super) fn observe_commits(&mut self) {
-        let newest = self.store.newest();
+        let newest = self.store.newest_revision();
         if newest == self.seen {
             return;
         }
