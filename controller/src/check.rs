@@ -52,7 +52,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
     if is_data {
         findings.extend(archives(&inspection, &data.join("controller/archives")));
     }
-    for (_, model) in read_all::<Uuid>(&inspection, &GLOBAL.all(Kind::ModelName)) {
+    for (_, model) in read_all::<Uuid>(&inspection, &GLOBAL.prefix(Kind::ModelName)) {
         let violations = violations(&inspection, Model(model));
         findings.extend(violations.into_iter().map(|violation| format!("model {model}: {violation}")));
     }
@@ -61,7 +61,7 @@ pub fn check(data: &Path) -> Result<Report, String> {
 
 /// Verifies the files of the charm archives.
 fn archives(inspection: &Inspection, folder: &Path) -> Vec<String> {
-    let registered = read_all::<ArchiveDoc>(inspection, &GLOBAL.all(Kind::Archive));
+    let registered = read_all::<ArchiveDoc>(inspection, &GLOBAL.prefix(Kind::Archive));
     let fault = |(key, _): (String, ArchiveDoc)| {
         let sha256 = key.rsplit('/').next()?.to_owned();
         match File::open(folder.join(&sha256)).and_then(sha256_of) {

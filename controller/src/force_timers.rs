@@ -11,7 +11,7 @@
 //! Elapsed time is therefore stored as checkpoints: at each sweep for a wait of a minute, after each eighth of a long
 //! wait. After a restart only the time since the last checkpoint is waited for again.
 
-use state::documents::keys::{ForcedDoc, Model};
+use state::documents::keys::{ForcedRemovalDoc, Model};
 use state::operations::force::{self, ForceTimer};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl Timer {
 
 impl ForceTimers {
     /// Returns how long the entity has waited, in milliseconds. The first call starts the timer.
-    pub fn count(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
+    pub fn count(&self, (model, id): (Model, Uuid), forced: &ForcedRemovalDoc, monotonic_ms: u64) -> i64 {
         let (timer_started_ms, waited_ms) = (force::timer_started_ms(forced), forced.waited_ms);
         let first = || Timer { timer_started_ms, monotonic_ms, waited_ms, stored_ms: waited_ms };
         let mut all = self.all();
@@ -54,7 +54,12 @@ impl ForceTimers {
     }
 
     /// Whether a checkpoint is due.
-    pub fn needs_checkpoint(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, waited_ms: i64) -> bool {
+    pub fn needs_checkpoint(
+        &self,
+        (model, id): (Model, Uuid),
+        forced: &ForcedRemovalDoc,
+        waited_ms: i64,
+    ) -> bool {
         let every_ms = force::checkpoint_interval_ms(forced);
         self.all().get(&(model.0, id)).is_some_and(|timer| waited_ms - timer.stored_ms >= every_ms)
     }
@@ -70,7 +75,12 @@ impl ForceTimers {
     }
 
     /// Returns the remaining time of the wait, in milliseconds; negative if it is overdue.
-    pub fn remaining_ms(&self, (model, id): (Model, Uuid), forced: &ForcedDoc, monotonic_ms: u64) -> i64 {
+    pub fn remaining_ms(
+        &self,
+        (model, id): (Model, Uuid),
+        forced: &ForcedRemovalDoc,
+        monotonic_ms: u64,
+    ) -> i64 {
         let all = self.all();
         let timer =
             all.get(&(model.0, id)).filter(|timer| timer.timer_started_ms == force::timer_started_ms(forced));

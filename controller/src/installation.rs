@@ -155,7 +155,7 @@ impl Installation {
         let created = controller.run(move |draft| {
             let admin = TokenHolder::User { name: FIRST_USER.to_owned(), role: UserRole::Admin };
             token::set(draft, user_id(FIRST_USER), &admin, &sha256);
-            if draft.first(&GLOBAL.all(Kind::ModelName), &[]).is_none() {
+            if draft.first(&GLOBAL.prefix(Kind::ModelName), &[]).is_none() {
                 state::lifecycle::model::create(draft, model, FIRST_MODEL, now_ms)?;
             }
             Ok(())

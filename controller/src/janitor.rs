@@ -26,7 +26,7 @@ use api::error::ApiError;
 use serde_json::Value;
 use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{ActionDoc, ForcedDoc, ForcedKind, GLOBAL, Kind, Model, last_id};
+use state::documents::keys::{ActionDoc, ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::lifecycle::{application, cleanup, model};
 use state::operations::force::ForceTimer;
 use state::operations::tombstone_retention::TOMBSTONES_MAX;
@@ -104,8 +104,9 @@ impl Janitor {
         &mut self,
         controller: &Controller<S, E>,
     ) -> Result<bool, ApiError> {
-        let models =
-            controller.read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName))).await;
+        let models = controller
+            .read_available(|reader| read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName)))
+            .await;
         let model_ids: BTreeSet<Uuid> = models.iter().map(|(_, id)| *id).collect();
         self.logs.retain(|id, _| model_ids.contains(id));
         self.actions.retain(|id, _| model_ids.contains(id));
@@ -153,7 +154,7 @@ async fn delete_expired_actions<S: Store, E: Environment>(
 ) -> Result<bool, ApiError> {
     let mut advanced = std::mem::take(scan);
     let page = controller.read_available(move |reader| {
-        let prefix = model.all(Kind::Action);
+        let prefix = model.prefix(Kind::Action);
         let limits =
             ScanLimits { documents_max: ACTIONS_MAX, bytes_max: ACTIONS_BYTES_MAX, page: ACTIONS_PER_SWEEP };
         advanced.advance(reader, &prefix, limits, |stored| has_ended(reader, stored));
@@ -181,7 +182,7 @@ async fn forget_agents<S: Store, E: Environment>(controller: &Controller<S, E>, 
     let agents = controller.presence.after(*after, AGENTS_PER_SWEEP);
     *after = agents.last().copied().filter(|_| agents.len() == AGENTS_PER_SWEEP);
     let removed = controller.read_available(move |reader| {
-        let models = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
+        let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
         let models: Vec<Model> = models.into_iter().map(|(_, id)| Model(id)).collect();
         let exists = |agent: Uuid| {
             let contains = |model: &Model| {
@@ -221,7 +222,7 @@ async fn cleanup_batch<S: Store, E: Environment>(
             let ids = |prefix: &str| -> Vec<Uuid> {
                 reader.scan(prefix, "", PAGE_MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
             };
-            (ids(&model.cleanups()), ids(&model.all(Kind::Reap)))
+            (ids(&model.cleanups()), ids(&model.prefix(Kind::ApplicationRelationRemoval)))
         })
         .await;
     let mut more = false;
@@ -260,9 +261,9 @@ async fn force_batches<S: Store, E: Environment>(
     let mut from = std::mem::take(after);
     let is_first = from.is_empty();
     let page = controller.read_available(move |reader| {
-        let page = next_page(reader, &model.all(Kind::Forced), &mut from, FORCED_PER_SWEEP);
+        let page = next_page(reader, &model.prefix(Kind::ForcedRemoval), &mut from, FORCED_PER_SWEEP);
         let entity = |stored: &StoredDocument| {
-            let forced: ForcedDoc = parse(reader, stored)?;
+            let forced: ForcedRemovalDoc = parse(reader, stored)?;
             Some((forced.due_ms, last_id(&stored.key)?, forced))
         };
         (page.iter().filter_map(entity).collect::<Vec<_>>(), from)
@@ -326,10 +327,10 @@ async fn start_budget_timers<S: Store, E: Environment>(
     let page = controller.read_available(move |reader| {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         let Some(budget_ms) = model::teardown_budget_ms(&config) else { return (None, from) };
-        let units = next_page(reader, &model.all(Kind::Unit), &mut from, UNITS_PER_SWEEP);
+        let units = next_page(reader, &model.prefix(Kind::Unit), &mut from, UNITS_PER_SWEEP);
         let ids = units.iter().filter_map(|stored| last_id(&stored.key));
         let dying = ids.filter(|id| {
-            reader.get(model.forced(*id).text()).is_none()
+            reader.get(model.forced_removal(*id).text()).is_none()
                 && effective_life::unit_life(&mut &*reader, model, *id) == Some(Life::Dying)
         });
         let dying: Vec<Uuid> = dying.collect();

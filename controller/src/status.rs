@@ -38,14 +38,14 @@ pub fn model_status(
     let life = read(reader, &model.model_life()).unwrap_or_default();
     let relations = relation::relations(reader, model);
     let mut applications = BTreeMap::new();
-    for (key, app) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
+    for (key, app) in read_all::<ApplicationDoc>(reader, &model.prefix(Kind::Application)) {
         let id = last_id(&key).expect("an application's key ends with its id");
         // An application without its charm is damaged on disk; the others are shown.
         let status = application::application_status(reader, model, presence, id, &app, &relations);
         applications.extend(status.map(|status| (app.name.clone(), status)));
     }
     let mut machines = BTreeMap::new();
-    for (key, machine) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
+    for (key, machine) in read_all::<MachineDoc>(reader, &model.prefix(Kind::Machine)) {
         let id = last_id(&key).expect("a machine's key ends with its id");
         machines.insert(machine.name.clone(), machine::machine_status(reader, model, presence, id, machine));
     }

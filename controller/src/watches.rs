@@ -258,7 +258,7 @@ const MACHINE_VIEW_KINDS: [Kind; 8] = [
     Kind::UnitLife,
     Kind::UnitOn,
     Kind::ApplicationLife,
-    Kind::Container,
+    Kind::SubordinateLink,
     Kind::Recall,
 ];
 

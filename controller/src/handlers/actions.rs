@@ -74,7 +74,7 @@ impl<S: Store, E: Environment> Handle<GetAction> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ListActions> for Authorised<S, E> {
     async fn handle(&self, _: ListActions) -> Result<Vec<ActionInfo>, ApiError> {
         let all = self.view(|reader, model| {
-            let all = read_all::<ActionDoc>(reader, &model.all(Kind::Action)).into_iter();
+            let all = read_all::<ActionDoc>(reader, &model.prefix(Kind::Action)).into_iter();
             Ok(all
                 .map(|(_, doc)| ActionInfo { results: BTreeMap::new(), log: Vec::new(), ..action_info(doc) })
                 .collect())

@@ -59,9 +59,9 @@ fn disk_usage(
         change_log_bytes: usage.change_log_bytes,
         global_bytes: usage.of_model(GLOBAL.0),
     };
-    let names = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
+    let names = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
     let model = |(key, id): &(String, Uuid)| {
-        let units = read_all::<UnitDoc>(reader, &Model(*id).all(Kind::Unit));
+        let units = read_all::<UnitDoc>(reader, &Model(*id).prefix(Kind::Unit));
         let unit = |(key, doc): &(String, UnitDoc)| {
             let unit = last_id(key)?;
             let measured = reported.get(&unit);
@@ -84,7 +84,7 @@ fn disk_usage(
         }
     };
     let mut archives: Vec<ArchiveDiskUsage> = reader
-        .scan(&GLOBAL.all(Kind::Archive), "", usize::MAX)
+        .scan(&GLOBAL.prefix(Kind::Archive), "", usize::MAX)
         .iter()
         .filter_map(|stored| {
             let doc: ArchiveDoc = parse(reader, stored)?;

@@ -27,7 +27,7 @@ impl<S: Store, E: Environment> Handle<ListModels> for Authorised<S, E> {
     async fn handle(&self, _: ListModels) -> Result<Vec<ModelInfo>, ApiError> {
         let controller = self.controller.id;
         let all = self.controller.read(move |reader| {
-            let names = read_all::<Uuid>(reader, &GLOBAL.all(Kind::ModelName));
+            let names = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
             let model = |(_, id): (String, Uuid)| {
                 let model = Model(id);
                 let life = read(reader, &model.model_life())?;

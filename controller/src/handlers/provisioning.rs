@@ -24,7 +24,7 @@ use state::terms::names::Uuid;
 impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
         let machines = self.view(|reader, model| {
-            let all = read_all(reader, &model.all(Kind::Machine));
+            let all = read_all(reader, &model.prefix(Kind::Machine));
             let machine = |(key, doc): (String, MachineDoc)| {
                 let uuid = last_id(&key)?;
                 let life = read(reader, &model.machine_life(uuid))?;

@@ -33,7 +33,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
 ) -> Result<bool, ApiError> {
     let from = std::mem::take(after);
     let page = controller.read_available(move |reader| {
-        let page = reader.scan(&GLOBAL.all(Kind::ArchiveUse), &from, USES_PER_SWEEP);
+        let page = reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), &from, USES_PER_SWEEP);
         let last = page.last().filter(|_| page.len() == USES_PER_SWEEP).map(|last| last.key.clone());
         let uses = page.iter().filter_map(|stored| ArchiveUse::of_key(&stored.key));
         (uses.filter(|of| archive::has_ended(reader, of)).collect::<Vec<_>>(), last.unwrap_or_default())
@@ -50,7 +50,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     }
     let files = controller.environment.archives().await;
     let unused = controller.read_available(move |reader| {
-        let registered = reader.scan(&GLOBAL.all(Kind::Archive), "", usize::MAX);
+        let registered = reader.scan(&GLOBAL.prefix(Kind::Archive), "", usize::MAX);
         let digest = |key: &str| Parts::of(key).map(|parts| parts.rest.to_owned());
         let all = registered.iter().filter_map(|stored| digest(&stored.key)).chain(files);
         all.filter(|sha256| reader.scan(&GLOBAL.archive_uses(sha256), "", 1).is_empty()).collect()

@@ -26,7 +26,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     let page = controller.read_available(move |reader| {
         let limits =
             ScanLimits { documents_max: tombstones_max, bytes_max: u64::MAX, page: TOMBSTONES_PER_SWEEP };
-        advanced.advance(reader, &model.all(Kind::Tombstone), limits, |stored| {
+        advanced.advance(reader, &model.prefix(Kind::Tombstone), limits, |stored| {
             let tombstone = last_id(&stored.key).zip(parse(reader, stored));
             tombstone.is_some_and(|(id, tombstone)| may_be_deleted(reader, model, id, &tombstone))
         });

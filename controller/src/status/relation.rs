@@ -12,7 +12,7 @@ use state::terms::status::RelationState;
 use state::terms::status_message::StatusMessage;
 
 pub(super) fn relations(reader: &dyn Reader, model: Model) -> Vec<(Uuid, RelationDoc)> {
-    let all = read_all(reader, &model.all(Kind::Relation));
+    let all = read_all(reader, &model.prefix(Kind::Relation));
     let mut all: Vec<_> = all.into_iter().filter_map(|(key, doc)| Some((last_id(&key)?, doc))).collect();
     all.sort_by_key(|(_, doc): &(Uuid, RelationDoc)| doc.number);
     all

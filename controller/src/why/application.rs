@@ -25,7 +25,7 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
         } else {
             // the blockers contain everything except the force timer, which each unit has for itself
             let doc = read(facts.reader, &facts.model.unit(unit));
-            causes.extend(doc.and_then(|doc| facts.forced(unit, Entity::Unit(doc.name))));
+            causes.extend(doc.and_then(|doc| facts.forced_removal_cause(unit, Entity::Unit(doc.name))));
         }
         if is_full(&mut causes) {
             break;
@@ -38,6 +38,6 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
     }
     let now = EntityState::Application { units: units.len() };
     let entity = Entity::Application(name.to_owned());
-    causes.extend(facts.forced(id, entity.clone()));
+    causes.extend(facts.forced_removal_cause(id, entity.clone()));
     Ok(Why { entity, life, now, causes, more: false })
 }

@@ -8,7 +8,7 @@ use crate::presence::PresenceSnapshot;
 use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
-use state::documents::keys::{ForcedDoc, Model};
+use state::documents::keys::{ForcedRemovalDoc, Model};
 use state::lifecycle::model;
 use state::operations::force;
 use state::terms::cause::{Actor, Cause, Duty, Entity, retain_first};
@@ -38,7 +38,7 @@ impl Facts<'_> {
 
     /// Returns when the controller starts to act in place of the entity's agents, if it is removed by force.
     pub(super) fn forced(&self, id: Uuid, entity: Entity) -> Option<Cause> {
-        let forced = read(self.reader, &self.model.forced(id)).or_else(|| self.budget_timer(id))?;
+        let forced = read(self.reader, &self.model.forced_removal(id)).or_else(|| self.budget_timer(id))?;
         let remaining_ms =
             self.force_timers.remaining_ms((self.model, id), &forced, self.presence.monotonic_ms());
         let has_started = forced.no_wait || remaining_ms <= 0;
@@ -51,7 +51,7 @@ impl Facts<'_> {
     }
 
     /// Returns the force timer of a Dying unit that the janitor has not visited yet.
-    fn budget_timer(&self, id: Uuid) -> Option<ForcedDoc> {
+    fn budget_timer(&self, id: Uuid) -> Option<ForcedRemovalDoc> {
         let config = read(self.reader, &self.model.model_config())?;
         let budget_ms = model::teardown_budget_ms(&config)?;
         let dying = effective_life::unit_life(&mut { self.reader }, self.model, id) == Some(Life::Dying);

@@ -30,7 +30,7 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
     let is_instance_kept =
         || read(facts.reader, &facts.model.machine(id)).is_some_and(|doc| doc.manual || doc.keep_instance);
     let entity = Entity::Machine(name.to_owned());
-    let forced = facts.forced(id, entity.clone());
+    let forced = facts.forced_removal_cause(id, entity.clone());
     causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));
     Ok(Why { entity, life, now: machine_now(facts, id), causes, more: false })
 }

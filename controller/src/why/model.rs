@@ -21,7 +21,7 @@ pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let not_found = || Refusal::not_found("model", facts.model.0);
     let doc = read(facts.reader, &facts.model.model()).ok_or_else(not_found)?;
     let ids = |kind: Kind| -> Vec<Uuid> {
-        let page = facts.reader.scan(&facts.model.all(kind), "", ENTITIES_MAX);
+        let page = facts.reader.scan(&facts.model.prefix(kind), "", ENTITIES_MAX);
         page.iter().filter_map(|stored| last_id(&stored.key)).collect()
     };
     let (applications, machines) = (ids(Kind::Application), ids(Kind::Machine));

@@ -30,7 +30,7 @@ pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
         entering(facts, &doc, &present, &mut causes)?;
     }
     let entity = Entity::Relation(doc.name());
-    causes.extend(facts.forced(id, entity.clone()));
+    causes.extend(facts.forced_removal_cause(id, entity.clone()));
     let now = EntityState::Relation { units_in_scope: present.len() };
     Ok(Why { entity, life, now, causes, more: false })
 }

@@ -81,7 +81,7 @@ pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     if lost || causes.iter().any(|cause| cause.actor == by_machine) {
         causes.splice(0..0, machine::silent_or_failed_agent(facts, doc.machine));
     }
-    causes.extend(facts.forced(id, entity.clone()));
+    causes.extend(facts.forced_removal_cause(id, entity.clone()));
     if !health.set_aside.is_empty() {
         let duty =
             Duty::InspectSetAside { files: health.set_aside, machine: Some(machine_name(facts, &doc)) };

@@ -49,7 +49,7 @@ async fn a_request_that_fails_in_between_leaves_whole_units() {
     let (units, violations) = fixture
         .controller
         .read(move |reader| {
-            let units = read_all::<UnitDoc>(reader, &model.all(Kind::Unit));
+            let units = read_all::<UnitDoc>(reader, &model.prefix(Kind::Unit));
             (units.into_iter().map(|(_, unit)| unit.name.number).collect(), violations(reader, model))
         })
         .await;

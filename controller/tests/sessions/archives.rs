@@ -144,7 +144,7 @@ async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
         fixture.advance(ARCHIVE_GRACE_MS);
     }
     assert_eq!(fixture.controller.environment.archives().await, Vec::<String>::new());
-    let uses = fixture.controller.read(|reader| reader.scan(&GLOBAL.all(Kind::ArchiveUse), "", 100).len());
+    let uses = fixture.controller.read(|reader| reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), "", 100).len());
     assert_eq!(uses.await, 0);
 }
 

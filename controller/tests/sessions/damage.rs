@@ -75,8 +75,10 @@ async fn a_damaged_charm_of_an_application_does_not_keep_the_ended_uses_of_other
     let web = fixture.controller.read(id).await.expect("it is deployed");
     let fixture = damage(fixture, &folder, model.application_charm(web).text()).await;
     Janitor::default().sweep(&fixture.controller).await.expect("the sweep succeeds");
-    let uses =
-        fixture.controller.store.read_available(|reader| reader.scan(&GLOBAL.all(Kind::ArchiveUse), "", 9));
+    let uses = fixture
+        .controller
+        .store
+        .read_available(|reader| reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), "", 9));
     let uses: Vec<_> = uses.await.0.iter().filter_map(|stored| ArchiveUse::of_key(&stored.key)).collect();
     assert_eq!(uses.iter().map(|archive_use| archive_use.owner).collect::<Vec<_>>(), [web]);
 }

@@ -110,7 +110,7 @@ async fn a_tombstone_is_evidence_until_the_machine_has_confirmed_the_recall() {
 
 /// The keys of all tombstones of the model, oldest first.
 async fn tombstones(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> Vec<String> {
-    let prefix = fixture.model.all(Kind::Tombstone);
+    let prefix = fixture.model.prefix(Kind::Tombstone);
     let mut found = fixture.controller.read(move |reader: &dyn Reader| reader.scan(&prefix, "", 100)).await;
     found.sort_by_key(|stored| stored.revision);
     found.into_iter().map(|stored| stored.key).collect()

@@ -138,5 +138,5 @@ async fn a_token_is_deleted_with_its_unit_and_with_its_machine() {
     let left = async |of: String| {
         fixture.controller.read(move |reader: &dyn Reader| reader.scan(&of, "", usize::MAX).len()).await
     };
-    assert_eq!((left(GLOBAL.all(Kind::Token)).await, left(GLOBAL.all(Kind::TokenOf)).await), (0, 0));
+    assert_eq!((left(GLOBAL.prefix(Kind::Token)).await, left(GLOBAL.prefix(Kind::TokenOf)).await), (0, 0));
 }

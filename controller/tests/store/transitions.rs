@@ -195,7 +195,7 @@ impl<S: Store> Fixture<'_, S> {
 
     /// Returns the ids of all entities of a kind.
     async fn all(&self, kind: Kind) -> Vec<Uuid> {
-        let found = self.store.read(move |reader| reader.scan(&MODEL.all(kind), "", usize::MAX)).await;
+        let found = self.store.read(move |reader| reader.scan(&MODEL.prefix(kind), "", usize::MAX)).await;
         found.iter().filter_map(|stored| last_id(&stored.key)).collect()
     }
 

@@ -42,14 +42,14 @@ pub struct ActionDoc {
 impl Model {
     /// The action of this number.
     pub fn action(&self, id: u64) -> Key<ActionDoc> {
-        self.other(Kind::Action, format_args!("{id:010}"))
+        self.key_with_rest(Kind::Action, format_args!("{id:010}"))
     }
     /// Index of the unfinished actions of a unit; true if the agent has started the action.
     pub fn action_of(&self, unit: Uuid, id: u64) -> Key<bool> {
-        self.other(Kind::ActionOf, format_args!("{unit}/{id:010}"))
+        self.key_with_rest(Kind::ActionOf, format_args!("{unit}/{id:010}"))
     }
     /// The prefix of [`Self::action_of`] for one unit.
     pub fn actions_of(&self, unit: Uuid) -> String {
-        self.below(Kind::ActionOf, &[unit])
+        self.prefix_below(Kind::ActionOf, &[unit])
     }
 }

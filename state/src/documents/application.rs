@@ -121,16 +121,16 @@ pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Optio
 impl Model {
     /// An uploaded charm archive, by its digest. Under [`GLOBAL`].
     pub fn archive(&self, sha256: &str) -> Key<ArchiveDoc> {
-        self.named(Kind::Archive, sha256)
+        self.key_by_name(Kind::Archive, sha256)
     }
     /// The use of a charm archive. Under [`GLOBAL`].
     pub fn archive_use(&self, archive_use: &ArchiveUse) -> Key<()> {
         let ArchiveUse { sha256, model, owner } = archive_use;
-        self.other(Kind::ArchiveUse, format_args!("{sha256}/{}/{owner}", model.0))
+        self.key_with_rest(Kind::ArchiveUse, format_args!("{sha256}/{}/{owner}", model.0))
     }
     /// The prefix of [`Self::archive_use`] for one archive.
     pub fn archive_uses(&self, sha256: &str) -> String {
-        self.all(Kind::ArchiveUse) + sha256 + "/"
+        self.prefix(Kind::ArchiveUse) + sha256 + "/"
     }
     /// The application.
     pub fn application(&self, id: Uuid) -> Key<ApplicationDoc> {
@@ -150,7 +150,7 @@ impl Model {
     }
     /// The application of this name.
     pub fn application_name(&self, name: &str) -> Key<Uuid> {
-        self.named(Kind::ApplicationName, name)
+        self.key_by_name(Kind::ApplicationName, name)
     }
     /// The leader of the application; absent until a unit has been elected.
     pub fn leader(&self, application: Uuid) -> Key<GrantDoc> {
@@ -162,12 +162,12 @@ impl Model {
     }
     /// The prefix of [`Self::unit_of`] for one application.
     pub fn units_of(&self, application: Uuid) -> String {
-        self.below(Kind::UnitOf, &[application])
+        self.prefix_below(Kind::UnitOf, &[application])
     }
     /// For a destroyed application with more relations than one transaction can remove: the last relation that
     /// was processed (design 5, "sideways").
-    pub fn reap(&self, application: Uuid) -> Key<String> {
-        self.key(Kind::Reap, &[application])
+    pub fn application_relation_removal(&self, application: Uuid) -> Key<String> {
+        self.key(Kind::ApplicationRelationRemoval, &[application])
     }
     /// Index of the relations of an application.
     pub fn relation_of(&self, application: Uuid, relation: Uuid) -> Key<()> {
@@ -175,7 +175,7 @@ impl Model {
     }
     /// The prefix of [`Self::relation_of`] for one application.
     pub fn relations_of(&self, application: Uuid) -> String {
-        self.below(Kind::RelationOf, &[application])
+        self.prefix_below(Kind::RelationOf, &[application])
     }
 }
 

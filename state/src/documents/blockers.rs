@@ -227,7 +227,7 @@ fn machine_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> V
     let (duty, actor) =
         match (dead, has_agent, machine.manual || machine.keep_instance && !machine.agent_uninstalled) {
             (true, true, true) => {
-                let forced = documents.document(&model.forced(id)).is_some();
+                let forced = documents.document(&model.forced_removal(id)).is_some();
                 (Duty::Uninstall { forced }, agent)
             }
             (true, _, _) => (Duty::ReleaseInstance, Actor::Provisioner),

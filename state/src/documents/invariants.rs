@@ -51,7 +51,7 @@ struct Found<T> {
 impl Check<'_> {
     /// All documents of one kind.
     fn all<T: Document>(&self, kind: Kind) -> Vec<Found<T>> {
-        let documents = read_all(self.reader, &self.model.all(kind));
+        let documents = read_all(self.reader, &self.model.prefix(kind));
         documents
             .into_iter()
             .filter_map(|(key, doc)| last_id(&key).map(|id| Found { key, id, doc }))
@@ -60,7 +60,7 @@ impl Check<'_> {
 
     /// The keys of all documents of one kind, with the last id of each.
     fn keys(&self, kind: Kind) -> Vec<(String, Uuid)> {
-        let stored = self.reader.scan(&self.model.all(kind), "", usize::MAX);
+        let stored = self.reader.scan(&self.model.prefix(kind), "", usize::MAX);
         stored.into_iter().filter_map(|s| last_id(&s.key).map(|id| (s.key, id))).collect()
     }
 
@@ -70,7 +70,7 @@ impl Check<'_> {
 
     /// Whether the document of `kind` with this id exists.
     fn exists(&self, kind: Kind, id: Uuid) -> bool {
-        let mut key = self.model.all(kind);
+        let mut key = self.model.prefix(kind);
         id.append_to(&mut key);
         self.reader.get(&key).is_some()
     }
@@ -186,12 +186,13 @@ impl Check<'_> {
             format!("I23: unit {name} is Alive but its principal {} is not", above.name)
         });
         let ends = [doc.application, above.application];
-        let related =
-            read_all::<RelationDoc>(self.reader, &model.all(Kind::Relation)).iter().any(|(key, relation)| {
+        let related = read_all::<RelationDoc>(self.reader, &model.prefix(Kind::Relation)).iter().any(
+            |(key, relation)| {
                 let life = last_id(key).and_then(|id| self.get(&model.relation_life(id)));
                 let container = relation.scope == Scope::Container && life == Some(Life::Alive);
                 container && ends.iter().all(|end| relation.end_of(*end).is_some())
-            });
+            },
+        );
         self.require(related || !own_alive, || {
             format!("I23: unit {name} is Alive but no relation to {} is", above.name.application)
         });
@@ -220,7 +221,7 @@ impl Check<'_> {
             }
             if let Some(subordinate_link) = &doc.subordinate_link {
                 let alive = own == Some(Life::Alive);
-                let index = self.get(&model.container(subordinate_link, id)).is_some();
+                let index = self.get(&model.relation_of_link(subordinate_link, id)).is_some();
                 self.require(alive == index, || {
                     format!(
                         "I22: relation {ends} is {own:?}, which contradicts the index of subordinate links"
@@ -228,7 +229,10 @@ impl Check<'_> {
                 });
             }
             let life = effective_life::relation_life_of(&mut { self.reader }, model, id, &doc);
-            let in_batches = doc.sides.iter().any(|side| self.get(&model.reap(side.application)).is_some());
+            let in_batches = doc
+                .sides
+                .iter()
+                .any(|side| self.get(&model.application_relation_removal(side.application)).is_some());
             let held = life == Life::Alive || in_batches || self.has_any(&model.scopes(id));
             self.require(held, || format!("I18: relation {ends} is {life} but no unit is in its scope"));
         }
@@ -290,7 +294,7 @@ impl Check<'_> {
             (Kind::Subordinate, Kind::Unit),
             (Kind::RelationOf, Kind::Relation),
             (Kind::RelationSuspended, Kind::Relation),
-            (Kind::Container, Kind::Relation),
+            (Kind::SubordinateLink, Kind::Relation),
             (Kind::UnitLife, Kind::Unit),
             (Kind::MachineLife, Kind::Machine),
             (Kind::MachineInstance, Kind::Machine),
@@ -337,8 +341,12 @@ impl Check<'_> {
             Kind::Resolved,
             Kind::Ports,
         ];
-        let of_applications =
-            [Kind::ApplicationCharm, Kind::ApplicationConfig, Kind::ApplicationStatus, Kind::Reap];
+        let of_applications = [
+            Kind::ApplicationCharm,
+            Kind::ApplicationConfig,
+            Kind::ApplicationStatus,
+            Kind::ApplicationRelationRemoval,
+        ];
         let owned = of_units.map(|kind| (kind, Kind::Unit)).into_iter();
         for (kind, owner) in owned.chain(of_applications.map(|kind| (kind, Kind::Application))) {
             for (key, id) in self.keys(kind) {
@@ -358,7 +366,7 @@ impl Check<'_> {
             let same = self.get(&model.ports(id)).is_some_and(|ports| ports == open.ports);
             self.require(same, || format!("I22: {key} differs from the open ports of the unit"));
         }
-        for (key, _) in read_all::<bool>(self.reader, &model.all(Kind::ActionOf)) {
+        for (key, _) in read_all::<bool>(self.reader, &model.prefix(Kind::ActionOf)) {
             let action = last_number(&key).and_then(|id| self.get(&model.action(id)));
             let waits =
                 action.is_some_and(|doc: ActionDoc| ids(&key) == [doc.unit] && doc.completed_ms.is_none());

@@ -82,7 +82,7 @@ string_enum! {
         /// Index: a unit of an application.
         UnitOf = "unit-of",
         /// The progress of removing the relations of an application.
-        Reap = "reap",
+        ApplicationRelationRemoval = "application-relation-removal",
         /// Index: a relation of an application.
         RelationOf = "relation-of",
         /// A unit.
@@ -92,7 +92,7 @@ string_enum! {
         /// Index: a subordinate of a unit.
         Subordinate = "subordinate",
         /// Index: a relation of a subordinate link.
-        Container = "container",
+        SubordinateLink = "subordinate-link",
         /// The workload status of a unit.
         UnitStatus = "unit-status",
         /// The agent status of a unit.
@@ -124,7 +124,7 @@ string_enum! {
         /// Leftovers that the janitor deletes.
         Cleanup = "cleanup",
         /// The forced removal of an entity.
-        Forced = "forced",
+        ForcedRemoval = "forced-removal",
         /// Index: an unfinished action of a unit.
         ActionOf = "action-of",
         /// A line of the debug log.
@@ -156,23 +156,23 @@ impl Model {
     }
 
     /// The key of a document that a name identifies.
-    pub(crate) fn named<T>(&self, kind: Kind, name: &str) -> Key<T> {
-        Key::new(self.all(kind) + name)
+    pub(crate) fn key_by_name<T>(&self, kind: Kind, name: &str) -> Key<T> {
+        Key::new(self.prefix(kind) + name)
     }
 
     /// The key of a document whose last part is neither only ids nor a name.
-    pub(crate) fn other<T>(&self, kind: Kind, rest: fmt::Arguments<'_>) -> Key<T> {
+    pub(crate) fn key_with_rest<T>(&self, kind: Kind, rest: fmt::Arguments<'_>) -> Key<T> {
         Key::new(format!("{}/{kind}/{rest}", self.0))
     }
 
     /// The prefix of the keys that continue after these ids.
-    pub(crate) fn below(&self, kind: Kind, ids: &[Uuid]) -> String {
+    pub(crate) fn prefix_below(&self, kind: Kind, ids: &[Uuid]) -> String {
         self.text(kind, ids) + "/"
     }
 
     /// The prefix of all keys of one kind in this model.
-    pub fn all(&self, kind: Kind) -> String {
-        self.below(kind, &[])
+    pub fn prefix(&self, kind: Kind) -> String {
+        self.prefix_below(kind, &[])
     }
 }
 

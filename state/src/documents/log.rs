@@ -27,14 +27,14 @@ impl Model {
     /// One log line. `hook` and `call` number the line within its unit, so that a line that is sent twice is
     /// stored once.
     pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
-        self.other(Kind::Log, format_args!("{unit}/{hook:010}/{call:06}"))
+        self.key_with_rest(Kind::Log, format_args!("{unit}/{hook:010}/{call:06}"))
     }
     /// The prefix of the log lines of a unit, which sort by their age.
     pub fn logs_of(&self, unit: Uuid) -> String {
-        self.below(Kind::Log, &[unit])
+        self.prefix_below(Kind::Log, &[unit])
     }
     /// The prefix of all log lines of the model.
     pub fn logs(&self) -> String {
-        self.below(Kind::Log, &[])
+        self.prefix_below(Kind::Log, &[])
     }
 }

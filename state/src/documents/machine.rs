@@ -86,7 +86,7 @@ impl Model {
     }
     /// The machine of this name.
     pub fn machine_name(&self, name: &str) -> Key<Uuid> {
-        self.named(Kind::MachineName, name)
+        self.key_by_name(Kind::MachineName, name)
     }
     /// Index of the units of a machine, principals and subordinates.
     pub fn machine_unit(&self, machine: Uuid, unit: Uuid) -> Key<()> {
@@ -94,7 +94,7 @@ impl Model {
     }
     /// The prefix of [`Self::machine_unit`] for one machine.
     pub fn machine_units(&self, machine: Uuid) -> String {
-        self.below(Kind::UnitOn, &[machine])
+        self.prefix_below(Kind::UnitOn, &[machine])
     }
     /// The open ports of one unit of a machine. Only units with open ports have an entry, so that one page is
     /// enough to find a conflict.
@@ -103,6 +103,6 @@ impl Model {
     }
     /// The prefix of [`Self::machine_port`] for one machine.
     pub fn machine_ports_prefix(&self, machine: Uuid) -> String {
-        self.below(Kind::PortsOn, &[machine])
+        self.prefix_below(Kind::PortsOn, &[machine])
     }
 }

@@ -75,11 +75,11 @@ impl Model {
     }
     /// The uuid of the model of this name. Under [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn model_name(&self, name: &str) -> Key<Uuid> {
-        self.named(Kind::ModelName, name)
+        self.key_by_name(Kind::ModelName, name)
     }
     /// The next number of a sequence: `machine`, `relation`, `action`, `unit/<application name>`. It is kept
     /// after the removal of the entities, because numbers are never reused.
     pub fn sequence(&self, name: &str) -> Key<u64> {
-        self.named(Kind::Sequence, name)
+        self.key_by_name(Kind::Sequence, name)
     }
 }

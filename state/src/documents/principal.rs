@@ -57,7 +57,7 @@ pub enum UserRole {
 impl Model {
     /// Whose the token with this digest is. Under [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn token(&self, sha256: &str) -> Key<TokenHolder> {
-        self.named(Kind::Token, sha256)
+        self.key_by_name(Kind::Token, sha256)
     }
     /// The digest of the token of a unit or a machine, with which the token is revoked. Under
     /// [`GLOBAL`](crate::documents::key::GLOBAL).

@@ -56,9 +56,9 @@ pub struct SubordinateLink {
     pub first_relation: RelationNumber,
 }
 
-/// [`SubordinateLink::first_relation`], from a key of [`Model::container`].
+/// [`SubordinateLink::first_relation`], from a key of [`Model::relation_of_link`].
 pub(crate) fn first_relation_of(key: &str) -> Option<RelationNumber> {
-    let mut parts = Parts::of(key).filter(|parts| parts.kind == Kind::Container)?.rest.split('/');
+    let mut parts = Parts::of(key).filter(|parts| parts.kind == Kind::SubordinateLink)?.rest.split('/');
     parts.nth(2)?.parse().ok()
 }
 
@@ -151,21 +151,24 @@ impl Model {
     }
     /// The relation with this [`RelationDoc::key_text`].
     pub fn relation_key(&self, ends: &str) -> Key<Uuid> {
-        self.named(Kind::RelationKey, ends)
+        self.key_by_name(Kind::RelationKey, ends)
     }
     /// Index of the relations of a subordinate link whose own life is Alive.
-    pub fn container(&self, subordinate_link: &SubordinateLink, relation: Uuid) -> Key<()> {
+    pub fn relation_of_link(&self, subordinate_link: &SubordinateLink, relation: Uuid) -> Key<()> {
         let SubordinateLink { subordinate, principal, first_relation } = subordinate_link;
-        self.other(Kind::Container, format_args!("{subordinate}/{principal}/{first_relation}/{relation}"))
+        self.key_with_rest(
+            Kind::SubordinateLink,
+            format_args!("{subordinate}/{principal}/{first_relation}/{relation}"),
+        )
     }
-    /// The prefix of [`Self::container`] for two applications, over all sequences.
-    pub fn containers(&self, subordinate: Uuid, principal: Uuid) -> String {
-        self.below(Kind::Container, &[subordinate, principal])
+    /// The prefix of [`Self::relation_of_link`] for two applications, over all sequences.
+    pub fn subordinate_links(&self, subordinate: Uuid, principal: Uuid) -> String {
+        self.prefix_below(Kind::SubordinateLink, &[subordinate, principal])
     }
-    /// The prefix of [`Self::container`] for one subordinate link.
+    /// The prefix of [`Self::relation_of_link`] for one subordinate link.
     pub fn relations_of_link(&self, subordinate_link: &SubordinateLink) -> String {
         let SubordinateLink { subordinate, principal, first_relation } = subordinate_link;
-        self.below(Kind::Container, &[*subordinate, *principal]) + &format!("{first_relation}/")
+        self.prefix_below(Kind::SubordinateLink, &[*subordinate, *principal]) + &format!("{first_relation}/")
     }
     /// A unit in the scope of a relation. `container` is the uuid of the principal in a container relation, nil
     /// in a global one.
@@ -174,11 +177,11 @@ impl Model {
     }
     /// The prefix of [`Self::scope`] for one relation.
     pub fn scopes(&self, relation: Uuid) -> String {
-        self.below(Kind::Scope, &[relation])
+        self.prefix_below(Kind::Scope, &[relation])
     }
     /// The prefix of [`Self::scope`] for the container of one principal in a container relation.
     pub fn scopes_in(&self, relation: Uuid, container: Uuid) -> String {
-        self.below(Kind::Scope, &[relation, container])
+        self.prefix_below(Kind::Scope, &[relation, container])
     }
     /// Index of the scopes that a unit is in, so that they are found without reading every relation.
     pub fn scope_of(&self, unit: Uuid, relation: Uuid) -> Key<()> {
@@ -186,7 +189,7 @@ impl Model {
     }
     /// The prefix of [`Self::scope_of`] for one unit.
     pub fn scopes_of(&self, unit: Uuid) -> String {
-        self.below(Kind::ScopeOf, &[unit])
+        self.prefix_below(Kind::ScopeOf, &[unit])
     }
     /// The settings bag of `owner`, the uuid of a unit or an application.
     pub fn bag(&self, relation: Uuid, owner: Uuid) -> Key<BagDoc> {
@@ -194,6 +197,6 @@ impl Model {
     }
     /// The prefix of [`Self::bag`] for one relation.
     pub fn bags(&self, relation: Uuid) -> String {
-        self.below(Kind::Bag, &[relation])
+        self.prefix_below(Kind::Bag, &[relation])
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The forced removal of an entity (see `operations::force`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForcedDoc {
+pub struct ForcedRemovalDoc {
     /// The kind of entity.
     pub kind: ForcedKind,
     /// When force was requested, or when the teardown budget found the entity Dying.
@@ -117,7 +117,7 @@ impl Model {
     }
     /// The prefix of [`Self::recall`] for one machine.
     pub fn recalls(&self, machine: Uuid) -> String {
-        self.below(Kind::Recall, &[machine])
+        self.prefix_below(Kind::Recall, &[machine])
     }
     /// A removed machine whose agent may not have received the removal.
     pub fn absent_agent(&self, machine: Uuid) -> Key<()> {
@@ -129,10 +129,10 @@ impl Model {
     }
     /// The prefix of all [`Self::cleanup`] documents.
     pub fn cleanups(&self) -> String {
-        self.below(Kind::Cleanup, &[])
+        self.prefix_below(Kind::Cleanup, &[])
     }
     /// The forced removal of an entity; absent unless it is being removed by force.
-    pub fn forced(&self, id: Uuid) -> Key<ForcedDoc> {
-        self.key(Kind::Forced, &[id])
+    pub fn forced_removal(&self, id: Uuid) -> Key<ForcedRemovalDoc> {
+        self.key(Kind::ForcedRemoval, &[id])
     }
 }

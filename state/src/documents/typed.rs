@@ -26,7 +26,7 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
             parses::<Uuid>(stored)
         }
         Kind::Token => parses::<TokenHolder>(stored),
-        Kind::TokenOf | Kind::Reap | Kind::WorkloadVersion => parses::<String>(stored),
+        Kind::TokenOf | Kind::ApplicationRelationRemoval | Kind::WorkloadVersion => parses::<String>(stored),
         Kind::Archive => parses::<ArchiveDoc>(stored),
         Kind::Sequence => parses::<u64>(stored),
         Kind::Tombstone => parses::<TombstoneDoc>(stored),
@@ -49,7 +49,7 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::Scope => parses::<ScopeDoc>(stored),
         Kind::Bag => parses::<BagDoc>(stored),
         Kind::Cleanup => parses::<Vec<String>>(stored),
-        Kind::Forced => parses::<ForcedDoc>(stored),
+        Kind::ForcedRemoval => parses::<ForcedRemovalDoc>(stored),
         Kind::ActionOf => parses::<bool>(stored),
         Kind::Log => parses::<LogDoc>(stored),
         Kind::Action => parses::<ActionDoc>(stored),
@@ -60,7 +60,7 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         | Kind::UnitOf
         | Kind::Subordinate
         | Kind::RelationOf
-        | Kind::Container
+        | Kind::SubordinateLink
         | Kind::ScopeOf => parses::<()>(stored),
     };
     parsed.err().map(|error| error.to_string())

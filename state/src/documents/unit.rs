@@ -112,7 +112,7 @@ impl Model {
     }
     /// The unit of this name.
     pub fn unit_name(&self, name: &UnitName) -> Key<Uuid> {
-        self.other(Kind::UnitName, format_args!("{name}"))
+        self.key_with_rest(Kind::UnitName, format_args!("{name}"))
     }
     /// Index of the subordinates of a principal: at most one of each application.
     pub fn subordinate(&self, principal: Uuid, application: Uuid, unit: Uuid) -> Key<()> {
@@ -120,11 +120,11 @@ impl Model {
     }
     /// The prefix of [`Self::subordinate`] for one principal.
     pub fn subordinates(&self, principal: Uuid) -> String {
-        self.below(Kind::Subordinate, &[principal])
+        self.prefix_below(Kind::Subordinate, &[principal])
     }
     /// The prefix of [`Self::subordinate`] for one principal and one subordinate application.
     pub fn subordinates_of(&self, principal: Uuid, application: Uuid) -> String {
-        self.below(Kind::Subordinate, &[principal, application])
+        self.prefix_below(Kind::Subordinate, &[principal, application])
     }
     /// The workload version, which `application-version-set` sets.
     pub fn workload_version(&self, id: Uuid) -> Key<String> {

@@ -375,12 +375,12 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
 }
 
 /// Examines the next batch of a destroyed application's relations. The janitor calls this for every document
-/// below `reap/`, which holds the position of the last batch.
+/// below `application-relation-removal/`, which holds the position of the last batch.
 pub fn remove_next_batch(draft: &mut Draft, model: Model, id: Uuid) {
-    let Some(after) = draft.get(&model.reap(id)) else {
+    let Some(after) = draft.get(&model.application_relation_removal(id)) else {
         return;
     };
-    draft.remove(&model.reap(id));
+    draft.remove(&model.application_relation_removal(id));
     remove_dying_relations(draft, model, id, &after);
     remove_if_unreferenced(draft, model, id);
 }
@@ -388,7 +388,7 @@ pub fn remove_next_batch(draft: &mut Draft, model: Model, id: Uuid) {
 fn remove_dying_relations(draft: &mut Draft, model: Model, id: Uuid, after: &str) {
     let page = draft.page::<()>(&model.relations_of(id), after, RELATIONS_PER_BATCH);
     if let (RELATIONS_PER_BATCH, Some((last, ()))) = (page.len(), page.last()) {
-        draft.put(&model.reap(id), last);
+        draft.put(&model.application_relation_removal(id), last);
     }
     for (key, ()) in page {
         let relation = crate::documents::keys::last_id(&key).expect("an index ends with an id");
@@ -415,6 +415,6 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_name(&doc.name));
     draft.remove(&model.leader(id));
     draft.remove(&model.sequence(&leadership::generation_sequence(id)));
-    draft.remove(&model.reap(id));
+    draft.remove(&model.application_relation_removal(id));
     draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Application, doc.name));
 }

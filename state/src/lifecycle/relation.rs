@@ -233,7 +233,7 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     doc.number = RelationNumber::try_from(number).expect("fewer than 2^32 relations in a model's life");
     if let Some(subordinate_link) = &mut doc.subordinate_link {
         subordinate_link.first_relation = current_link(draft, model, subordinate_link).unwrap_or(doc.number);
-        draft.put(&model.container(subordinate_link, id), &());
+        draft.put(&model.relation_of_link(subordinate_link, id), &());
     }
     draft.put(&model.relation(id), &doc);
     draft.put(&model.relation_life(id), &Life::Alive);
@@ -253,8 +253,8 @@ fn current_link(
     model: Model,
     subordinate_link: &SubordinateLink,
 ) -> Option<RelationNumber> {
-    let alive =
-        draft.first(&model.containers(subordinate_link.subordinate, subordinate_link.principal), &[])?;
+    let alive = draft
+        .first(&model.subordinate_links(subordinate_link.subordinate, subordinate_link.principal), &[])?;
     Some(first_relation_of(&alive).expect("the key contains a relation's number"))
 }
 
@@ -328,7 +328,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
 /// (scenario 121).
 fn end_subordinate_link(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     if let Some(subordinate_link) = &doc.subordinate_link {
-        draft.remove(&model.container(subordinate_link, id));
+        draft.remove(&model.relation_of_link(subordinate_link, id));
     }
 }
 

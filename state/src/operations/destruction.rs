@@ -74,7 +74,7 @@ pub fn destroy_batch(draft: &mut Draft, model: Model) -> Result<bool, Refusal> {
     let Some(doc) = draft.get(&model.model_destruction()) else {
         return Ok(false);
     };
-    let (applications, machines) = (model.all(Kind::Application), model.all(Kind::Machine));
+    let (applications, machines) = (model.prefix(Kind::Application), model.prefix(Kind::Machine));
     let force = doc.forced_ms.map(|now_ms| ForceRequest { no_wait: doc.no_wait, now_ms });
     let phase = match &doc.phase {
         DestructionPhase::Applications { after } => {
@@ -152,7 +152,7 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
     // the tombstones of machines are deleted with the model: its own is the evidence for their agents
-    let agent_is_absent = draft.first(&model.all(Kind::AbsentAgent), &[]).is_some();
+    let agent_is_absent = draft.first(&model.prefix(Kind::AbsentAgent), &[]).is_some();
     let tombstone = TombstoneDoc { agent_is_absent, ..TombstoneDoc::new(TombstoneKind::Model, doc.name) };
     draft.put(&GLOBAL.tombstone(model.0), &tombstone);
     draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);

@@ -18,7 +18,7 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{ForcedDoc, ForcedKind, ForcedPhase, Model, SessionDoc, last_id};
+use crate::documents::keys::{ForcedKind, ForcedPhase, ForcedRemovalDoc, Model, SessionDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, model, relation, unit};
@@ -59,10 +59,10 @@ pub struct ForceRequest {
 }
 
 impl ForceRequest {
-    fn forced_doc(self, kind: ForcedKind) -> ForcedDoc {
+    fn forced_doc(self, kind: ForcedKind) -> ForcedRemovalDoc {
         let due_ms = if self.no_wait { self.now_ms } else { self.now_ms.saturating_add(GRACE_MS) };
         let (since_ms, no_wait, by) = (self.now_ms, self.no_wait, ForcedBy::Operator);
-        ForcedDoc { kind, since_ms, due_ms, no_wait, by, phase: ForcedPhase::default(), waited_ms: 0 }
+        ForcedRemovalDoc { kind, since_ms, due_ms, no_wait, by, phase: ForcedPhase::default(), waited_ms: 0 }
     }
 }
 
@@ -132,16 +132,16 @@ pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -
 /// Changes nothing if a timer exists already.
 pub fn start_budget_timer(draft: &mut Draft, model: Model, id: Uuid, budget_ms: i64, now_ms: i64) {
     let dying = effective_life::unit_life(draft, model, id) == Some(Life::Dying);
-    if dying && draft.get(&model.forced(id)).is_none() {
-        draft.put(&model.forced(id), &budget_timer(budget_ms, now_ms));
+    if dying && draft.get(&model.forced_removal(id)).is_none() {
+        draft.put(&model.forced_removal(id), &budget_timer(budget_ms, now_ms));
     }
 }
 
 /// The timer of a unit that is found Dying at `now_ms`.
-pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedDoc {
+pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedRemovalDoc {
     let (kind, due_ms) = (ForcedKind::Unit, now_ms.saturating_add(budget_ms));
     let (by, phase) = (ForcedBy::Budget, ForcedPhase::default());
-    ForcedDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, phase, waited_ms: 0 }
+    ForcedRemovalDoc { kind, since_ms: now_ms, due_ms, no_wait: false, by, phase, waited_ms: 0 }
 }
 
 /// Marks an entity for forced removal; returns whether this changed anything.
@@ -149,10 +149,11 @@ pub fn budget_timer(budget_ms: i64, now_ms: i64) -> ForcedDoc {
 /// A repeated request never extends the remaining time, except by the time of a budget timer that passed since
 /// its last checkpoint. Remaining times are compared, not due times: the clock may have been set meanwhile. The
 /// grace period of a Dead machine's agent is never changed.
-fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedDoc) -> bool {
-    let key = model.forced(id);
-    let left =
-        |forced: &ForcedDoc| (forced.due_ms - timer_started_ms(forced)).saturating_sub(forced.waited_ms);
+fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedRemovalDoc) -> bool {
+    let key = model.forced_removal(id);
+    let left = |forced: &ForcedRemovalDoc| {
+        (forced.due_ms - timer_started_ms(forced)).saturating_sub(forced.waited_ms)
+    };
     let forced = match draft.get(&key) {
         Some(known)
             if known.phase == ForcedPhase::AgentGrace
@@ -165,7 +166,7 @@ fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedDoc) 
         Some(known) => {
             let left_ms = left(&known).min(left(&requested)).clamp(0, GRACE_MS);
             let now_ms = timer_started_ms(&requested).saturating_add(requested.waited_ms);
-            ForcedDoc {
+            ForcedRemovalDoc {
                 since_ms: known.since_ms.min(requested.since_ms),
                 due_ms: now_ms.saturating_add(left_ms),
                 waited_ms: GRACE_MS - left_ms,
@@ -181,13 +182,18 @@ fn mark_forced(draft: &mut Draft, model: Model, id: Uuid, requested: ForcedDoc) 
 
 /// Whether the grace period is over at `now_ms`, which must be the start of the timer ([`timer_started_ms`])
 /// plus the time that has passed since.
-pub fn is_due(forced: &ForcedDoc, now_ms: i64) -> bool {
+pub fn is_due(forced: &ForcedRemovalDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms
 }
 
 /// The time until which a timer has advanced, as `now_ms` of [`is_due`]. `passed_ms`: its start plus the time that has
 /// passed since. If the agent is away and the model is destroyed with force, nobody is waited for.
-pub fn elapsed_ms(forced: &ForcedDoc, passed_ms: i64, destroyed_by_force: bool, is_agent_away: bool) -> i64 {
+pub fn elapsed_ms(
+    forced: &ForcedRemovalDoc,
+    passed_ms: i64,
+    destroyed_by_force: bool,
+    is_agent_away: bool,
+) -> i64 {
     // only the agent of a Dead machine can clean up its host, and the machine may be an operator's own
     let waits_for_agent = !destroyed_by_force
         || !is_agent_away
@@ -199,7 +205,7 @@ pub fn elapsed_ms(forced: &ForcedDoc, passed_ms: i64, destroyed_by_force: bool, 
 
 /// When the timer that ends at `due_ms` was started. A timer with another start is another timer; the same
 /// timer may get another end.
-pub fn timer_started_ms(forced: &ForcedDoc) -> i64 {
+pub fn timer_started_ms(forced: &ForcedRemovalDoc) -> i64 {
     match forced.by {
         ForcedBy::Operator => forced.due_ms.saturating_sub(GRACE_MS),
         ForcedBy::Budget => forced.since_ms,
@@ -207,7 +213,7 @@ pub fn timer_started_ms(forced: &ForcedDoc) -> i64 {
 }
 
 /// The interval between two checkpoints of a timer: a crash may lose as much of it.
-pub fn checkpoint_interval_ms(forced: &ForcedDoc) -> i64 {
+pub fn checkpoint_interval_ms(forced: &ForcedRemovalDoc) -> i64 {
     let length_ms = forced.due_ms.saturating_sub(timer_started_ms(forced));
     (length_ms / CHECKPOINTS_PER_WAIT).max(CHECKPOINT_INTERVAL_MS)
 }
@@ -228,10 +234,13 @@ pub struct ForceTimer {
 pub fn store_timers(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
     for wait in waits {
         let known = draft
-            .get(&model.forced(wait.id))
+            .get(&model.forced_removal(wait.id))
             .filter(|forced| timer_started_ms(forced) == wait.timer_started_ms);
         if let Some(forced) = known {
-            draft.put(&model.forced(wait.id), &ForcedDoc { waited_ms: wait.waited_ms, ..forced });
+            draft.put(
+                &model.forced_removal(wait.id),
+                &ForcedRemovalDoc { waited_ms: wait.waited_ms, ..forced },
+            );
         }
     }
 }
@@ -242,7 +251,7 @@ pub fn store_timers(draft: &mut Draft, model: Model, waits: &[ForceTimer]) {
 /// # Errors
 /// The refusal of a removal of this batch.
 pub fn force_batch(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<bool, Refusal> {
-    let Some(forced) = draft.get(&model.forced(id)) else {
+    let Some(forced) = draft.get(&model.forced_removal(id)) else {
         return Ok(false);
     };
     let there = match forced.kind {
@@ -252,7 +261,7 @@ pub fn force_batch(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Re
         ForcedKind::Machine => draft.get(&model.machine(id)).is_some(),
     };
     if !there {
-        draft.remove(&model.forced(id));
+        draft.remove(&model.forced_removal(id));
         return Ok(false);
     }
     match forced.kind {
@@ -271,7 +280,7 @@ fn unit_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    forced: &ForcedDoc,
+    forced: &ForcedRemovalDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
     let session = draft.get(&model.session(id)).unwrap_or_default();
@@ -284,7 +293,7 @@ fn unit_batch(
     let mut propagated = false;
     for subordinate in &subordinates {
         // a subordinate that is Dead already has its own timer
-        let known = draft.get(&model.forced(*subordinate));
+        let known = draft.get(&model.forced_removal(*subordinate));
         if known.is_none_or(|known| forced.no_wait && !known.no_wait) {
             propagated |= mark_forced(draft, model, *subordinate, forced.clone());
         }
@@ -305,7 +314,7 @@ fn unit_batch(
     }
     if dead {
         unit::remove(draft, model, id)?;
-        draft.remove(&model.forced(id));
+        draft.remove(&model.forced_removal(id));
         // its principal may be waiting for this removal
         return Ok(true);
     }
@@ -322,15 +331,20 @@ fn unit_batch(
     unit::set_dead(draft, model, id)?;
     if !forced.no_wait {
         let due_ms = now_ms.saturating_add(GRACE_MS);
-        let waits = ForcedDoc { since_ms: now_ms, due_ms, waited_ms: 0, ..forced.clone() };
-        draft.put(&model.forced(id), &waits);
+        let waits = ForcedRemovalDoc { since_ms: now_ms, due_ms, waited_ms: 0, ..forced.clone() };
+        draft.put(&model.forced_removal(id), &waits);
     }
     Ok(forced.no_wait)
 }
 
 /// Whether the unit is in error in a model that is destroyed with force. Its agent waits for an operator or for a
 /// retry of a hook that has failed, so its grace period would only delay the removal of the model.
-fn has_failed_in_destroyed_model(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedDoc) -> bool {
+fn has_failed_in_destroyed_model(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    forced: &ForcedRemovalDoc,
+) -> bool {
     let destruction = draft.get(&model.model_destruction());
     let by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
     by_force
@@ -340,15 +354,15 @@ fn has_failed_in_destroyed_model(draft: &mut Draft, model: Model, id: Uuid, forc
 
 /// Whether the budget was changed or turned off since the timer was started; updates or deletes the timer
 /// accordingly.
-fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedDoc) -> bool {
+fn is_budget_changed(draft: &mut Draft, model: Model, id: Uuid, forced: &ForcedRemovalDoc) -> bool {
     let config = draft.get(&model.model_config()).unwrap_or_default();
     let Some(budget_ms) = model::teardown_budget_ms(&config) else {
-        draft.remove(&model.forced(id));
+        draft.remove(&model.forced_removal(id));
         return true;
     };
     let due_ms = forced.since_ms.saturating_add(budget_ms);
     if due_ms != forced.due_ms {
-        draft.put(&model.forced(id), &ForcedDoc { due_ms, ..forced.clone() });
+        draft.put(&model.forced_removal(id), &ForcedRemovalDoc { due_ms, ..forced.clone() });
     }
     due_ms != forced.due_ms
 }
@@ -365,7 +379,7 @@ fn machine_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    forced: &ForcedDoc,
+    forced: &ForcedRemovalDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
@@ -392,7 +406,7 @@ fn dead_machine_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    forced: &ForcedDoc,
+    forced: &ForcedRemovalDoc,
     now_ms: i64,
 ) -> Result<bool, Refusal> {
     let Some(machine) =
@@ -403,8 +417,9 @@ fn dead_machine_batch(
     if forced.phase != ForcedPhase::AgentGrace {
         // this grace period is never skipped, because only the agent can clean up its host
         let (due_ms, phase, no_wait) = (now_ms.saturating_add(GRACE_MS), ForcedPhase::AgentGrace, false);
-        let waits = ForcedDoc { since_ms: now_ms, due_ms, phase, no_wait, waited_ms: 0, ..forced.clone() };
-        draft.put(&model.forced(id), &waits);
+        let waits =
+            ForcedRemovalDoc { since_ms: now_ms, due_ms, phase, no_wait, waited_ms: 0, ..forced.clone() };
+        draft.put(&model.forced_removal(id), &waits);
         return Ok(false);
     }
     if now_ms < forced.due_ms {
@@ -414,7 +429,7 @@ fn dead_machine_batch(
         true => machine::mark_agent_uninstalled(draft, model, id, machine, true),
         false => machine::remove_without_agent(draft, model, id, machine.name),
     }
-    draft.remove(&model.forced(id));
+    draft.remove(&model.forced_removal(id));
     // the model may be waiting for this removal
     Ok(true)
 }
@@ -425,7 +440,7 @@ fn propagate_batch(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    forced: &ForcedDoc,
+    forced: &ForcedRemovalDoc,
     indexes: &[(String, ForcedKind)],
 ) -> bool {
     let ForcedPhase::Propagating { kind: at, after } = &forced.phase else { return false };
@@ -440,7 +455,7 @@ fn propagate_batch(
                 draft,
                 model,
                 child,
-                ForcedDoc { kind: *kind, phase: ForcedPhase::default(), ..forced.clone() },
+                ForcedRemovalDoc { kind: *kind, phase: ForcedPhase::default(), ..forced.clone() },
             );
         }
     }
@@ -451,6 +466,6 @@ fn propagate_batch(
         (_, Some((_, next))) => ForcedPhase::Propagating { kind: *next, after: String::new() },
         (_, None) => ForcedPhase::Propagated,
     };
-    draft.put(&model.forced(id), &ForcedDoc { phase, ..forced.clone() });
+    draft.put(&model.forced_removal(id), &ForcedRemovalDoc { phase, ..forced.clone() });
     true
 }

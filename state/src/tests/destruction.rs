@@ -1,7 +1,7 @@
 //! Tests of destroy-model (spec/clients.md 3.2): Dying immediately, emptied in batches, removed when it is empty.
 
 use crate::documents::draft::Transaction;
-use crate::documents::keys::{ArchiveUse, ForcedDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
+use crate::documents::keys::{ArchiveUse, ForcedRemovalDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
 use crate::lifecycle::{archive, cleanup, machine, model, unit};
 use crate::operations::destruction;
 use crate::operations::force::{self, ForceRequest};
@@ -25,7 +25,7 @@ fn run_all_batches(world: &mut World) -> usize {
 
 /// Makes all machines that can be removed Dead, and releases their instances.
 fn release(world: &mut World) {
-    for (key, _) in read_all::<Life>(world.reader(), &MODEL.all(Kind::MachineLife)) {
+    for (key, _) in read_all::<Life>(world.reader(), &MODEL.prefix(Kind::MachineLife)) {
         let id = last_id(&key).expect("an id");
         world.run(|draft, _| machine::set_dead(draft, MODEL, id)).expect("no unit is on it");
         world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is dead");
@@ -53,7 +53,7 @@ fn full() -> (World, Agent, Agent) {
 }
 
 fn lives(world: &World, kind: Kind) -> Vec<Life> {
-    let all = read_all::<Life>(world.reader(), &MODEL.all(kind));
+    let all = read_all::<Life>(world.reader(), &MODEL.prefix(kind));
     all.into_iter().map(|(_, life)| life).collect()
 }
 
@@ -150,7 +150,8 @@ fn force_does_the_pending_work_of_agents() {
     let (mut world, ..) = full();
     destroy(&mut world, None);
     run_all_batches(&mut world);
-    let forced = |world: &World| read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced));
+    let forced =
+        |world: &World| read_all::<ForcedRemovalDoc>(world.reader(), &MODEL.prefix(Kind::ForcedRemoval));
     assert_eq!(forced(&world), [], "nobody asked for force");
     destroy(&mut world, Some(ForceRequest { no_wait: false, now_ms: NOW }));
     run_all_batches(&mut world);
@@ -231,5 +232,5 @@ fn a_batch_costs_the_same_regardless_of_the_size_of_the_model() {
     run_all_batches(&mut late);
     destroy(&mut late, Some(ForceRequest { no_wait: true, now_ms: NOW }));
     run_all_batches(&mut late);
-    assert_eq!(read_all::<ForcedDoc>(late.reader(), &MODEL.all(Kind::Forced)).len(), 26);
+    assert_eq!(read_all::<ForcedRemovalDoc>(late.reader(), &MODEL.prefix(Kind::ForcedRemoval)).len(), 26);
 }

@@ -160,7 +160,7 @@ impl World {
     fn check(&mut self, before: &Documents, changed: &[String]) {
         assert_eq!(violations(&self.documents, MODEL), Vec::<String>::new());
         for kind in [Kind::UnitLife, Kind::MachineLife, Kind::ApplicationLife, Kind::RelationLife] {
-            for (key, life) in read_all::<Life>(before, &MODEL.all(kind)) {
+            for (key, life) in read_all::<Life>(before, &MODEL.prefix(kind)) {
                 let now = self
                     .documents
                     .get(&key)
@@ -207,7 +207,7 @@ impl World {
             }
         }
         self.watched.retain(|_, (snapshot, _)| !snapshot.removed);
-        for (key, _) in read_all::<UnitDoc>(&at, &MODEL.all(Kind::Unit)) {
+        for (key, _) in read_all::<UnitDoc>(&at, &MODEL.prefix(Kind::Unit)) {
             let id = last_id(&key).expect("an id");
             for bound in BOUNDS {
                 self.watched.entry((id, bound)).or_insert_with(|| {

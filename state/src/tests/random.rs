@@ -28,7 +28,7 @@ impl Random {
 }
 
 fn ids(world: &World, kind: Kind) -> Vec<Uuid> {
-    read_all::<serde_json::Value>(world.reader(), &MODEL.all(kind))
+    read_all::<serde_json::Value>(world.reader(), &MODEL.prefix(kind))
         .iter()
         .filter_map(|(key, _)| last_id(key))
         .collect()
@@ -148,7 +148,7 @@ fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
         }
         22 if random.below(4) == 0 => force(world, random)?,
         23.. => {
-            let id = pick(world, random, Kind::Forced)?;
+            let id = pick(world, random, Kind::ForcedRemoval)?;
             let now_ms = 1 + random.below(3) as i64 * force::GRACE_MS;
             world.run(|draft, _| force::force_batch(draft, MODEL, id, now_ms))?;
         }

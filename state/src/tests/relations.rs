@@ -326,7 +326,7 @@ fn an_application_with_many_relations_is_destroyed_by_one_transaction_and_cleane
     let answer = world.run(|draft, _| application::destroy(draft, MODEL, app));
     assert_eq!(answer, Ok(Destroyed::Dying));
     let mut batches = 0;
-    while read(world.reader(), &MODEL.reap(app)).is_some() {
+    while read(world.reader(), &MODEL.application_relation_removal(app)).is_some() {
         world
             .run(|draft, _| {
                 application::remove_next_batch(draft, MODEL, app);

@@ -97,7 +97,7 @@ pub fn affected_parts<'k>(
         let own = ids.first() == Some(&unit);
         match (kind, &ids[..]) {
             (Kind::UnitLife | Kind::MachineLife, [id]) => drop(affected.departing.insert(*id)),
-            (Kind::Container, _) => drop(affected.subordinate_links.insert(key.to_owned())),
+            (Kind::SubordinateLink, _) => drop(affected.subordinate_links.insert(key.to_owned())),
             _ => {}
         }
         match (kind, &ids[..]) {
@@ -105,7 +105,7 @@ pub fn affected_parts<'k>(
             (Kind::Tombstone, _) if own => affected.removed = true,
             (Kind::Unit | Kind::UnitLife, _) if own || has_others => affected.unit = true,
             (Kind::Subordinate, _) if own => affected.unit = true,
-            (Kind::Container, [subordinate, principal])
+            (Kind::SubordinateLink, [subordinate, principal])
                 if [subordinate, principal].contains(&&application) =>
             {
                 affected.unit = true;

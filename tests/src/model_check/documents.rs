@@ -55,7 +55,7 @@ impl Documents {
 
     /// Returns the ids of all documents of a kind.
     pub fn ids(&self, kind: Kind) -> Vec<Uuid> {
-        let prefix = MODEL.all(kind);
+        let prefix = MODEL.prefix(kind);
         self.scan(&prefix, "", usize::MAX).iter().filter_map(|stored| last_id(&stored.key)).collect()
     }
 

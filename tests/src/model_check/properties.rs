@@ -17,7 +17,7 @@ impl State {
     /// Checks the properties of a state in which only a user request is possible.
     pub(super) fn check_quiet(&self) -> Option<String> {
         for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
-            for (key, life) in read_all::<Life>(&self.documents, &MODEL.all(kind)) {
+            for (key, life) in read_all::<Life>(&self.documents, &MODEL.prefix(kind)) {
                 if life != Life::Alive {
                     return Some(format!("nobody has anything to do, and {key} is {life:?}"));
                 }

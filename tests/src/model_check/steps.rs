@@ -76,7 +76,7 @@ impl State {
                 found.push((format!("user: {command:?}"), state));
             }
         }
-        for id in self.documents.ids(Kind::Forced) {
+        for id in self.documents.ids(Kind::ForcedRemoval) {
             let mut state = self.clone();
             state
                 .documents

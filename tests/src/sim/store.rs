@@ -209,7 +209,7 @@ fn swap_owner(transaction: &mut Transaction, kind: &str, reader: &dyn Reader) {
     let written = transaction.writes.iter().find(|(key, value)| key.contains(kind) && value.is_some());
     let Some((key, value)) = written.map(|(key, value)| (key.clone(), value.clone())) else { return };
     let Some((_, owner)) = key.rsplit_once('/') else { return };
-    let lives = reader.scan(&Model(MODEL).all(Kind::UnitLife), "", usize::MAX);
+    let lives = reader.scan(&Model(MODEL).prefix(Kind::UnitLife), "", usize::MAX);
     let others = lives.iter().filter_map(|life| life.key.rsplit_once('/')).map(|(_, unit)| unit);
     if let Some(other) = others.into_iter().find(|other| *other != owner) {
         transaction.writes.remove(&key);

@@ -27,7 +27,7 @@ types! { made_documents, loads_documents:
     UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc LogDoc
-    ForcedDoc TombstoneDoc
+    ForcedRemovalDoc TombstoneDoc
     Life
 }
 

@@ -69,5 +69,5 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
                 .await;
         }
     }
-    assert_eq!(fixture.all(Kind::Forced).await, [machine], "its provider has yet to release it");
+    assert_eq!(fixture.all(Kind::ForcedRemoval).await, [machine], "its provider has yet to release it");
 }

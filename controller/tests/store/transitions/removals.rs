@@ -60,7 +60,7 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     let spare = fixture.application("spare").await;
     fixture
         .call("application::remove_next_batch", move |draft| {
-            draft.put(&MODEL.reap(spare), &String::new());
+            draft.put(&MODEL.application_relation_removal(spare), &String::new());
             application::remove_next_batch(draft, MODEL, spare);
             Ok(())
         })

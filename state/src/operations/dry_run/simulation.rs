@@ -133,7 +133,7 @@ pub(crate) fn simulate(
 
 /// The entities that are marked for forced removal, up to a limit.
 pub(crate) fn forced(reader: &dyn Reader, model: Model) -> Vec<Uuid> {
-    let forced = reader.scan(&model.all(Kind::Forced), "", ENTITIES_MAX);
+    let forced = reader.scan(&model.prefix(Kind::ForcedRemoval), "", ENTITIES_MAX);
     forced.iter().filter_map(|stored| last_id(&stored.key)).collect()
 }
 

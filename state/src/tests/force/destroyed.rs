@@ -1,6 +1,6 @@
 //! The grace period in a model that is destroyed with force: only for agents that can still finish.
 
-use crate::documents::keys::{ForcedDoc, ForcedKind, ForcedPhase};
+use crate::documents::keys::{ForcedKind, ForcedPhase, ForcedRemovalDoc};
 use crate::lifecycle::machine;
 use crate::operations::destruction;
 use crate::operations::force::{GRACE_MS, elapsed_ms};
@@ -50,7 +50,7 @@ fn a_unit_in_error_keeps_its_grace_period_if_its_model_is_not_destroyed() {
 
 #[test]
 fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
-    let unit = ForcedDoc {
+    let unit = ForcedRemovalDoc {
         kind: ForcedKind::Unit,
         since_ms: NOW,
         due_ms: NOW + GRACE_MS,
@@ -59,7 +59,7 @@ fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
         phase: ForcedPhase::default(),
         waited_ms: 0,
     };
-    let machine = ForcedDoc { kind: ForcedKind::Machine, ..unit.clone() };
+    let machine = ForcedRemovalDoc { kind: ForcedKind::Machine, ..unit.clone() };
     for forced in [&unit, &machine] {
         assert_eq!(elapsed_ms(forced, NOW + 1, true, true), NOW + GRACE_MS);
         assert_eq!(elapsed_ms(forced, NOW + 2 * GRACE_MS, true, true), NOW + 2 * GRACE_MS);
@@ -67,9 +67,9 @@ fn only_a_model_destroyed_by_force_does_not_wait_for_an_absent_agent() {
         assert_eq!(elapsed_ms(forced, NOW + 1, false, true), NOW + 1);
     }
     let waiting = [
-        ForcedDoc { by: ForcedBy::Budget, ..unit.clone() },
-        ForcedDoc { kind: ForcedKind::Relation, ..unit },
-        ForcedDoc { phase: ForcedPhase::AgentGrace, ..machine },
+        ForcedRemovalDoc { by: ForcedBy::Budget, ..unit.clone() },
+        ForcedRemovalDoc { kind: ForcedKind::Relation, ..unit },
+        ForcedRemovalDoc { phase: ForcedPhase::AgentGrace, ..machine },
     ];
     for forced in waiting {
         assert_eq!(elapsed_ms(&forced, NOW + 1, true, true), NOW + 1, "{forced:?}");

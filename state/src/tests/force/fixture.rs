@@ -1,6 +1,6 @@
 //! What the tests of force share: the janitor, and units that are forced.
 
-use crate::documents::keys::{ForcedDoc, Kind, ScopeDoc};
+use crate::documents::keys::{ForcedRemovalDoc, Kind, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::operations::force::{self, ForceRequest};
 use crate::tests::*;
@@ -17,7 +17,7 @@ pub const AT_ONCE: ForceRequest = ForceRequest { no_wait: true, now_ms: NOW };
 pub fn sweep(world: &mut World, now_ms: i64) -> usize {
     let mut batches = 0;
     loop {
-        let due: Vec<Uuid> = read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced))
+        let due: Vec<Uuid> = read_all::<ForcedRemovalDoc>(world.reader(), &MODEL.prefix(Kind::ForcedRemoval))
             .iter()
             .filter_map(|(key, _)| last_id(key))
             .collect();
@@ -36,7 +36,7 @@ pub fn sweep(world: &mut World, now_ms: i64) -> usize {
 }
 
 pub fn forced(world: &World) -> usize {
-    read_all::<ForcedDoc>(world.reader(), &MODEL.all(Kind::Forced)).len()
+    read_all::<ForcedRemovalDoc>(world.reader(), &MODEL.prefix(Kind::ForcedRemoval)).len()
 }
 
 pub fn started(world: &mut World, name: &str) -> Agent {

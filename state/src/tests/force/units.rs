@@ -1,6 +1,6 @@
 //! Forced units: fenced, out of their scopes, and removed in bounded batches.
 
-use crate::documents::keys::{BagDoc, ForcedDoc};
+use crate::documents::keys::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
@@ -151,7 +151,8 @@ fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
     let due = |world: &World| {
-        read(world.reader(), &MODEL.forced(web.unit)).map(|doc: ForcedDoc| (doc.due_ms, doc.no_wait))
+        read(world.reader(), &MODEL.forced_removal(web.unit))
+            .map(|doc: ForcedRemovalDoc| (doc.due_ms, doc.no_wait))
     };
     force_unit(&mut world, web.unit, wait(NOW));
     assert_eq!(due(&world), Some((NOW + GRACE_MS, false)));

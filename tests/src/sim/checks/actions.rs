@@ -65,10 +65,10 @@ impl Check for Actions {
     }
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
-        for (key, _) in read_all::<bool>(end.reader, &end.model.all(Kind::ActionOf)) {
+        for (key, _) in read_all::<bool>(end.reader, &end.model.prefix(Kind::ActionOf)) {
             found.push(format!("{key}: the action is still pending at rest"));
         }
-        for (key, doc) in read_all::<ActionDoc>(end.reader, &end.model.all(Kind::Action)) {
+        for (key, doc) in read_all::<ActionDoc>(end.reader, &end.model.prefix(Kind::Action)) {
             let open = !doc.status.is_final();
             if open && read(end.reader, &end.model.action_of(doc.unit, doc.id)).is_none() {
                 found.push(format!("{key}: the action is {} but not pending for its unit", doc.status));

@@ -37,7 +37,7 @@ impl Check for AppliedOnce {
     }
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
-        let replicas = read_all::<ReplicaDoc>(reader, &model.all(Kind::Replica));
+        let replicas = read_all::<ReplicaDoc>(reader, &model.prefix(Kind::Replica));
         let applied =
             replicas.iter().filter_map(|(key, replica)| Some((last_id(key)?, replica.local.sequence)));
         self.applied = applied.collect();

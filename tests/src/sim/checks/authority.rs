@@ -74,7 +74,7 @@ impl Check for Authority {
     }
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
-        let sessions = read_all::<SessionDoc>(reader, &model.all(Kind::Session)).into_iter();
+        let sessions = read_all::<SessionDoc>(reader, &model.prefix(Kind::Session)).into_iter();
         self.epochs = sessions
             .filter_map(|(key, session)| Some((last_id(&key)?, (session.epoch, session.nonce))))
             .collect();

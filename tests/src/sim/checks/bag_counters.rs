@@ -14,7 +14,7 @@ impl Check for BagCounters {
     }
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
-        self.0 = read_all(reader, &model.all(Kind::Bag)).into_iter().collect();
+        self.0 = read_all(reader, &model.prefix(Kind::Bag)).into_iter().collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {

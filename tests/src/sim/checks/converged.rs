@@ -20,7 +20,7 @@ pub struct Converged;
 impl Converged {
     fn lives(end: &FinalState<'_>, found: &mut Vec<String>) {
         for kind in [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife] {
-            for (key, life) in read_all::<Life>(end.reader, &end.model.all(kind)) {
+            for (key, life) in read_all::<Life>(end.reader, &end.model.prefix(kind)) {
                 if life != Life::Alive {
                     found.push(format!("{key} is still {life}"));
                 }
@@ -75,7 +75,7 @@ impl Check for Converged {
             found.push("the system does not converge".to_owned());
         }
         Converged::lives(end, found);
-        for (name, unit) in read_all::<Uuid>(end.reader, &end.model.all(Kind::UnitName)) {
+        for (name, unit) in read_all::<Uuid>(end.reader, &end.model.prefix(Kind::UnitName)) {
             if !end.agents.iter().any(|agent| agent.unit == unit) {
                 found.push(format!("{name}: the unit agent is not running"));
             }

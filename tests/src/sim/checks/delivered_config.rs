@@ -86,7 +86,7 @@ impl Check for DeliveredConfig {
     }
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
-        let stored = reader.scan(&model.all(Kind::ApplicationConfig), "", usize::MAX).into_iter();
+        let stored = reader.scan(&model.prefix(Kind::ApplicationConfig), "", usize::MAX).into_iter();
         let set =
             stored.filter_map(|stored| Some((last_id(&stored.key)?, vec![(0, stored.value.to_string())])));
         self.set = set.collect();

@@ -37,7 +37,7 @@ impl Check for DestroyedModel {
                 && read(commit.reader, &commit.model.model_destruction())
                     .is_some_and(|d| d.forced_ms.is_some())
                 && read(commit.reader, &commit.model.application(id)).is_some()
-                && read(commit.reader, &commit.model.forced(id)).is_none()
+                && read(commit.reader, &commit.model.forced_removal(id)).is_none()
             {
                 found.push(format!(
                     "{} is removed without force, but its model is destroyed with force",
@@ -62,12 +62,12 @@ impl Check for DestroyedModel {
         for left in end.reader.scan(&format!("{id}/"), "", usize::MAX) {
             found.push(format!("{} remains after the model was destroyed", left.key));
         }
-        for (name, model) in read_all::<Uuid>(end.reader, &GLOBAL.all(Kind::ModelName)) {
+        for (name, model) in read_all::<Uuid>(end.reader, &GLOBAL.prefix(Kind::ModelName)) {
             if model == id {
                 found.push(format!("{name} still refers to the destroyed model"));
             }
         }
-        for (key, principal) in read_all::<TokenHolder>(end.reader, &GLOBAL.all(Kind::Token)) {
+        for (key, principal) in read_all::<TokenHolder>(end.reader, &GLOBAL.prefix(Kind::Token)) {
             let is_accepted = match principal {
                 // a token that only informs a machine of its forced removal (`token::retire`) is not accepted
                 TokenHolder::Machine { model, machine } => {

@@ -4,7 +4,7 @@
 
 use super::check::{Check, Commit, kind_of};
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{ForcedDoc, Kind, Model, last_id};
+use state::documents::keys::{ForcedRemovalDoc, Kind, Model, last_id};
 use state::terms::force::ForcedBy;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -33,7 +33,7 @@ impl Check for ForceGrace {
 
     /// Waits in the backup continue from their stored times. They are not measured here.
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
-        let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced));
+        let forced = read_all::<ForcedRemovalDoc>(reader, &model.prefix(Kind::ForcedRemoval));
         self.since.extend(forced.iter().map(|(_, forced)| (forced.since_ms, 0)));
         // a request that was repeated after the backup waits from the earlier request again
         let waits = forced.into_iter().filter(|(_, forced)| !forced.no_wait);
@@ -45,8 +45,8 @@ impl Check for ForceGrace {
         for change in commit.changes.entries.iter() {
             let Some(id) = last_id(&change.key) else { continue };
             match kind_of(&change.key) {
-                Kind::Forced => {
-                    let forced = read(commit.reader, &commit.model.forced(id));
+                Kind::ForcedRemoval => {
+                    let forced = read(commit.reader, &commit.model.forced_removal(id));
                     self.budgeted.extend(forced.iter().filter(|f| f.by == ForcedBy::Budget).map(|_| id));
                     match forced.filter(|forced| !forced.no_wait && !self.budgeted.contains(&id)) {
                         Some(forced) => {
@@ -65,7 +65,7 @@ impl Check for ForceGrace {
                 Kind::UnitLife => {
                     let dead = read(commit.reader, &commit.model.unit_life(id)) == Some(Life::Dead);
                     let is_changed = |key: &str| commit.changes.entries.iter().any(|entry| entry.key == key);
-                    let (wait, replica) = (commit.model.forced(id), commit.model.replica(id));
+                    let (wait, replica) = (commit.model.forced_removal(id), commit.model.replica(id));
                     let acts = self.acted.contains(&id) && self.marked.contains_key(&id);
                     if dead && acts && !is_changed(wait.text()) && !is_changed(replica.text()) {
                         found

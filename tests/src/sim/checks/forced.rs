@@ -7,7 +7,7 @@ use super::check::{Check, Commit, FinalState, parts};
 use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
+use state::documents::keys::{ForcedRemovalDoc, Kind, Model, SessionDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeSet;
@@ -41,9 +41,9 @@ impl Check for Forced {
     }
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
-        let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced));
+        let forced = read_all::<ForcedRemovalDoc>(reader, &model.prefix(Kind::ForcedRemoval));
         self.forced = forced.iter().filter_map(|(key, _)| last_id(key)).collect();
-        let sessions = read_all::<SessionDoc>(reader, &model.all(Kind::Session));
+        let sessions = read_all::<SessionDoc>(reader, &model.prefix(Kind::Session));
         let fenced = sessions.iter().filter(|(_, session)| is_fenced(session));
         self.acted = fenced.filter_map(|(key, _)| last_id(key)).collect();
     }
@@ -84,7 +84,7 @@ impl Check for Forced {
                 }
             }
         }
-        for change in commit.changes_of(Kind::Forced) {
+        for change in commit.changes_of(Kind::ForcedRemoval) {
             let entity = last_id(&change.key).expect("it is of an entity");
             match change.value {
                 Some(_) => drop(self.forced.insert(entity)),
@@ -105,7 +105,8 @@ impl Check for Forced {
     }
 
     fn at_rest(&mut self, end: &FinalState<'_>, found: &mut Vec<String>) {
-        for (key, forced) in read_all::<ForcedDoc>(end.reader, &end.model.all(Kind::Forced)) {
+        for (key, forced) in read_all::<ForcedRemovalDoc>(end.reader, &end.model.prefix(Kind::ForcedRemoval))
+        {
             found.push(format!("{key} remains at rest: {forced:?}"));
         }
     }

@@ -23,8 +23,8 @@ pub(super) struct KnownMachines {
 impl KnownMachines {
     pub fn of(reader: &dyn Reader, model: Model) -> KnownMachines {
         let existing =
-            read_all::<MachineDoc>(reader, &model.all(Kind::Machine)).into_iter().map(|(key, _)| key);
-        let removed = read_all::<TombstoneDoc>(reader, &model.all(Kind::Tombstone)).into_iter();
+            read_all::<MachineDoc>(reader, &model.prefix(Kind::Machine)).into_iter().map(|(key, _)| key);
+        let removed = read_all::<TombstoneDoc>(reader, &model.prefix(Kind::Tombstone)).into_iter();
         let removed =
             removed.filter(|(_, tombstone)| tombstone.kind == TombstoneKind::Machine).map(|(key, _)| key);
         let machines = existing.chain(removed).filter_map(|key| last_id(&key)).collect();

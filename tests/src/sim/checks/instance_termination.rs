@@ -33,11 +33,11 @@ impl Check for InstanceTermination {
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let before = std::mem::take(self);
-        let lives = read_all::<Life>(reader, &model.all(Kind::MachineLife)).into_iter();
+        let lives = read_all::<Life>(reader, &model.prefix(Kind::MachineLife)).into_iter();
         self.lives = lives.filter_map(|(key, life)| Some((last_id(&key)?, life))).collect();
-        let instances = read_all::<InstanceDoc>(reader, &model.all(Kind::MachineInstance)).into_iter();
+        let instances = read_all::<InstanceDoc>(reader, &model.prefix(Kind::MachineInstance)).into_iter();
         self.nonces = instances.filter_map(|(key, doc)| Some((last_id(&key)?, doc.nonce))).collect();
-        let on = read_all::<()>(reader, &model.all(Kind::UnitOn));
+        let on = read_all::<()>(reader, &model.prefix(Kind::UnitOn));
         self.assigned = on.iter().filter_map(|(key, ())| assigned(key)).collect();
         let ended = self.lives.keys().filter(|id| before.lives.get(id) != Some(&Life::Alive));
         self.ending = ended.copied().collect();

@@ -53,7 +53,7 @@ impl Check for LeakedInstances {
         self.known = KnownMachines::of(reader, model);
         self.kept.clear();
         self.accepted.clear();
-        for (key, _) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
+        for (key, _) in read_all::<MachineDoc>(reader, &model.prefix(Kind::Machine)) {
             last_id(&key).into_iter().for_each(|machine| self.note_kept(reader, model, machine));
         }
     }

@@ -15,7 +15,7 @@ pub struct NamesAndTokens(BTreeMap<String, Uuid>);
 
 /// Violations for tokens of units that do not exist.
 fn leftover_tokens(reader: &dyn Reader) -> Vec<String> {
-    let tokens = read_all::<TokenHolder>(reader, &GLOBAL.all(Kind::Token)).into_iter();
+    let tokens = read_all::<TokenHolder>(reader, &GLOBAL.prefix(Kind::Token)).into_iter();
     let orphaned = tokens.filter_map(|(_, principal)| match principal {
         TokenHolder::Unit { model, unit } => read(reader, &model.unit(unit)).is_none().then_some(unit),
         TokenHolder::User { .. } | TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } => None,
@@ -31,7 +31,7 @@ impl Check for NamesAndTokens {
     /// Names that were assigned after the backup are free again.
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let names = [Kind::UnitName, Kind::MachineName].into_iter();
-        self.0 = names.flat_map(|kind| read_all::<Uuid>(reader, &model.all(kind))).collect();
+        self.0 = names.flat_map(|kind| read_all::<Uuid>(reader, &model.prefix(kind))).collect();
     }
 
     fn commit(&mut self, commit: &Commit<'_>, found: &mut Vec<String>) {

@@ -91,11 +91,11 @@ impl Check for Provisioning {
             }
         }
         for (key, error) in
-            read_all::<ProvisioningErrorDoc>(end.reader, &end.model.all(Kind::ProvisioningError))
+            read_all::<ProvisioningErrorDoc>(end.reader, &end.model.prefix(Kind::ProvisioningError))
         {
             found.push(format!("{key} remains at rest: {error:?}"));
         }
-        for (key, life) in read_all::<Life>(end.reader, &end.model.all(Kind::MachineLife)) {
+        for (key, life) in read_all::<Life>(end.reader, &end.model.prefix(Kind::MachineLife)) {
             let machine = last_id(&key).expect("the key ends in the id of a machine");
             let recorded = read(end.reader, &end.model.machine_instance(machine));
             let recorded = recorded.filter(|doc| doc.id.is_some()).map(|doc| doc.nonce);

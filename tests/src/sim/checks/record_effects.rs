@@ -94,7 +94,7 @@ impl Check for RecordEffects {
     }
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
-        let ports = read_all::<Ports>(reader, &model.all(Kind::Ports)).into_iter();
+        let ports = read_all::<Ports>(reader, &model.prefix(Kind::Ports)).into_iter();
         self.ports = ports.filter_map(|(key, ports)| Some((last_id(&key)?, ports))).collect();
     }
 

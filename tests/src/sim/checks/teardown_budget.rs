@@ -7,7 +7,7 @@ use super::check::{Check, Commit, kind_of};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{ForcedDoc, Kind, Model, SessionDoc, last_id};
+use state::documents::keys::{ForcedRemovalDoc, Kind, Model, SessionDoc, last_id};
 use state::lifecycle::model;
 use state::terms::force::ForcedBy;
 use state::terms::names::Uuid;
@@ -41,7 +41,7 @@ impl Check for TeardownBudget {
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let config = read(reader, &model.model_config()).unwrap_or_default();
         self.budget_ms = configured_budget_ms(&config);
-        let forced = read_all::<ForcedDoc>(reader, &model.all(Kind::Forced)).into_iter();
+        let forced = read_all::<ForcedRemovalDoc>(reader, &model.prefix(Kind::ForcedRemoval)).into_iter();
         let marked = forced.filter(|(_, forced)| forced.by == ForcedBy::Budget);
         self.marked.clear();
         self.since.clear();
@@ -64,8 +64,8 @@ impl Check for TeardownBudget {
                 self.budget_ms = configured_budget_ms(&config.unwrap_or_default());
             }
             let Some(id) = last_id(&change.key) else { continue };
-            if kind == Kind::Forced {
-                let forced: Option<ForcedDoc> =
+            if kind == Kind::ForcedRemoval {
+                let forced: Option<ForcedRemovalDoc> =
                     value.map(|text| text.parse().expect("documents are what was written"));
                 match forced.filter(|forced| forced.by == ForcedBy::Budget) {
                     Some(forced) => {

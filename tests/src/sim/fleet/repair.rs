@@ -34,7 +34,7 @@ impl AgentFleet {
         let broken: Vec<Uuid> = broken.map(|folder| folder.location.folder).collect();
         let unknown = self.folders.values().filter(|folder| restored && !is_stored(folder.location.unit));
         let unknown: Vec<Uuid> = unknown.map(|folder| folder.location.folder).collect();
-        let absent = read_all::<Uuid>(reader, &Model(MODEL).all(Kind::UnitName)).into_iter().filter_map(
+        let absent = read_all::<Uuid>(reader, &Model(MODEL).prefix(Kind::UnitName)).into_iter().filter_map(
             |(_, unit)| {
                 let doc = read(reader, &Model(MODEL).unit(unit))
                     .filter(|_| restored && !self.folders.contains_key(&unit))?;

@@ -46,7 +46,7 @@ impl SimOperator {
     /// The names of all units, without the cost of a status, which computes the next step of every agent.
     pub(super) async fn units(&self) -> Vec<UnitName> {
         let call = |session: SimSession| async move {
-            let units = |reader: &dyn Reader| read_all::<UnitDoc>(reader, &Model(MODEL).all(Kind::Unit));
+            let units = |reader: &dyn Reader| read_all::<UnitDoc>(reader, &Model(MODEL).prefix(Kind::Unit));
             Ok(session.controller.read(units).await)
         };
         let units = self.request(call).await.unwrap_or_default();

@@ -95,7 +95,7 @@ impl System {
     fn plan_obstacle(&self, standing: &[Obstacle]) -> Option<(Obstacle, Vec<SimRemoval>)> {
         let (world, model) = (&self.world, Model(MODEL));
         self.store.map().read_now(|reader| {
-            let units = read_all::<UnitDoc>(reader, &model.all(Kind::Unit));
+            let units = read_all::<UnitDoc>(reader, &model.prefix(Kind::Unit));
             let (key, unit) = units.get(world.below(units.len() as u64) as usize)?;
             let id = last_id(key)?;
             let machine = read(reader, &model.machine(unit.machine))?;
@@ -235,7 +235,7 @@ fn relations_of(reader: &dyn Reader, unit: Uuid) -> Vec<RelationDoc> {
 /// integrated with an application that has units.
 fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
     let model = Model(MODEL);
-    let suspended = read_all::<SuspendedDoc>(reader, &model.all(Kind::RelationSuspended));
+    let suspended = read_all::<SuspendedDoc>(reader, &model.prefix(Kind::RelationSuspended));
     let docs = suspended.iter().filter_map(|(key, _)| read(reader, &model.relation(last_id(key)?)));
     let mut obstacles: Vec<Obstacle> = docs.map(|doc| Obstacle::Suspended(doc.number)).collect();
     let has_units = |id: Uuid| !read_all::<()>(reader, &model.units_of(id)).is_empty();
@@ -269,19 +269,19 @@ fn choice(entity: &Entity) -> EntityChoice {
 fn entities(reader: &dyn Reader) -> Vec<(Entity, Life)> {
     let model = Model(MODEL);
     let mut all = Vec::new();
-    for (key, doc) in read_all::<UnitDoc>(reader, &model.all(Kind::Unit)) {
+    for (key, doc) in read_all::<UnitDoc>(reader, &model.prefix(Kind::Unit)) {
         let life = last_id(&key).and_then(|id| effective_life::unit_life(&mut { reader }, model, id));
         all.push((Entity::Unit(doc.name), life));
     }
-    for (key, doc) in read_all::<ApplicationDoc>(reader, &model.all(Kind::Application)) {
+    for (key, doc) in read_all::<ApplicationDoc>(reader, &model.prefix(Kind::Application)) {
         let life = last_id(&key).and_then(|id| read(reader, &model.application_life(id)));
         all.push((Entity::Application(doc.name), life));
     }
-    for (key, doc) in read_all::<RelationDoc>(reader, &model.all(Kind::Relation)) {
+    for (key, doc) in read_all::<RelationDoc>(reader, &model.prefix(Kind::Relation)) {
         let life = last_id(&key).and_then(|id| effective_life::relation_life(&mut { reader }, model, id));
         all.push((Entity::Relation(doc.name()), life));
     }
-    for (key, doc) in read_all::<MachineDoc>(reader, &model.all(Kind::Machine)) {
+    for (key, doc) in read_all::<MachineDoc>(reader, &model.prefix(Kind::Machine)) {
         let life = last_id(&key).and_then(|id| read(reader, &model.machine_life(id)));
         all.push((Entity::Machine(doc.name), life));
     }

@@ -130,7 +130,7 @@ impl System {
 
     /// Whether a machine has a provisioning error.
     fn has_provisioning_error(&self) -> bool {
-        let prefix = Model(MODEL).all(Kind::ProvisioningError);
+        let prefix = Model(MODEL).prefix(Kind::ProvisioningError);
         self.store.map().read_now(|reader| !reader.scan(&prefix, "", 1).is_empty())
     }
 
