@@ -37,7 +37,7 @@ impl Facts<'_> {
     }
 
     /// Returns when the controller starts to act in place of the entity's agents, if it is removed by force.
-    pub(super) fn forced(&self, id: Uuid, entity: Entity) -> Option<Cause> {
+    pub(super) fn forced_removal_cause(&self, id: Uuid, entity: Entity) -> Option<Cause> {
         let forced = read(self.reader, &self.model.forced_removal(id)).or_else(|| self.budget_timer(id))?;
         let remaining_ms =
             self.force_timers.remaining_ms((self.model, id), &forced, self.presence.monotonic_ms());
