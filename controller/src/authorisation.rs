@@ -9,7 +9,7 @@
 
 use api::error::{ApiError, ErrorCode};
 use api::request::Caller;
-use state::documents::keys::{Model, TokenHolder, UserRole};
+use state::documents::prelude::{Model, TokenHolder, UserRole};
 use state::terms::names::Uuid;
 
 /// The error for every caller that is not authorised. It is the same for all of them (S15).

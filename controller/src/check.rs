@@ -7,7 +7,7 @@ use crate::store::sqlite::inspection::Inspection;
 use host::digest::sha256_of;
 use state::documents::draft::read_all;
 use state::documents::invariants::violations;
-use state::documents::keys::{ArchiveDoc, GLOBAL, Kind, Model};
+use state::documents::prelude::{ArchiveDoc, GLOBAL, Kind, Model};
 use state::documents::typed;
 use state::terms::names::Uuid;
 use std::fs::{self, File};

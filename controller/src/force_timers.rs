@@ -11,7 +11,7 @@
 //! Elapsed time is therefore stored as checkpoints: at each sweep for a wait of a minute, after each eighth of a long
 //! wait. After a restart only the time since the last checkpoint is waited for again.
 
-use state::documents::keys::{ForcedRemovalDoc, Model};
+use state::documents::prelude::{ForcedRemovalDoc, Model};
 use state::operations::force::{self, ForceTimer};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

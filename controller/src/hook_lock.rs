@@ -6,7 +6,7 @@
 use crate::presence::{ExecutingRun, PresenceSnapshot};
 use crate::status::next_act;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Model, last_id};
+use state::documents::prelude::{Model, last_id};
 use state::lifecycle::model;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::resolve::Act;

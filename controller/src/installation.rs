@@ -23,7 +23,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use serde::{Deserialize, Serialize};
-use state::documents::keys::{GLOBAL, Kind, TokenHolder, UserRole};
+use state::documents::prelude::{GLOBAL, Kind, TokenHolder, UserRole};
 use state::documents::token;
 use state::terms::names::Uuid;
 use std::fs;

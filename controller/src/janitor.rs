@@ -26,7 +26,7 @@ use api::error::ApiError;
 use serde_json::Value;
 use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{ActionDoc, ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
+use state::documents::prelude::{ActionDoc, ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::lifecycle::{application, cleanup, model};
 use state::operations::force::ForceTimer;
 use state::operations::tombstone_retention::TOMBSTONES_MAX;

@@ -10,7 +10,7 @@ use crate::store::Store;
 use api::error::{ApiError, ErrorCode};
 use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::documents::draft::{Reader, parse};
-use state::documents::keys::{LogDoc, Model};
+use state::documents::prelude::{LogDoc, Model};
 use state::terms::names::UnitName;
 
 /// Revisions per read of the change log while a client follows the log.

@@ -4,7 +4,7 @@
 //! a log that has grown by [`GROWTH_MAX`] since it was last measured is measured at once and without pauses, so that a
 //! flood is stopped near the bound.
 
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -6,7 +6,7 @@ use crate::status;
 use api::{RelationChoice, RemovalTarget};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{GLOBAL, Model};
+use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, machine, relation, unit};
 use state::terms::names::{UnitName, Uuid};

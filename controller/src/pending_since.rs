@@ -8,7 +8,7 @@ use crate::commit_times::CommitTimes;
 use crate::status::relation_of_number;
 use state::documents::draft::{Key, Reader, Revision, read, read_all};
 use state::documents::json_text::Document;
-use state::documents::keys::{BagDoc, Model, UnitDoc, last_id};
+use state::documents::prelude::{BagDoc, Model, UnitDoc, last_id};
 use state::lifecycle::{machine, unit as units};
 use state::terms::cause::{Cause, Duty, Entity};
 use state::terms::life::Life;

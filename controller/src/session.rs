@@ -18,7 +18,7 @@ use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
 use state::documents::draft::{Draft, Reader};
-use state::documents::keys::{Model, TokenHolder};
+use state::documents::prelude::{Model, TokenHolder};
 use state::documents::refusal::{Code, Refusal};
 use state::terms::names::Uuid;
 use state::terms::position::Position;

@@ -14,7 +14,7 @@ mod unit_info;
 use crate::presence::PresenceSnapshot;
 use api::{ModelStatus, Status};
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
+use state::documents::prelude::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::position::Position;
 use state::terms::status::ModelState;
 use state::terms::status_message::StatusMessage;

@@ -7,7 +7,7 @@ use crate::authorisation::unauthorised;
 use crate::environment::Environment;
 use api::error::{ApiError, ErrorCode};
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{GLOBAL, TokenHolder};
+use state::documents::prelude::{GLOBAL, TokenHolder};
 
 /// Whether a text has the form of a token: 64 lower-case hexadecimal digits.
 pub fn is_token(text: &str) -> bool {

@@ -14,7 +14,7 @@ use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::documents::draft::read;
-use state::documents::keys::{Kind, Model, Parts};
+use state::documents::prelude::{Kind, Model, Parts};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};

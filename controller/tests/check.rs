@@ -4,7 +4,7 @@ use controller::check::{check, run};
 use controller::store::Store as _;
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::{Draft, Key};
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;

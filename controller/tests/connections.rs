@@ -17,7 +17,7 @@ use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
 use fixture::{TestServer, executable};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use state::documents::keys::{TokenHolder, UserRole};
+use state::documents::prelude::{TokenHolder, UserRole};
 use state::lifecycle::{machine, unit};
 use state::terms::names::Uuid;
 use std::future::Future;

@@ -9,7 +9,7 @@ use api::{
 };
 use controller::janitor::Janitor;
 use state::documents::draft::read;
-use state::documents::keys::{GLOBAL, TokenHolder};
+use state::documents::prelude::{GLOBAL, TokenHolder};
 use state::terms::cause::{Actor, Count, Duty};
 use state::terms::life::Life;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ mod support;
 
 use api::{Handle, Watch, WatchUnit};
 use controller::Controller;
-use state::documents::keys::TokenHolder;
+use state::documents::prelude::TokenHolder;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::position::Position;

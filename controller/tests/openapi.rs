@@ -11,7 +11,7 @@ use controller::{Session, openapi};
 use hyper::body::Body as _;
 use serde::Serialize;
 use serde_json::{Value, json};
-use state::documents::keys::TokenHolder;
+use state::documents::prelude::TokenHolder;
 use state::terms::names::Uuid;
 use state::terms::owner::Owner;
 use state::terms::position::Position;

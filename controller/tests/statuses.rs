@@ -6,7 +6,7 @@ use api::{AddUnits, Claim, GetStatus, GetWhy, Handle, ReportPresence, ResolvedRe
 use controller::presence::LOST_AFTER_MS;
 use controller::{Environment, Session, status as controller_status};
 use state::documents::draft::read;
-use state::documents::keys::{StatusDoc, TokenHolder};
+use state::documents::prelude::{StatusDoc, TokenHolder};
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;

@@ -12,7 +12,7 @@ use controller::environment::{Environment, StoredArchive, uuid_v4};
 use controller::session::{Controller, Session};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::keys::{Model, TokenHolder, UserRole};
+use state::documents::prelude::{Model, TokenHolder, UserRole};
 use state::lifecycle::application::register_archive;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook_context::{HookContext, Writes};

@@ -10,7 +10,7 @@ use api::{
     ListActions,
 };
 use state::documents::draft::{Draft, read, read_all};
-use state::documents::keys::{ActionDoc, Kind};
+use state::documents::prelude::{ActionDoc, Kind};
 use state::documents::refusal::{Code, Refusal};
 use state::operations::action;
 use std::collections::BTreeMap;

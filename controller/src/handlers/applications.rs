@@ -14,7 +14,7 @@ use api::{
     RemoveApplication, Setting, WriteResponse,
 };
 use state::documents::draft::{Draft, read};
-use state::documents::keys::GLOBAL;
+use state::documents::prelude::GLOBAL;
 use state::documents::refusal::Refusal;
 use state::lifecycle::application;
 use state::operations::force;

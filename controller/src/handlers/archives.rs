@@ -9,7 +9,7 @@ use api::request::Request;
 use api::{ArchiveInfo, FindArchive, Handle, UploadArchive};
 use state::charm::Charm;
 use state::documents::draft::{Draft, read};
-use state::documents::keys::GLOBAL;
+use state::documents::prelude::GLOBAL;
 use state::lifecycle::application;
 use std::path::Path;
 

@@ -12,7 +12,7 @@ use api::{
     UnitDisk,
 };
 use state::documents::draft::{Reader, parse, read, read_all};
-use state::documents::keys::{
+use state::documents::prelude::{
     ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, Kind, Model, Parts, UnitDoc, last_id,
 };
 use state::terms::names::Uuid;

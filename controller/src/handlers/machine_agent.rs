@@ -16,7 +16,7 @@ use api::{
     ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
 };
 use state::documents::draft::{Draft, Reader, read, read_all};
-use state::documents::keys::{Model, TokenHolder, last_id};
+use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::{machine, unit};
 use state::operations::{instance, tombstone_retention};

@@ -30,7 +30,7 @@ use crate::store::unavailable::damage_error;
 use api::WriteResponse;
 use api::error::ApiError;
 use state::documents::draft::Reader;
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 
 fn changed(revision: u64) -> WriteResponse {

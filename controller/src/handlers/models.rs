@@ -11,7 +11,7 @@ use api::{
     WriteResponse,
 };
 use state::documents::draft::{Draft, read, read_all};
-use state::documents::keys::{GLOBAL, Kind, Model, ModelDoc};
+use state::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use state::lifecycle::model;
 use state::operations::destruction;
 use state::terms::life::Life;

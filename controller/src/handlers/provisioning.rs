@@ -13,7 +13,7 @@ use api::{
     ReportInstance, SetMachineToken,
 };
 use state::documents::draft::{Draft, read, read_all};
-use state::documents::keys::{Kind, MachineDoc, TokenHolder, last_id};
+use state::documents::prelude::{Kind, MachineDoc, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::token;
 use state::lifecycle::{machine, unit};

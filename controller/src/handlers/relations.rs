@@ -12,7 +12,7 @@ use api::{
     WriteResponse,
 };
 use state::documents::draft::Draft;
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::relation;
 use state::operations::force;

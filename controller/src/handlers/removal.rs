@@ -9,7 +9,7 @@ use crate::why::{self, Facts};
 use api::error::ApiError;
 use api::{DryRun, DryRunRemoval, Force, Handle, WriteResponse};
 use state::documents::draft::{Draft, read};
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::model;
 use state::operations::{dry_run, force};

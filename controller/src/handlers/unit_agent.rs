@@ -13,7 +13,7 @@ use api::error::{ApiError, ErrorCode};
 use api::{Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit};
 use state::documents::application::may_read_archive;
 use state::documents::draft::{Draft, read};
-use state::documents::keys::{GLOBAL, Model};
+use state::documents::prelude::{GLOBAL, Model};
 use state::operations::leadership::{self, GrantedTerm};
 use state::operations::record_commit;
 use state::operations::run_reports::RejectedRecord;

@@ -16,7 +16,7 @@ use api::{
     AddUnits, AddUnitsResponse, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo, WriteResponse,
 };
 use state::documents::draft::Draft;
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::creation::{self, Creation};
 use state::lifecycle::{application, unit};

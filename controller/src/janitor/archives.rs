@@ -14,7 +14,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::Draft;
-use state::documents::keys::{ArchiveUse, GLOBAL, Kind, Parts};
+use state::documents::prelude::{ArchiveUse, GLOBAL, Kind, Parts};
 use state::lifecycle::archive::{self, USES_PER_BATCH};
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, Key, PAGE_MAX, Reader};
-use state::documents::keys::{LogDoc, Model, Parts};
+use state::documents::prelude::{LogDoc, Model, Parts};
 use state::operations::log_retention::{LOG_BYTES_MAX, excess, line_bytes, oldest};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

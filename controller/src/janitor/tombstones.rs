@@ -7,7 +7,7 @@ use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::parse;
-use state::documents::keys::{Kind, Model, last_id};
+use state::documents::prelude::{Kind, Model, last_id};
 use state::operations::tombstone_retention::{TOMBSTONES_PER_BATCH, delete, may_be_deleted};
 use state::terms::names::Uuid;
 

@@ -7,7 +7,7 @@
 //!
 //! It has no clock: times come in as arguments. `connections` carries the decisions out.
 
-use state::documents::keys::TokenHolder;
+use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -322,7 +322,7 @@ impl Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::documents::keys::{GLOBAL, UserRole};
+    use state::documents::prelude::{GLOBAL, UserRole};
     use state::terms::names::Uuid;
 
     const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -7,7 +7,7 @@ use super::admission::{Admission, Admit, Authenticated, ConnectionId, Limits};
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
-use state::documents::keys::TokenHolder;
+use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::pin::Pin;

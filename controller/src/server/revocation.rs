@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::{CommitChanges, Position, Store};
 use crate::tokens;
-use state::documents::keys::{Kind, Parts, TokenHolder};
+use state::documents::prelude::{Kind, Parts, TokenHolder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;

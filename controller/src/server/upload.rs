@@ -10,7 +10,7 @@ use api::error::{ApiError, ErrorCode};
 use axum::body::Bytes;
 use axum::extract::Request;
 use hyper::body::Body as _;
-use state::documents::keys::TokenHolder;
+use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -179,7 +179,7 @@ async fn blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::documents::keys::UserRole;
+    use state::documents::prelude::UserRole;
     use std::future::Future;
     use std::pin::pin;
     use std::task::{Context, Waker};

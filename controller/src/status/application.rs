@@ -5,7 +5,7 @@ use super::unit::unit_status;
 use crate::presence::PresenceSnapshot;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, parse, read, read_all};
-use state::documents::keys::{ApplicationDoc, Model, RelationDoc, last_id};
+use state::documents::prelude::{ApplicationDoc, Model, RelationDoc, last_id};
 use state::lifecycle::application;
 use state::terms::life::Life;
 use state::terms::names::Uuid;

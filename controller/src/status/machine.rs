@@ -4,7 +4,7 @@ use super::status_info::{base, status_info};
 use crate::presence::PresenceSnapshot;
 use api::MachineStatus;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{GLOBAL, MachineDoc, Model, TokenHolder};
+use state::documents::prelude::{GLOBAL, MachineDoc, Model, TokenHolder};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::status::{InstanceStatus, MachineAgentStatus};

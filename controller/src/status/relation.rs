@@ -5,7 +5,7 @@ use api::{RelationEnd, RelationStatus};
 use state::charm::Role;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{Kind, Model, RelationDoc, ScopeDoc, last_id};
+use state::documents::prelude::{Kind, Model, RelationDoc, ScopeDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, Uuid};
 use state::terms::status::RelationState;

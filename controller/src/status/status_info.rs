@@ -2,7 +2,7 @@
 
 use api::StatusInfo;
 use state::charm::Base;
-use state::documents::keys::StatusDoc;
+use state::documents::prelude::StatusDoc;
 use state::terms::status_message::StatusMessage;
 use std::collections::BTreeMap;
 

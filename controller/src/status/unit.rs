@@ -6,7 +6,7 @@ use crate::presence::PresenceSnapshot;
 use api::{StatusInfo, UnitStatus};
 use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
-use state::documents::keys::{Model, ReportNumber, UnitDoc};
+use state::documents::prelude::{Model, ReportNumber, UnitDoc};
 use state::terms::names::Uuid;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, WorkloadStatus};

@@ -4,7 +4,7 @@ use super::unit::{is_leader, ports};
 use api::{MemberInfo, UnitInfo, UnitRelation};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{BagDoc, Model, RelationDoc, ScopeDoc, UnitDoc, last_id};
+use state::documents::prelude::{BagDoc, Model, RelationDoc, ScopeDoc, UnitDoc, last_id};
 use state::lifecycle::relation;
 use state::terms::names::{UnitName, Uuid};
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@
 //! the janitor, `retry` waits, and the engine tries again.
 
 use api::error::{ApiError, ErrorCode};
-use state::documents::keys::Parts;
+use state::documents::prelude::Parts;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use std::cell::RefCell;
 use std::future::Future;

@@ -1,6 +1,6 @@
 //! What the documents of a store take, by model and kind.
 
-use state::documents::keys::{Kind, Parts};
+use state::documents::prelude::{Kind, Parts};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use crate::presence::PresenceSnapshot;
 use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{Reader, read};
 use state::documents::effective_life;
-use state::documents::keys::{ForcedRemovalDoc, Model};
+use state::documents::prelude::{ForcedRemovalDoc, Model};
 use state::lifecycle::model;
 use state::operations::force;
 use state::terms::cause::{Actor, Cause, Duty, Entity, retain_first};

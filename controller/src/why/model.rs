@@ -6,7 +6,7 @@ use crate::status::{self, MachineAgent};
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::read;
-use state::documents::keys::{Kind, last_id};
+use state::documents::prelude::{Kind, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::{effective_life, non_removal_causes};
 use state::terms::cause::{Cause, Count, Entity};

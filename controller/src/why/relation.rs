@@ -6,7 +6,7 @@ use super::unit;
 use api::{EntityState, Why};
 use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{read, read_all};
-use state::documents::keys::{RelationDoc, ScopeDoc, last_id};
+use state::documents::prelude::{RelationDoc, ScopeDoc, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::{effective_life, non_removal_causes};
 use state::lifecycle::relation;

@@ -9,7 +9,7 @@ use api::status::StatusInfo;
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
-use state::documents::keys::{UnitDoc, last_id};
+use state::documents::prelude::{UnitDoc, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::{effective_life, non_removal_causes};
 use state::lifecycle::relation;

@@ -3,7 +3,7 @@
 use crate::fixture::{cause_of, causes, machine_agent, now, unit};
 use crate::support::*;
 use api::{Claim, Force, Handle, RemoveApplication, RemoveUnit, ReportPresence};
-use state::documents::keys::TokenHolder;
+use state::documents::prelude::TokenHolder;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Remedy, Retry};
 use state::unit::activity::Activity;
 use state::unit::hook_name::HookName;

@@ -19,7 +19,7 @@ use controller::Controller;
 use controller::store::Store;
 use serde::de::DeserializeOwned;
 use state::documents::draft::read;
-use state::documents::keys::{Kind, Parts, TokenHolder, UserRole};
+use state::documents::prelude::{Kind, Parts, TokenHolder, UserRole};
 use state::terms::names::Uuid;
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;

@@ -8,7 +8,7 @@ use controller::{Controller, Session};
 use serde_json::Value;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::keys::{Model, TokenHolder};
+use state::documents::prelude::{Model, TokenHolder};
 use state::terms::member_version::Version;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;

@@ -8,7 +8,7 @@ use api::request::{Caller, Method, Route};
 use api::{Attach, Claim, Handle, all_requests};
 use controller::host_environment::HostEnvironment;
 use controller::{Environment, authorisation, tokens};
-use state::documents::keys::{TokenHolder, UserRole};
+use state::documents::prelude::{TokenHolder, UserRole};
 use state::terms::names::Uuid;
 
 #[tokio::test]

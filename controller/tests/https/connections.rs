@@ -5,7 +5,7 @@ use api::client::{self, Client};
 use api::error::ErrorCode;
 use api::{GetAbout, Handle, ListModels};
 use controller::installation::Installation;
-use state::documents::keys::UserRole;
+use state::documents::prelude::UserRole;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -6,7 +6,7 @@ use controller::host_environment::HostEnvironment;
 use controller::installation::Installation;
 use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, server};
-use state::documents::keys::{TokenHolder, UserRole};
+use state::documents::prelude::{TokenHolder, UserRole};
 use state::terms::names::Uuid;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use api::{
 };
 use controller::openapi;
 use state::documents::draft::Draft;
-use state::documents::keys::UserRole;
+use state::documents::prelude::UserRole;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::scope;
 use state::terms::settings::Bag;

@@ -7,7 +7,7 @@ use controller::environment::uuid_v4;
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::read_all;
 use state::documents::invariants::violations;
-use state::documents::keys::{Kind, UnitDoc};
+use state::documents::prelude::{Kind, UnitDoc};
 use std::collections::BTreeMap;
 
 fn web(units: u32) -> AddUnits {

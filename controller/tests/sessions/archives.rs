@@ -7,7 +7,7 @@ use controller::Environment;
 use controller::janitor::{ARCHIVE_GRACE_MS, Janitor};
 use state::charm::Charm;
 use state::documents::draft::Draft;
-use state::documents::keys::{GLOBAL, Kind};
+use state::documents::prelude::{GLOBAL, Kind};
 use state::lifecycle::archive;
 use state::unit::operation::{CharmRef, Operation};
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use controller::janitor::Janitor;
 use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
 use state::documents::draft::{Draft, read};
-use state::documents::keys::{ArchiveUse, GLOBAL, Kind};
+use state::documents::prelude::{ArchiveUse, GLOBAL, Kind};
 use state::operations::log_retention::LOG_BYTES_MAX;
 use state::terms::names::Uuid;
 

@@ -3,7 +3,7 @@
 use crate::support::*;
 use api::{GetDiskUsage, Handle, ReportDiskUsage};
 use state::documents::draft::{Draft, Reader};
-use state::documents::keys::{LogDoc, TokenHolder};
+use state::documents::prelude::{LogDoc, TokenHolder};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::names::UnitName;
 use state::unit::hook_context::Level;

@@ -7,7 +7,7 @@ use api::{
 };
 use controller::janitor::{Janitor, JanitorLimits};
 use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{BagDoc, Kind, TokenHolder};
+use state::documents::prelude::{BagDoc, Kind, TokenHolder};
 use state::terms::names::Uuid;
 use test_support::memory_store::MemoryStore;
 

@@ -3,7 +3,7 @@
 use crate::support::*;
 use api::{Claim, Handle};
 use state::documents::draft::{Reader, read};
-use state::documents::keys::BagDoc;
+use state::documents::prelude::BagDoc;
 use state::operations::leadership::TERM_MS;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;

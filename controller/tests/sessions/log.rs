@@ -5,7 +5,7 @@ use api::{Handle, LogQuery, Report};
 use controller::janitor::Janitor;
 use controller::store::Store;
 use state::documents::draft::{Draft, Reader};
-use state::documents::keys::{LogDoc, TokenHolder};
+use state::documents::prelude::{LogDoc, TokenHolder};
 use state::operations::log_retention::{LOG_BYTES_MAX, line_bytes};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::hook_context::{Level, ReportContent};

@@ -8,7 +8,7 @@ use api::{
 use controller::authorisation;
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, Reader, read};
-use state::documents::keys::{GLOBAL, Kind, TokenHolder};
+use state::documents::prelude::{GLOBAL, Kind, TokenHolder};
 use state::lifecycle::application::register_archive;
 use state::terms::life::Life;
 use state::terms::names::Uuid;

@@ -4,7 +4,7 @@ use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored
 use controller::store::sqlite::{OpenError, Options, Sqlite};
 use controller::store::{ApplyError, Committed, Compacted, RunError, Store, StoreError};
 use state::documents::draft::{Conflict, Draft, Key, StoredDocument, Transaction};
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::path::Path;

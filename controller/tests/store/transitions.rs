@@ -17,7 +17,7 @@ use controller::store::{ApplyError, Store};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
-use state::documents::keys::{ArchiveUse, Kind, Model, TokenHolder, last_id};
+use state::documents::prelude::{ArchiveUse, Kind, Model, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::token;
 use state::lifecycle::creation::Creation;

@@ -15,7 +15,7 @@ use controller::{Controller, Session};
 use host::digest::sha256;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::keys::{GLOBAL, Model, TokenHolder, UserRole};
+use state::documents::prelude::{GLOBAL, Model, TokenHolder, UserRole};
 use state::documents::token;
 use state::lifecycle::application::register_archive;
 use state::operations::session::GrantedSession;

@@ -6,7 +6,7 @@
 //! transitions for their refusals, by the controller's `why`, and by dry runs.
 
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{Model, UnitDoc};
+use crate::documents::prelude::{Model, UnitDoc};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};

@@ -6,7 +6,7 @@
 
 use crate::documents::draft::{Draft, Key, Reader, read};
 use crate::documents::json_text::Document;
-use crate::documents::keys::{Model, RelationDoc, SubordinateLink, UnitDoc, last_id};
+use crate::documents::prelude::{Model, RelationDoc, SubordinateLink, UnitDoc, last_id};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use serde_json::Value;

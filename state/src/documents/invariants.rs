@@ -8,7 +8,7 @@ use crate::charm::Scope;
 use crate::documents::draft::{Key, Reader, read, read_all};
 use crate::documents::effective_life;
 use crate::documents::json_text::Document;
-use crate::documents::keys::{
+use crate::documents::prelude::{
     ActionDoc, ApplicationDoc, ArchiveUse, GLOBAL, GrantDoc, Kind, MachineDoc, Model, OpenPortsDoc, Parts,
     RelationDoc, ScopeDoc, UnitDoc, last_id, last_number,
 };

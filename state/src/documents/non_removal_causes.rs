@@ -6,7 +6,9 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;
-use crate::documents::keys::{GLOBAL, MachineDoc, Model, RelationDoc, RelationEndDoc, TokenHolder, last_id};
+use crate::documents::prelude::{
+    GLOBAL, MachineDoc, Model, RelationDoc, RelationEndDoc, TokenHolder, last_id,
+};
 use crate::lifecycle::machine;
 use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Host};
 use crate::terms::force::Force;

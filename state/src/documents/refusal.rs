@@ -3,7 +3,7 @@
 //! A refused transition has changed nothing. The message and the hint are for people; the code is for programs
 //! (design 15).
 
-use crate::documents::keys::Model;
+use crate::documents::prelude::Model;
 use crate::terms::cause::Cause;
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Sequences: numbers that are never used twice.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::Model;
+use crate::documents::prelude::Model;
 
 /// Returns the next number of a sequence, from 0, and advances the sequence.
 pub fn take(draft: &mut Draft, model: Model, name: &str) -> u64 {

@@ -6,7 +6,7 @@
 //! rejected.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{GLOBAL, TokenHolder};
+use crate::documents::prelude::{GLOBAL, TokenHolder};
 use crate::terms::names::Uuid;
 
 /// Gives `entity` the token with the hash `sha256`, and revokes its previous one. Idempotent.

@@ -4,7 +4,7 @@
 
 use crate::documents::draft::StoredDocument;
 use crate::documents::json_text::Document;
-use crate::documents::keys::*;
+use crate::documents::prelude::*;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::port_range::Ports;

@@ -11,7 +11,7 @@ pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
-use crate::documents::keys::{
+use crate::documents::prelude::{
     ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
 };
 use crate::documents::refusal::{Code, Refusal};
@@ -391,7 +391,7 @@ fn remove_dying_relations(draft: &mut Draft, model: Model, id: Uuid, after: &str
         draft.put(&model.application_relation_removal(id), last);
     }
     for (key, ()) in page {
-        let relation = crate::documents::keys::last_id(&key).expect("an index ends with an id");
+        let relation = crate::documents::prelude::last_id(&key).expect("an index ends with an id");
         relation::remove_if_empty(draft, model, relation);
     }
 }

@@ -8,7 +8,7 @@
 //! archive: of two at the same time, the second one is repeated, and finds what the first one did.
 
 use crate::documents::draft::{Draft, Reader, read};
-use crate::documents::keys::{ArchiveUse, GLOBAL, Model};
+use crate::documents::prelude::{ArchiveUse, GLOBAL, Model};
 use crate::terms::names::Uuid;
 
 /// Uses that one transaction examines, with three reads each: 90, below the 100 of a transaction.

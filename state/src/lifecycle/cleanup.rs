@@ -5,7 +5,7 @@
 //! below them in batches. Nothing refers to these documents any more.
 
 use crate::documents::draft::{Draft, Key, PAGE_MAX};
-use crate::documents::keys::Model;
+use crate::documents::prelude::Model;
 use crate::terms::names::Uuid;
 use serde_json::Value;
 

@@ -8,7 +8,7 @@
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{GLOBAL, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
+use crate::documents::prelude::{GLOBAL, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::{sequence, token};
 use crate::terms::cause::Entity;

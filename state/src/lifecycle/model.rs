@@ -7,7 +7,7 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
-use crate::documents::keys::{GLOBAL, Model, ModelDoc};
+use crate::documents::prelude::{GLOBAL, Model, ModelDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::machine::provision::HarvestMode;
 use crate::terms::life::Life;

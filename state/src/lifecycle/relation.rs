@@ -8,7 +8,7 @@ use crate::charm::{Charm, Endpoint, IntegrateEnd, JUJU_INFO, NoMatch, Role, Scop
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
-use crate::documents::keys::{
+use crate::documents::prelude::{
     BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc, TombstoneKind,
     UnitDoc, first_relation_of, key_text, last_id,
 };

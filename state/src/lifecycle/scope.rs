@@ -7,7 +7,7 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
-use crate::documents::keys::{BagDoc, Model, ScopeDoc, last_id};
+use crate::documents::prelude::{BagDoc, Model, ScopeDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::relation::{container, includes_unit};

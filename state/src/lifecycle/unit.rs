@@ -8,7 +8,7 @@
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{
+use crate::documents::prelude::{
     Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, TombstoneKind, UnitDoc, last_id,
 };
 use crate::documents::refusal::{Code, Refusal};

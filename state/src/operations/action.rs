@@ -10,7 +10,7 @@ use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
-use crate::documents::keys::{ActionDoc, Model, last_number};
+use crate::documents::prelude::{ActionDoc, Model, last_number};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
 use crate::terms::life::Life;

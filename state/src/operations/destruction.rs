@@ -15,7 +15,7 @@
 //!    of no model.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{
+use crate::documents::prelude::{
     DestructionDoc, DestructionPhase, GLOBAL, Kind, Model, TombstoneDoc, TombstoneKind, last_id,
 };
 use crate::documents::refusal::Refusal;

@@ -10,7 +10,7 @@ mod simulation;
 
 use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::documents::draft::Reader;
-use crate::documents::keys::Model;
+use crate::documents::prelude::Model;
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::{application, machine, relation, unit};
 use crate::operations::force::{self, ForceRequest};

@@ -18,7 +18,7 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{ForcedKind, ForcedPhase, ForcedRemovalDoc, Model, SessionDoc, last_id};
+use crate::documents::prelude::{ForcedKind, ForcedPhase, ForcedRemovalDoc, Model, SessionDoc, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, model, relation, unit};

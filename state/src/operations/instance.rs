@@ -5,7 +5,7 @@
 //! used at most once. Called by the provisioner's, the operator's and the machine agent's handlers.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
+use crate::documents::prelude::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::token;
 use crate::lifecycle::machine;

@@ -5,7 +5,7 @@
 //! a unit is Dead or removed.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{GrantDoc, Model, UnitDoc};
+use crate::documents::prelude::{GrantDoc, Model, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
 use crate::terms::life::Life;

@@ -5,7 +5,7 @@
 //! oldest lines are deleted first. Called by the janitor, which measures the log in pages and deletes in batches.
 
 use crate::documents::draft::{PAGE_MAX, Reader, StoredDocument};
-use crate::documents::keys::Model;
+use crate::documents::prelude::Model;
 use crate::terms::names::Uuid;
 use std::collections::BTreeMap;
 

@@ -18,7 +18,7 @@
 
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
-use crate::documents::keys::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
+use crate::documents::prelude::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;

@@ -9,7 +9,7 @@
 //! Called by the commit of records and of early reports, by resyncs and by sessions. It reads no documents, because
 //! the largest records take nearly all reads of a transaction.
 
-use crate::documents::keys::{ReplicaDoc, UnitDoc};
+use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::terms::names::Uuid;
 use crate::terms::status::WorkloadStatus;

@@ -6,7 +6,7 @@
 //! replica is stored without them. Called by the commit of records, by resyncs and by sessions.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{Model, ReplicaDoc, UnitDoc};
+use crate::documents::prelude::{Model, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::operations::record_validation::validate;
 use crate::terms::names::Uuid;

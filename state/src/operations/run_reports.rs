@@ -5,7 +5,7 @@
 //! is sent twice is stored once. Called by the commit of records and of early reports.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{LogDoc, Model, ReportNumber, StatusDoc, UnitDoc};
+use crate::documents::prelude::{LogDoc, Model, ReportNumber, StatusDoc, UnitDoc};
 use crate::terms::names::Uuid;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;

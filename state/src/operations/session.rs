@@ -5,7 +5,7 @@
 //! requests.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{Model, SessionDoc, SessionOrigin};
+use crate::documents::prelude::{Model, SessionDoc, SessionOrigin};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::unit::resume_teardown;
 use crate::operations::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};

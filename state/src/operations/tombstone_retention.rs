@@ -7,7 +7,7 @@
 //! [`TOMBSTONES_MAX`] of each model are kept.
 
 use crate::documents::draft::{Draft, Reader, read};
-use crate::documents::keys::{Model, TombstoneDoc};
+use crate::documents::prelude::{Model, TombstoneDoc};
 use crate::terms::names::Uuid;
 
 /// Tombstones kept per model that are no evidence any more: some 200 bytes each, 200 KiB. A request that is repeated

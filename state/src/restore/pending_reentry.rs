@@ -4,7 +4,7 @@
 //! them again as soon as possible. Called by the unit lifecycle, by the transitions of scopes and by resyncs.
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::Model;
+use crate::documents::prelude::Model;
 use crate::terms::names::Uuid;
 use std::collections::BTreeSet;
 

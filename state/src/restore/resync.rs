@@ -11,7 +11,7 @@
 //! (I21).
 
 use crate::documents::draft::Draft;
-use crate::documents::keys::{Model, last_id};
+use crate::documents::prelude::{Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{relation, scope, unit};

@@ -1,6 +1,6 @@
 //! Tests of actions: validated when they are enqueued, run at most once, cancelled with their unit.
 
-use crate::documents::keys::{ActionDoc, StatusDoc};
+use crate::documents::prelude::{ActionDoc, StatusDoc};
 use crate::lifecycle::unit;
 use crate::operations::action;
 use crate::terms::cause::Actor;

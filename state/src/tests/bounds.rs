@@ -1,7 +1,7 @@
 //! Tests that the cost of a removal does not depend on how many entities depend on the removed one (design 5).
 
 use crate::documents::draft::Transaction;
-use crate::documents::keys::ScopeDoc;
+use crate::documents::prelude::ScopeDoc;
 use crate::tests::*;
 
 /// The numbers of reads and writes of a transition on these documents.

@@ -1,7 +1,7 @@
 //! Tests of destroy-model (spec/clients.md 3.2): Dying immediately, emptied in batches, removed when it is empty.
 
 use crate::documents::draft::Transaction;
-use crate::documents::keys::{ArchiveUse, ForcedRemovalDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
+use crate::documents::prelude::{ArchiveUse, ForcedRemovalDoc, GLOBAL, Kind, ModelDoc, TombstoneDoc};
 use crate::lifecycle::{archive, cleanup, machine, model, unit};
 use crate::operations::destruction;
 use crate::operations::force::{self, ForceRequest};
@@ -66,7 +66,7 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
     let request = Deploy { name: "late".into(), sha256: "plain".into(), ..Deploy::default() };
     let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
     let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("it is there");
-    let on: crate::documents::keys::MachineDoc =
+    let on: crate::documents::prelude::MachineDoc =
         read(world.reader(), &MODEL.machine(on.machine)).expect("too");
     let answers = [
         world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids).map(drop)),

@@ -20,7 +20,7 @@ mod views;
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use crate::documents::invariants::violations;
-use crate::documents::keys::{Kind, Model, UnitDoc, last_id};
+use crate::documents::prelude::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::{relation, unit};

@@ -3,7 +3,7 @@
 //! [`crate::tests::World`] checks every transaction: the invariants, lives that only move forward, and deltas that add
 //! up to the full view.
 
-use crate::documents::keys::{Kind, SessionDoc, last_number};
+use crate::documents::prelude::{Kind, SessionDoc, last_number};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
 use crate::operations::force::{self, ForceRequest};

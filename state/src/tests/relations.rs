@@ -1,6 +1,6 @@
 //! Tests of relations: scenarios 160 to 163, 174 and 175 of spec H.13, entering and leaving.
 
-use crate::documents::keys::{BagDoc, ScopeDoc};
+use crate::documents::prelude::{BagDoc, ScopeDoc};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, scope, unit};

@@ -2,7 +2,7 @@
 //!
 //! That deltas add up to the full view is checked after every transaction of every test.
 
-use crate::documents::keys::{BagDoc, ResolvedDoc};
+use crate::documents::prelude::{BagDoc, ResolvedDoc};
 use crate::lifecycle::{application, unit};
 use crate::operations::leadership;
 use crate::terms::owner::Owner;

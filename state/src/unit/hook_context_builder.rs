@@ -11,7 +11,7 @@ use super::hook_context::{
 use super::local::{Local, RelationLocal, Run};
 use super::operation::{CharmRef, Hook, Operation, RelationEvent};
 use crate::charm::{Charm, Scope, options};
-use crate::documents::keys::StatusDoc;
+use crate::documents::prelude::StatusDoc;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::owner::Owner;

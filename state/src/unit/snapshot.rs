@@ -6,7 +6,7 @@
 //! `hook_context_builder`.
 
 use crate::charm::{Charm, Scope};
-use crate::documents::keys::{CharmDoc, ResolvedDoc, StatusDoc};
+use crate::documents::prelude::{CharmDoc, ResolvedDoc, StatusDoc};
 use crate::terms::life::Life;
 use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};

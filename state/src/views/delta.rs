@@ -5,7 +5,7 @@
 //! of unit agents.
 
 use crate::documents::draft::{Reader, read, read_all};
-use crate::documents::keys::{BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id};
+use crate::documents::prelude::{BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id};
 use crate::lifecycle::relation;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};

@@ -8,7 +8,7 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
-use crate::documents::keys::{
+use crate::documents::prelude::{
     ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
     last_id, last_number,
 };

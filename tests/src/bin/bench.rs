@@ -8,7 +8,7 @@ use controller::store::sqlite::{Options, Sqlite};
 use controller::{Controller, Session};
 use state::charm::Charm;
 use state::documents::draft::{Transaction, WRITES_MAX};
-use state::documents::keys::{TokenHolder, UserRole};
+use state::documents::prelude::{TokenHolder, UserRole};
 use state::lifecycle::{application, model};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

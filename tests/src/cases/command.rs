@@ -8,7 +8,7 @@
 use super::view;
 use super::world::{Ending, World};
 use state::charm::Scope;
-use state::documents::keys::ResolvedDoc;
+use state::documents::prelude::ResolvedDoc;
 use state::terms::cause::{Cause, Duty, Retry};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};

@@ -4,7 +4,7 @@
 //! views.
 
 use state::charm::{Charm, Endpoint, Role, Scope};
-use state::documents::keys::CharmDoc;
+use state::documents::prelude::CharmDoc;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::owner::Owner;

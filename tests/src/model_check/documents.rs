@@ -2,7 +2,7 @@
 
 use state::documents::draft::{Draft, Reader, Revision, StoredDocument, read};
 use state::documents::json_text::Text;
-use state::documents::keys::{Kind, Model, last_id};
+use state::documents::prelude::{Kind, Model, last_id};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{cleanup, machine};
 use state::operations::leadership;

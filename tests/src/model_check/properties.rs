@@ -4,7 +4,7 @@ use super::documents::MODEL;
 use super::steps::State;
 use state::documents::draft::read_all;
 use state::documents::invariants::violations;
-use state::documents::keys::Kind;
+use state::documents::prelude::Kind;
 use state::terms::life::Life;
 use state::unit::local::Local;
 

@@ -4,7 +4,7 @@ use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
 use state::documents::draft::{Draft, read};
-use state::documents::keys::Kind;
+use state::documents::prelude::Kind;
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::{application, relation, unit};
 use state::operations::force::{self, ForceRequest};

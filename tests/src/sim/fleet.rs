@@ -20,7 +20,7 @@ use crate::sim::world::tasks::{StepResult, Tasks};
 use crate::sim::world::{TaskId, World};
 use agent::unit_agent::{self, UnitAgent};
 use state::documents::draft::{Reader, read};
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::{UnitName, Uuid};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,6 +1,6 @@
 //! Identities that several parts of the simulator use: the model, the admin user and the tokens of machines.
 
-use state::documents::keys::{TokenHolder, UserRole};
+use state::documents::prelude::{TokenHolder, UserRole};
 use state::terms::names::Uuid;
 
 /// The model that every run creates.

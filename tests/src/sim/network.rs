@@ -13,7 +13,7 @@ use controller::store::Store;
 use controller::{Controller, Session};
 use state::documents::draft::Reader;
 use state::documents::effective_life;
-use state::documents::keys::{Model, TokenHolder};
+use state::documents::prelude::{Model, TokenHolder};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::future::Future;

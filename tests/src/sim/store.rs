@@ -13,7 +13,7 @@ use controller::store::{
 use state::charm::Charm;
 use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
-use state::documents::keys::{BagDoc, Kind, Model};
+use state::documents::prelude::{BagDoc, Kind, Model};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::views::inline_settings;

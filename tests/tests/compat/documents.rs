@@ -9,7 +9,7 @@ use cli::supervisor::network::Network;
 use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::UpSettings as Settings;
 use serde_json::Value;
-use state::documents::keys::*;
+use state::documents::prelude::*;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::port_range::Ports;

@@ -6,7 +6,7 @@
 use crate::documents::blockers::EntityId;
 use crate::documents::draft::{Reader, read};
 use crate::documents::effective_life;
-use crate::documents::keys::{Model, RelationDoc, UnitDoc, last_id};
+use crate::documents::prelude::{Model, RelationDoc, UnitDoc, last_id};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};

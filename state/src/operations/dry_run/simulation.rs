@@ -7,7 +7,7 @@
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read};
 use crate::documents::effective_life;
 use crate::documents::json_text::Text;
-use crate::documents::keys::{Kind, Model, last_id};
+use crate::documents::prelude::{Kind, Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{machine, unit};
 use crate::operations::dry_run::affected::ENTITIES_MAX;

@@ -1,6 +1,6 @@
 //! A record is applied exactly once, fits one transaction, and changes nothing if it is refused.
 
-use crate::documents::keys::{BagDoc, ReplicaDoc, StatusDoc};
+use crate::documents::prelude::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
 use crate::terms::status::AgentStatus;
 use crate::terms::status_message::StatusMessage;

@@ -1,6 +1,6 @@
 //! Statuses and log lines of runs, with and without a record.
 
-use crate::documents::keys::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
+use crate::documents::prelude::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
 use crate::operations::leadership;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;

@@ -1,6 +1,6 @@
 //! Resyncs: their transactions, and the runs that continue across one.
 
-use crate::documents::keys::BagDoc;
+use crate::documents::prelude::BagDoc;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::tests::commits::fixture::{change, of_charm, report, run_report, status};
 use crate::tests::*;

@@ -1,6 +1,6 @@
 //! The writes of a record: bags, ports, and what is dropped or refused.
 
-use crate::documents::keys::BagDoc;
+use crate::documents::prelude::BagDoc;
 use crate::lifecycle::unit;
 use crate::operations::leadership;
 use crate::tests::commits::fixture::{change, hook};

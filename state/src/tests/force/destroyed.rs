@@ -1,6 +1,6 @@
 //! The grace period in a model that is destroyed with force: only for agents that can still finish.
 
-use crate::documents::keys::{ForcedKind, ForcedPhase, ForcedRemovalDoc};
+use crate::documents::prelude::{ForcedKind, ForcedPhase, ForcedRemovalDoc};
 use crate::lifecycle::machine;
 use crate::operations::destruction;
 use crate::operations::force::{GRACE_MS, elapsed_ms};

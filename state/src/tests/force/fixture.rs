@@ -1,6 +1,6 @@
 //! What the tests of force share: the janitor, and units that are forced.
 
-use crate::documents::keys::{ForcedRemovalDoc, Kind, ScopeDoc};
+use crate::documents::prelude::{ForcedRemovalDoc, Kind, ScopeDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::operations::force::{self, ForceRequest};
 use crate::tests::*;

@@ -1,6 +1,6 @@
 //! Forced applications, relations and machines: what they force below them.
 
-use crate::documents::keys::GLOBAL;
+use crate::documents::prelude::GLOBAL;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};

@@ -1,6 +1,6 @@
 //! Forced units: fenced, out of their scopes, and removed in bounded batches.
 
-use crate::documents::keys::{BagDoc, ForcedRemovalDoc};
+use crate::documents::prelude::{BagDoc, ForcedRemovalDoc};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};

@@ -1,6 +1,6 @@
 //! Applications: deployment, refresh, configuration and destruction.
 
-use crate::documents::keys::UnitDoc;
+use crate::documents::prelude::UnitDoc;
 use crate::lifecycle::application::{self, Deploy, Refresh};
 use crate::lifecycle::creation::require_count;
 use crate::lifecycle::unit::Destroyed;

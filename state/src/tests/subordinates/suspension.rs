@@ -1,6 +1,6 @@
 //! Suspended relations are left, and not entered until they are resumed.
 
-use crate::documents::keys::ScopeDoc;
+use crate::documents::prelude::ScopeDoc;
 use crate::lifecycle::unit::Destroyed;
 use crate::tests::subordinates::fixture::{destroy, head, qs};
 use crate::tests::*;

@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{read, read_all};
-use state::documents::keys::{ActionDoc, Kind, Parts};
+use state::documents::prelude::{ActionDoc, Kind, Parts};
 use state::terms::names::Uuid;
 use state::terms::status::ActionStatus;
 use state::unit::local::{Event, Local};

@@ -4,7 +4,7 @@
 use super::check::{Check, Commit};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read_all};
-use state::documents::keys::{Kind, Model, ReplicaDoc, last_id};
+use state::documents::prelude::{Kind, Model, ReplicaDoc, last_id};
 use state::terms::names::Uuid;
 use state::unit::local::Event;
 use state::unit::operation::Operation;

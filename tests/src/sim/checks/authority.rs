@@ -8,7 +8,7 @@
 use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, ReportNumber, SessionDoc, StatusDoc, last_id};
+use state::documents::prelude::{Kind, Model, ReportNumber, SessionDoc, StatusDoc, last_id};
 use state::terms::names::Uuid;
 use state::unit::hook_context::ReportContent;
 use state::unit::local::Event;

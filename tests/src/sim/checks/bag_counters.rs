@@ -2,7 +2,7 @@
 
 use super::check::{Check, Commit, kind_of};
 use state::documents::draft::{Reader, read_all};
-use state::documents::keys::{BagDoc, Kind, Model, last_id};
+use state::documents::prelude::{BagDoc, Kind, Model, last_id};
 use std::collections::BTreeMap;
 
 #[derive(Default)]

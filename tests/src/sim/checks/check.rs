@@ -5,7 +5,7 @@ use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use controller::store::{CommitChanges, DocumentChange};
 use state::documents::draft::{Reader, Revision, Transaction};
-use state::documents::keys::{Kind, Model, Parts};
+use state::documents::prelude::{Kind, Model, Parts};
 use state::terms::names::Uuid;
 use state::unit::local::Local;
 use state::unit::record::Record;

@@ -3,7 +3,7 @@
 use super::check::{Check, FinalState};
 use state::charm::Scope;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
 

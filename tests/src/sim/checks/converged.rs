@@ -6,7 +6,7 @@
 use super::check::{Check, FinalState};
 use super::running_agent::RunningAgent;
 use state::documents::draft::{read, read_all};
-use state::documents::keys::{BagDoc, Kind, ScopeDoc, last_id};
+use state::documents::prelude::{BagDoc, Kind, ScopeDoc, last_id};
 use state::terms::life::Life;
 use state::terms::member_version::Version;
 use state::terms::names::Uuid;

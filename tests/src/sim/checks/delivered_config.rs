@@ -4,7 +4,7 @@ use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use crate::sim::script::LEVEL;
 use state::documents::draft::{Reader, Revision, read};
-use state::documents::keys::{Kind, Model, last_id};
+use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::local::{Event, Local};

@@ -5,7 +5,7 @@ use super::check::{Check, FinalState};
 use crate::sim::fact::Fact;
 use crate::sim::script::{COUNTER, SETTINGS};
 use state::documents::draft::{Reader, read};
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::unit::local::Local;
 use state::unit::operation::{Hook, Operation, RelationEvent};

@@ -4,7 +4,7 @@
 
 use super::check::{Check, Commit, FinalState, kind_of};
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{GLOBAL, Kind, Model, TokenHolder, last_id};
+use state::documents::prelude::{GLOBAL, Kind, Model, TokenHolder, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 

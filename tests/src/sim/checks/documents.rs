@@ -3,7 +3,7 @@
 
 use super::check::{Check, Commit, FinalState, parts};
 use state::documents::invariants;
-use state::documents::keys::Kind;
+use state::documents::prelude::Kind;
 
 #[derive(Default)]
 pub struct DocumentInvariants;

@@ -6,7 +6,7 @@ use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::Fact;
 use crate::sim::script::APPLICATION_STATUS_PREFIX;
 use state::documents::draft::read;
-use state::documents::keys::{Kind, ReportNumber, last_id};
+use state::documents::prelude::{Kind, ReportNumber, last_id};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::status_message::StatusMessage;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 
 use super::check::{Check, Commit, parts};
 use state::documents::draft::read;
-use state::documents::keys::Kind;
+use state::documents::prelude::Kind;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeSet;

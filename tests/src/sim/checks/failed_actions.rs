@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{Kind, Model};
+use state::documents::prelude::{Kind, Model};
 use state::terms::names::Uuid;
 use state::terms::status::ActionStatus;
 use state::unit::local::Event;

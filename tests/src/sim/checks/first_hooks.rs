@@ -6,7 +6,7 @@
 use super::check::{Check, Commit, kind_of};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, last_id};
+use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, Uuid};
 use state::unit::local::{Event, Local, Run};

@@ -4,7 +4,7 @@
 
 use super::check::{Check, Commit, kind_of};
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{ForcedRemovalDoc, Kind, Model, last_id};
+use state::documents::prelude::{ForcedRemovalDoc, Kind, Model, last_id};
 use state::terms::force::ForcedBy;
 use state::terms::life::Life;
 use state::terms::names::Uuid;

@@ -7,7 +7,7 @@ use super::check::{Check, Commit, FinalState, parts};
 use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{ForcedRemovalDoc, Kind, Model, SessionDoc, last_id};
+use state::documents::prelude::{ForcedRemovalDoc, Kind, Model, SessionDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeSet;

@@ -8,7 +8,7 @@ use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::identities::MODEL;
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
+use state::documents::prelude::{Kind, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
 use state::machine::provision::HarvestMode;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, kind_of, parts};
 use crate::sim::fact::{Fact, InstanceEvent};
 use state::documents::draft::{Reader, read_all};
-use state::documents::keys::{InstanceDoc, Kind, Model, last_id};
+use state::documents::prelude::{InstanceDoc, Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};

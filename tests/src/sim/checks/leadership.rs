@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{GrantDoc, Kind, Model, last_id};
+use state::documents::prelude::{GrantDoc, Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::unit::local::{FollowUp, Local};

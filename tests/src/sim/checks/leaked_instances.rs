@@ -9,7 +9,7 @@ use super::foreign_instances::KnownMachines;
 use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::identities::MODEL;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{InstanceDoc, Kind, MachineDoc, Model, last_id};
+use state::documents::prelude::{InstanceDoc, Kind, MachineDoc, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

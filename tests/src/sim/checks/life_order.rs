@@ -2,7 +2,7 @@
 
 use super::check::{Check, Commit, is_life};
 use state::documents::draft::{Reader, read_all};
-use state::documents::keys::{Kind, Model};
+use state::documents::prelude::{Kind, Model};
 use state::terms::life::Life;
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ use crate::sim::fact::Fact;
 use check::{Check, Commit, FinalState};
 use done_records::DoneRecords;
 use state::documents::draft::Reader;
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::Uuid;
 use state::unit::local::{Event, Local};
 use std::collections::BTreeSet;

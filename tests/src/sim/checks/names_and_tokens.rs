@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, FinalState, parts};
 use host::digest::sha256;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{GLOBAL, Kind, Model, Parts, TokenHolder};
+use state::documents::prelude::{GLOBAL, Kind, Model, Parts, TokenHolder};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::check::{Check, Commit, parts};
 use state::documents::draft::{Reader, read_all};
-use state::documents::keys::{Kind, Model, OpenPortsDoc};
+use state::documents::prelude::{Kind, Model, OpenPortsDoc};
 use state::terms::names::Uuid;
 use state::terms::port_range::PortRange;
 use std::collections::BTreeSet;

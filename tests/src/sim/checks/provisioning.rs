@@ -7,7 +7,7 @@ use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::provider::address;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, ProvisioningErrorDoc, last_id};
+use state::documents::prelude::{Kind, Model, ProvisioningErrorDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;

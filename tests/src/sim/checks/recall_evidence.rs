@@ -7,7 +7,7 @@
 use super::check::{Check, Commit, kind_of};
 use crate::sim::fact::Fact;
 use state::documents::draft::read;
-use state::documents::keys::{Kind, last_id};
+use state::documents::prelude::{Kind, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@
 use super::check::{Check, Commit};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
+use state::documents::prelude::{Kind, Model, ReplicaDoc, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;

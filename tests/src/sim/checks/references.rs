@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, is_life, kind_of, parts};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, SuspendedDoc, last_id};
+use state::documents::prelude::{Kind, Model, SuspendedDoc, last_id};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use super::stuck_system::StuckSystem;
 use crate::sim::fact::Fact;
 use state::documents::draft::read;
 use state::documents::effective_life;
-use state::documents::keys::{Kind, last_id};
+use state::documents::prelude::{Kind, last_id};
 use state::terms::life::Life;
 use state::terms::member_version::Version;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
@@ -281,7 +281,7 @@ impl Check for RelationHooks {
     fn store_restored(
         &mut self,
         _reader: &dyn state::documents::draft::Reader,
-        _model: state::documents::keys::Model,
+        _model: state::documents::prelude::Model,
     ) {
         self.was_restored = true;
     }

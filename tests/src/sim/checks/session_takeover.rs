@@ -3,7 +3,7 @@
 use super::check::{Check, Commit};
 use crate::sim::fact::Fact;
 use state::documents::draft::read;
-use state::documents::keys::{Kind, last_id};
+use state::documents::prelude::{Kind, last_id};
 use state::terms::names::Uuid;
 use state::unit::local::Event;
 use std::collections::{BTreeMap, BTreeSet};

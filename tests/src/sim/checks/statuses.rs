@@ -5,7 +5,7 @@
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{Kind, Model, ReportNumber, last_id};
+use state::documents::prelude::{Kind, Model, ReportNumber, last_id};
 use state::terms::names::Uuid;
 use state::terms::status_message::StatusMessage;
 use state::unit::hook_context::ReportContent;

@@ -7,7 +7,7 @@ use super::check::{Check, Commit, kind_of};
 use serde_json::Value;
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{ForcedRemovalDoc, Kind, Model, SessionDoc, last_id};
+use state::documents::prelude::{ForcedRemovalDoc, Kind, Model, SessionDoc, last_id};
 use state::lifecycle::model;
 use state::terms::force::ForcedBy;
 use state::terms::names::Uuid;

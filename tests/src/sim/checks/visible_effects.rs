@@ -8,7 +8,7 @@ use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use crate::sim::script::{COUNTER, FAILED_HOOK_KEY};
 use state::documents::draft::{Reader, read};
-use state::documents::keys::{BagDoc, Kind, Model, last_id};
+use state::documents::prelude::{BagDoc, Kind, Model, last_id};
 use state::terms::names::{RelationNumber, Uuid};
 use state::unit::local::Local;
 use state::unit::operation::Operation;

@@ -4,7 +4,7 @@ use super::AgentFleet;
 use crate::sim::identities::MODEL;
 use crate::sim::machine::{Machine, folders};
 use crate::sim::world::tasks::Tasks;
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::Uuid;
 
 impl AgentFleet {

@@ -8,7 +8,7 @@ use crate::sim::machine::Machine;
 use crate::sim::world::TaskId;
 use crate::sim::world::tasks::Tasks;
 use state::documents::draft::{Reader, read, read_all};
-use state::documents::keys::{Kind, Model, UnitDoc};
+use state::documents::prelude::{Kind, Model, UnitDoc};
 use state::terms::names::Uuid;
 
 impl AgentFleet {

@@ -7,7 +7,7 @@ use crate::sim::network::machines::MachineLink;
 use crate::sim::world::{Command, World};
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Deployments, UnitToken};
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::{UnitName, Uuid};

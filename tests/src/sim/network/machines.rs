@@ -10,7 +10,7 @@ use api::{
     ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, Request, SetUnitToken, Stream,
     Watch, WatchMachine,
 };
-use state::documents::keys::{Model, TokenHolder};
+use state::documents::prelude::{Model, TokenHolder};
 use state::terms::names::Uuid;
 use std::future::pending;
 

@@ -13,7 +13,7 @@ use api::{
     WatchUnit,
 };
 use controller::store::Store;
-use state::documents::keys::{Model, TokenHolder};
+use state::documents::prelude::{Model, TokenHolder};
 use state::operations::leadership::GrantedTerm;
 use state::operations::session::GrantedSession;
 use state::terms::names::Uuid;

@@ -6,7 +6,7 @@ use crate::sim::world::World;
 use api::error::ApiError;
 use api::{EntityChoice, GetWhy, Handle, InModel, ResolvedRequest, Why};
 use state::documents::draft::{Reader, read_all};
-use state::documents::keys::{Kind, Model, UnitDoc};
+use state::documents::prelude::{Kind, Model, UnitDoc};
 use state::terms::names::UnitName;
 use std::future::Future;
 

@@ -8,7 +8,7 @@ use crate::sim::mutants::Mutant;
 use crate::sim::store::SimStore;
 use crate::sim::world::tasks::StepResult;
 use controller::store::Store;
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::names::Uuid;
 
 impl System {

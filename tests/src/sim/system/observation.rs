@@ -6,7 +6,7 @@ use crate::sim::fact::Fact;
 use crate::sim::identities::MODEL;
 use crate::sim::world::tasks::block_on;
 use controller::store::{CommitChanges, Position, Store};
-use state::documents::keys::{Kind, Model};
+use state::documents::prelude::{Kind, Model};
 use state::unit::local::Event;
 
 impl System {

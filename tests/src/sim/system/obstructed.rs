@@ -12,7 +12,7 @@ use crate::sim::system::steps::{MINUTE_MS, POLLS_MAX};
 use api::{EntityChoice, Force, RelationChoice};
 use state::documents::draft::{Reader, read, read_all};
 use state::documents::effective_life;
-use state::documents::keys::{
+use state::documents::prelude::{
     ApplicationDoc, Kind, MachineDoc, Model, RelationDoc, SuspendedDoc, UnitDoc, last_id,
 };
 use state::terms::cause::Entity;

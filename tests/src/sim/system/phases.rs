@@ -8,7 +8,7 @@ use crate::sim::fact::Fact;
 use crate::sim::identities::MODEL;
 use crate::sim::world::tasks::{StepResult, block_on};
 use controller::store::Store;
-use state::documents::keys::{Kind, Model};
+use state::documents::prelude::{Kind, Model};
 use state::lifecycle::model;
 
 /// Chaos lasts until the operators have finished their actions, and at most this long.

@@ -6,7 +6,7 @@ use crate::sim::identities::MODEL;
 use crate::sim::world::Command;
 use crate::sim::world::tasks::{MEASURED_EVERY, StepResult, nanoseconds};
 use state::documents::draft::read;
-use state::documents::keys::Model;
+use state::documents::prelude::Model;
 use state::terms::life::Life;
 use std::time::Instant;
 
