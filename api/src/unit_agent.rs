@@ -4,7 +4,7 @@ use crate::archives::Archive;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use state::operations::leadership::GrantedTerm;
+use state::operations::leadership::GrantedLease;
 pub use state::operations::session::Attach;
 use state::operations::session::GrantedSession;
 use state::terms::position::{Committed, Position};
@@ -16,7 +16,7 @@ requests! { UnitAgentRequests {
     Attach = post "/v1/models/{model}/unit-agents/{agent}/attach", UnitAgent => Committed<GrantedSession>;
     Commit = post "/v1/models/{model}/unit-agents/{agent}/commit", UnitAgent => Committed<CommitOutcome>;
     Report = post "/v1/models/{model}/unit-agents/{agent}/report", UnitAgent => ();
-    Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => Option<GrantedTerm>;
+    Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => Option<GrantedLease>;
     BagRequest = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
     FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
 } watch {

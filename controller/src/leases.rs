@@ -10,7 +10,7 @@
 //! 2. A renews, reads itself as the holder, and its claim is granted.
 //! 3. The transaction of B commits.
 
-use state::operations::leadership::TERM_MS;
+use state::operations::leadership::LEASE_MS;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl Leases {
     /// Whether another unit may take over the leadership of `application` now.
     pub fn has_expired(&self, application: Uuid, now_ms: u64) -> bool {
         let timer_started_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
-        now_ms.saturating_sub(timer_started_ms) >= TERM_MS
+        now_ms.saturating_sub(timer_started_ms) >= LEASE_MS
     }
 
     /// Records that a claim that arrived at `at_ms` was granted. The holder counts its term from the time at which it

@@ -23,7 +23,7 @@ pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
         let again_ms = match shared.api.handle(Claim { epoch, release: false }).await {
             Ok(claimed) => {
                 let mut facts = shared.facts.borrow_mut();
-                facts.lease = claimed.map(|term| Lease { term, sent });
+                facts.lease = claimed.map(|granted| Lease { granted, sent });
                 facts.is_leader_known = true;
                 drop(facts);
                 shared.act_changed.notify_one();

@@ -3,7 +3,7 @@
 //! A lease is valid only while it is guaranteed for 30 s more and both clocks agree. No I/O: the claim loop
 //! renews the lease.
 
-use state::operations::leadership::GrantedTerm;
+use state::operations::leadership::GrantedLease;
 
 /// `is-leader` guarantees leadership for this long.
 const REMAINING_MIN_MS: u64 = 30_000;
@@ -22,7 +22,7 @@ pub(crate) struct ClockReading {
 /// A granted lease, measured from when its claim was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
-    pub term: GrantedTerm,
+    pub granted: GrantedLease,
     pub sent: ClockReading,
 }
 
@@ -32,7 +32,7 @@ impl Lease {
         let elapsed_ms = now.since_boot_ms.saturating_sub(self.sent.since_boot_ms);
         let elapsed_by_wall_ms = i128::from(now.wall_ms) - i128::from(self.sent.wall_ms);
         let divergence_ms = (elapsed_by_wall_ms - i128::from(elapsed_ms)).unsigned_abs();
-        elapsed_ms + REMAINING_MIN_MS <= self.term.term_ms
+        elapsed_ms + REMAINING_MIN_MS <= self.granted.lease_ms
             && divergence_ms <= u128::from(CLOCK_DIVERGENCE_MAX_MS)
     }
 }
@@ -42,7 +42,7 @@ mod tests {
     use crate::unit_agent::lease::*;
 
     const LEASE: Lease = Lease {
-        term: GrantedTerm { generation: 1, term_ms: 60_000 },
+        granted: GrantedLease { generation: 1, lease_ms: 60_000 },
         sent: ClockReading { since_boot_ms: 5_000, wall_ms: 1_000_000 },
     };
 

@@ -54,7 +54,7 @@ pub(super) struct ProcessState {
 impl ProcessState {
     /// The generation of the lease, while it is valid.
     pub(super) fn leader_generation(&self, now: ClockReading) -> Option<u64> {
-        self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.term.generation)
+        self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.granted.generation)
     }
 
     /// Whether the view is at least as new as what the stored state may depend on.
@@ -77,7 +77,7 @@ impl ProcessState {
     /// Drops the lease if the view shows a later grant.
     pub(super) fn drop_superseded_lease(&mut self, view: &Snapshot) {
         let superseded = |lease: &mut Lease| {
-            view.leader.as_ref().is_some_and(|grant| grant.generation > lease.term.generation)
+            view.leader.as_ref().is_some_and(|grant| grant.generation > lease.granted.generation)
         };
         self.lease.take_if(superseded);
     }

@@ -14,7 +14,7 @@ use api::{Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, W
 use state::documents::application::may_read_archive;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::{GLOBAL, Model};
-use state::operations::leadership::{self, GrantedTerm};
+use state::operations::leadership::{self, GrantedLease};
 use state::operations::record_commit;
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::{self, GrantedSession};
@@ -172,7 +172,7 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
-    async fn handle(&self, claim: Claim) -> Result<Option<GrantedTerm>, ApiError> {
+    async fn handle(&self, claim: Claim) -> Result<Option<GrantedLease>, ApiError> {
         let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
         // The lock is held until the transaction is committed: see the race described in `leases`.

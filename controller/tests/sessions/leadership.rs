@@ -4,7 +4,7 @@ use crate::support::*;
 use api::{Claim, Handle};
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::BagDoc;
-use state::operations::leadership::TERM_MS;
+use state::operations::leadership::LEASE_MS;
 use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
 
@@ -16,18 +16,18 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
     let ask = Claim { epoch: 1, release: false };
     assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(), "never led before");
     assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
-    fixture.advance(TERM_MS - 1);
+    fixture.advance(LEASE_MS - 1);
     assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(), "the term is not over");
     assert!(
         a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
         "renewed at the last moment"
     );
-    fixture.advance(TERM_MS - 1);
+    fixture.advance(LEASE_MS - 1);
     assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
 
     fixture.restart();
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
-    fixture.advance(TERM_MS - 1);
+    fixture.advance(LEASE_MS - 1);
     assert!(
         b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(),
         "one full term since the start"
@@ -36,7 +36,7 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
         a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
         "its holder renews at once"
     );
-    fixture.advance(TERM_MS);
+    fixture.advance(LEASE_MS);
     let taken = b.api.handle(ask.clone()).await.expect("the request succeeds");
     assert_eq!(taken.map(|term| term.generation), Some(2));
     assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
@@ -56,7 +56,7 @@ async fn scenario_132_a_write_of_a_leader_29_s_after_is_leader_is_accepted() {
     let ask = Claim { epoch: 1, release: false };
     let granted = a.api.handle(ask.clone()).await.expect("the request succeeds").expect("nobody else leads");
     // the last moment at which `is-leader` returns true
-    fixture.advance(TERM_MS - 30_000);
+    fixture.advance(LEASE_MS - 30_000);
     assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     fixture.advance(29_000);
     assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());

@@ -13,16 +13,16 @@ use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
 /// The length of the leadership term: after a claim, no other unit becomes the leader for this long (design 13).
-pub const TERM_MS: u64 = 60_000;
+pub const LEASE_MS: u64 = 60_000;
 
 /// The leadership that a claim was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct GrantedTerm {
+pub struct GrantedLease {
     /// The generation of the leadership.
     pub generation: u64,
     /// How long it lasts, from the time at which the unit *sent* the claim (design 13).
-    pub term_ms: u64,
+    pub lease_ms: u64,
 }
 
 /// Claims the leadership of its application for a unit, or renews its claim.
@@ -36,7 +36,7 @@ pub fn claim(
     model: Model,
     unit: Uuid,
     may_take_over: bool,
-) -> Result<Option<GrantedTerm>, Refusal> {
+) -> Result<Option<GrantedLease>, Refusal> {
     let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
     if draft.get(&model.unit_life(unit)) == Some(Life::Dead) {
         return Err(Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)));
@@ -54,8 +54,8 @@ pub fn claim(
     }
 }
 
-fn granted(grant: &GrantDoc) -> GrantedTerm {
-    GrantedTerm { generation: grant.generation, term_ms: TERM_MS }
+fn granted(grant: &GrantDoc) -> GrantedLease {
+    GrantedLease { generation: grant.generation, lease_ms: LEASE_MS }
 }
 
 /// Releases the leadership of a unit, because its agent returned the grant or because it is Dead or removed.

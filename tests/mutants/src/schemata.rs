@@ -94,7 +94,7 @@ impl A {
         &self,
         now_ms: u64,
     ) -> bool {
-        now_ms >= TERM_MS
+        now_ms >= LEASE_MS
     }
 }
 ";
@@ -114,7 +114,7 @@ impl A {
 
     #[test]
     fn a_body_holds_its_variants_and_the_original() {
-        let (half, never) = (mutant(">= TERM_MS", ">= TERM_MS / 2"), mutant("now_ms >= TERM_MS", "false"));
+        let (half, never) = (mutant(">= LEASE_MS", ">= LEASE_MS / 2"), mutant("now_ms >= LEASE_MS", "false"));
         let expected = "\
 impl A {
     pub fn is_over(
@@ -122,11 +122,11 @@ impl A {
         now_ms: u64,
     ) -> bool {
 if mutants::is(3) {
-        now_ms >= TERM_MS / 2
+        now_ms >= LEASE_MS / 2
 } else if mutants::is(4) {
         false
 } else {
-        now_ms >= TERM_MS
+        now_ms >= LEASE_MS
 }
     }
 }

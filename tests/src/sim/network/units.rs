@@ -14,7 +14,7 @@ use api::{
 };
 use controller::store::Store;
 use state::documents::prelude::{Model, TokenHolder};
-use state::operations::leadership::GrantedTerm;
+use state::operations::leadership::GrantedLease;
 use state::operations::session::GrantedSession;
 use state::terms::names::Uuid;
 use state::terms::position::{Committed, Position};
@@ -193,7 +193,7 @@ impl Handle<Report> for Link {
 }
 
 impl Handle<Claim> for Link {
-    async fn handle(&self, claim: Claim) -> Result<Option<GrantedTerm>, ApiError> {
+    async fn handle(&self, claim: Claim) -> Result<Option<GrantedLease>, ApiError> {
         self.send("claim", claim).await
     }
 }
