@@ -20,7 +20,7 @@ use state::documents::blockers::EntityId;
 use state::documents::draft::read;
 use state::documents::refusal::{Code, Refusal};
 use state::lifecycle::unit as units;
-use state::terms::cause::{Cause, retain_first};
+use state::terms::cause::{Cause, deduplicate};
 use state::terms::names::RelationNumber;
 
 pub(crate) use facts::Facts;
@@ -31,7 +31,7 @@ pub(crate) use facts::Facts;
 /// If there is no such entity.
 pub(crate) fn explain(facts: &Facts<'_>, entity: &EntityChoice) -> Result<Why, Refusal> {
     let mut why = explain_entity(facts, entity)?;
-    retain_first(&mut why.causes);
+    deduplicate(&mut why.causes);
     why.more = why.causes.len() > CAUSES_MAX;
     why.causes.truncate(CAUSES_MAX);
     Ok(why)

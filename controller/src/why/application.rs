@@ -1,6 +1,6 @@
 //! Explains an application: its own blockers, followed by the causes of its units.
 
-use super::facts::{Facts, is_full};
+use super::facts::{Facts, deduplicate_and_check_full};
 use super::unit;
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
@@ -27,7 +27,7 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
             let doc = read(facts.reader, &facts.model.unit(unit));
             causes.extend(doc.and_then(|doc| facts.forced_removal_cause(unit, Entity::Unit(doc.name))));
         }
-        if is_full(&mut causes) {
+        if deduplicate_and_check_full(&mut causes) {
             break;
         }
     }

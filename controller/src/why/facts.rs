@@ -11,7 +11,7 @@ use state::documents::effective_life;
 use state::documents::prelude::{ForcedRemovalDoc, Model};
 use state::lifecycle::model;
 use state::operations::force;
-use state::terms::cause::{Actor, Cause, Duty, Entity, retain_first};
+use state::terms::cause::{Actor, Cause, Duty, Entity, deduplicate};
 use state::terms::force::ForcePhase;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -65,7 +65,7 @@ impl Facts<'_> {
 }
 
 /// Removes duplicates. Returns whether there are more causes than an answer contains, so that the search can stop.
-pub(super) fn is_full(causes: &mut Vec<Cause>) -> bool {
-    retain_first(causes);
+pub(super) fn deduplicate_and_check_full(causes: &mut Vec<Cause>) -> bool {
+    deduplicate(causes);
     causes.len() > CAUSES_MAX
 }

@@ -1,6 +1,6 @@
 //! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
 
-use super::facts::{Facts, is_full};
+use super::facts::{Facts, deduplicate_and_check_full};
 use super::{machine, unit};
 use crate::status::{self, MachineAgent};
 use api::{EntityState, Why};
@@ -43,7 +43,7 @@ pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     ));
     for entity in all {
         causes.extend(facts.blockers(entity));
-        if is_full(&mut causes) {
+        if deduplicate_and_check_full(&mut causes) {
             break;
         }
     }
@@ -52,7 +52,7 @@ pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
         relations.into_iter().filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id));
     let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| stalled_unit(facts, id)));
     for cause in stalled {
-        if is_full(&mut causes) {
+        if deduplicate_and_check_full(&mut causes) {
             break;
         }
         causes.push(cause);

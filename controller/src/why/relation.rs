@@ -1,7 +1,7 @@
 //! Explains a relation: a Dying relation waits for its members to leave, an Alive one for the units of its applications
 //! to enter.
 
-use super::facts::{Facts, is_full};
+use super::facts::{Facts, deduplicate_and_check_full};
 use super::unit;
 use api::{EntityState, Why};
 use state::documents::blockers::{self, EntityId};
@@ -54,7 +54,7 @@ fn entering(
         let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });
         causes.push(enter.since(doc.created_ms.max(unit.created_ms)));
         causes.extend(unit::explain(facts, id)?.causes.into_iter().next());
-        if is_full(causes) {
+        if deduplicate_and_check_full(causes) {
             break;
         }
     }

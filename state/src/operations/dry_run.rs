@@ -233,7 +233,7 @@ pub(crate) fn dry_run_within(
         result.truncated |= named.len() > ENTITIES_LISTED_MAX;
         named.truncate(ENTITIES_LISTED_MAX);
     }
-    cause::retain_first(&mut result.blockers);
+    cause::deduplicate(&mut result.blockers);
     Ok(result)
 }
 

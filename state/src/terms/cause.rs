@@ -70,7 +70,7 @@ impl Cause {
 }
 
 /// Removes repeated waits and keeps the first of each ([`Cause::is_same_as`]).
-pub fn retain_first(causes: &mut Vec<Cause>) {
+pub fn deduplicate(causes: &mut Vec<Cause>) {
     let mut kept: Vec<Cause> = Vec::with_capacity(causes.len());
     for cause in std::mem::take(causes) {
         if !kept.iter().any(|earlier| earlier.is_same_as(&cause)) {
