@@ -45,13 +45,41 @@ pub struct Split {
     pub actions: Option<Value>,
 }
 
+/// The tool with which charmcraft installs the packages of a charm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PythonTool {
+    /// pip, with requirements files.
+    Pip,
+    /// uv, with pyproject.toml and uv.lock.
+    Uv,
+    /// Poetry, with pyproject.toml and poetry.lock.
+    Poetry,
+}
+
+impl PythonTool {
+    /// The name of the tool in lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PythonTool::Pip => "pip",
+            PythonTool::Uv => "uv",
+            PythonTool::Poetry => "poetry",
+        }
+    }
+}
+
 /// The Python requirements that the parts of charmcraft.yaml declare.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PythonRequirements {
+    /// The tool of the part that contains the charm; `None` if no part has a plugin for Python.
+    pub tool: Option<PythonTool>,
     /// Packages, each a line of a requirements file.
     pub lines: Vec<String>,
     /// Paths of requirements files below the charm's folder.
     pub files: Vec<String>,
+    /// Groups of dependencies in pyproject.toml that the charm needs in addition to its main dependencies.
+    pub groups: Vec<String>,
+    /// Extras of the project in pyproject.toml that the charm needs.
+    pub extras: Vec<String>,
 }
 
 /// Splits the parsed file and reports problems to `checker`.
@@ -100,8 +128,26 @@ pub fn python_requirements(file: &Value) -> PythonRequirements {
         for key in ["charm-requirements", "python-requirements"] {
             requirements.files.extend(list(key));
         }
+        requirements.groups.extend(["uv-groups", "poetry-with"].into_iter().flat_map(list));
+        requirements.extras.extend(list("uv-extras"));
+        requirements.groups.extend(poetry_groups(&list("poetry-export-extra-args")));
+        let tool = match part.get("plugin").and_then(Value::as_str) {
+            Some("charm" | "python" | "reactive") => Some(PythonTool::Pip),
+            Some("uv") => Some(PythonTool::Uv),
+            Some("poetry") => Some(PythonTool::Poetry),
+            _ => None,
+        };
+        requirements.tool = requirements.tool.or(tool);
     }
     requirements
+}
+
+/// The groups in arguments of `poetry export`: `--with a,b`, `--only=main,c`. The main dependencies have no group.
+fn poetry_groups(args: &[String]) -> Vec<String> {
+    let words: Vec<&str> = args.iter().flat_map(|arg| arg.split(['=', ' '])).collect();
+    let lists = words.windows(2).filter(|pair| pair[0] == "--with" || pair[0] == "--only");
+    let groups = lists.flat_map(|pair| pair[1].split(',')).filter(|group| *group != "main");
+    groups.map(str::to_owned).collect()
 }
 
 /// Reports every section that is declared both in charmcraft.yaml and in a file of its own, because one of the two would
@@ -136,6 +182,27 @@ mod tests {
         });
         assert_eq!(split.metadata, expected);
         assert_eq!((split.config, split.actions), (Some(json!({"options": {}})), Some(json!({"go": null}))));
+    }
+
+    #[test]
+    fn the_plugin_of_a_part_decides_where_requirements_are() {
+        let file = json!({"parts": {
+            "files": {"plugin": "dump"},
+            "charm": {"plugin": "poetry", "poetry-export-extra-args": ["--only", "main,libs", "--with=more"]},
+        }});
+        let requirements = python_requirements(&file);
+        assert_eq!(requirements.tool, Some(PythonTool::Poetry));
+        assert_eq!(requirements.groups, ["libs", "more"]);
+        let file = json!({"parts": {"charm": {"plugin": "uv", "uv-groups": ["g"], "uv-extras": ["e"]}}});
+        let requirements = python_requirements(&file);
+        assert_eq!(requirements.tool, Some(PythonTool::Uv));
+        assert_eq!((requirements.groups, requirements.extras), (vec!["g".to_owned()], vec!["e".to_owned()]));
+        let file = json!({"parts": {"charm": {"plugin": "charm", "charm-requirements": ["r.txt"]}}});
+        let requirements = python_requirements(&file);
+        assert_eq!(
+            (requirements.tool, requirements.files),
+            (Some(PythonTool::Pip), vec!["r.txt".to_owned()])
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! them. All functions block; async callers run them on a thread of their own.
 //!
 //! Reading order: `read`, `yaml`, `declaration` with `metadata`, `config`, `actions` and `charmcraft` (the charm's files);
-//! `folder`, `safe_paths`, `archive`, `venv` (a folder into an archive); `archive_entries`, `unpack`, `install` (an archive into a
+//! `folder`, `safe_paths`, `archive`, `venv` with `packages` and `package_cache` (a folder into an archive); `archive_entries`, `unpack`, `install` (an archive into a
 //! unit's folder).
 
 #![warn(missing_docs)]
@@ -21,6 +21,8 @@ mod declaration;
 pub mod folder;
 pub mod install;
 pub mod metadata;
+pub mod package_cache;
+mod packages;
 pub mod problem;
 pub mod read;
 pub mod safe_paths;
@@ -30,4 +32,4 @@ pub mod yaml;
 
 pub use install::{InstallError, Installed, install, verify};
 pub use problem::Problem;
-pub use read::{CharmSource, ReadOptions, read};
+pub use read::{CharmSource, ReadOptions, read, read_with_progress};

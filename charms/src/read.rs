@@ -43,6 +43,19 @@ pub struct ReadOptions {
 /// # Errors
 /// All problems of the charm.
 pub fn read(path: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Problem>> {
+    read_with_progress(path, options, &|_| {})
+}
+
+/// Like [`read`]. `progress` receives a text for each step of the installation of Python packages, which may take
+/// minutes.
+///
+/// # Errors
+/// All problems of the charm.
+pub fn read_with_progress(
+    path: &Path,
+    options: &ReadOptions,
+    progress: &dyn Fn(&str),
+) -> Result<CharmSource, Vec<Problem>> {
     let shown = path.display().to_string();
     let problem = |text: String| vec![Problem::new(&shown, "", text)];
     let found = fs::metadata(path).map_err(|error| match error.kind() {
@@ -50,7 +63,7 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Probl
         _ => problem(format!("cannot be read: {error}")),
     })?;
     if found.is_dir() {
-        return read_folder(path, options);
+        return read_folder(path, options, progress);
     }
     if found.len() > UNPACKED_BYTES_MAX {
         return Err(problem("is larger than 512 MiB".to_owned()));
@@ -104,7 +117,11 @@ pub fn read_archive(
     Ok(CharmSource { charm, archive, sha256, notes })
 }
 
-fn read_folder(root: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Problem>> {
+fn read_folder(
+    root: &Path,
+    options: &ReadOptions,
+    progress: &dyn Fn(&str),
+) -> Result<CharmSource, Vec<Problem>> {
     let (mut problems, mut notes, mut texts) = (Vec::new(), Vec::new(), Texts::new());
     let mut files = folder::list(root, &mut notes)?;
     for file in READ_FILES {
@@ -143,7 +160,7 @@ fn read_folder(root: &Path, options: &ReadOptions) -> Result<CharmSource, Vec<Pr
         return Err(problems);
     }
     // Installing packages may take minutes, so it is done only for a charm without problems.
-    venv::add_python(root, &mut files, &requirements, &options.cache, &mut notes)
+    venv::add_python(root, &mut files, &requirements, &options.cache, &mut notes, progress)
         .map_err(|problem| vec![problem])?;
     let shown = root.display().to_string();
     let archive = archive::pack(&files)

@@ -1,0 +1,372 @@
+//! Decides which Python packages a charm folder needs, installs them, and keeps each installed set for the next time.
+//!
+//! The charm's own requirements decide: they are resolved alone, with the versions of `uv.lock`, `poetry.lock` or
+//! pyproject.toml. The lists `PYDEPS` of its charm libraries then add what is missing, and never change a version that
+//! is installed. A library that asks for another version is reported. Called by `venv`.
+//!
+//! ```text
+//! CACHE/<digest>/site        the packages of one set of requirements; the folder exists once it is complete
+//!               /warnings    what to report whenever the set is used, one per line
+//! CACHE/<digest>.new-<pid>/  a set that is being installed
+//! CACHE/wheels/              pip's cache of downloaded and built wheels, shared by all sets
+//! ```
+
+mod pip;
+
+use crate::charmcraft::PythonRequirements;
+use crate::folder::{self, CharmFileList, Content, FileEntry};
+use crate::package_cache::{self, WHEELS};
+use crate::problem::Problem;
+use crate::venv::HostPython;
+use host::digest::sha256;
+use pip::{Pip, PipError, run};
+use serde::Deserialize;
+use serde_json::json;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The program that reads the requirements from the charm's files. It is Python because the files contain Python code
+/// and TOML as Python reads it.
+const DECLARED: &str = include_str!("packages/declared.py");
+/// The program that compares installed packages with requirements, as pip does.
+const INSTALLED: &str = include_str!("packages/installed.py");
+
+/// The output of `declared.py`.
+#[derive(Deserialize)]
+struct Declared {
+    /// Package indexes, as lines of a requirements file.
+    indexes: Vec<String>,
+    /// Packages, each a line of a requirements file.
+    lines: Vec<String>,
+    /// Whether requirements.txt lists packages, too.
+    use_requirements_txt: bool,
+    /// The versions that a lock file or pyproject.toml decides.
+    constraints: Vec<String>,
+    /// Each charm library with the packages that it imports.
+    libraries: Vec<(String, Vec<String>)>,
+    /// Name and path of each dependency whose declared local source does not exist.
+    missing: Vec<(String, String)>,
+    /// Local sources that exist.
+    local: Vec<PathBuf>,
+}
+
+/// The output of `installed.py`.
+#[derive(Deserialize)]
+struct Installed {
+    /// A constraint for each installed package and for the locked ones that are not installed.
+    pins: Vec<String>,
+    /// The requirements of libraries whose package is not installed.
+    missing: Vec<String>,
+    /// The requirements of libraries that the installed version does not meet: library, requirement, name, version.
+    conflicts: Vec<(String, String, String, String)>,
+}
+
+/// What a charm requires.
+struct Requirements {
+    declared: Declared,
+    /// Requirements files in the charm's folder.
+    files: Vec<String>,
+}
+
+/// Returns the folder with the packages of the charm in `root`, which is installed if the cache lacks it; `None` if the
+/// charm requires no packages.
+///
+/// # Errors
+/// The packages cannot be installed.
+pub(crate) fn packages(
+    (root, files): (&Path, &CharmFileList),
+    build: &PythonRequirements,
+    python: &HostPython,
+    cache: &Path,
+    notes: &mut Vec<String>,
+    progress: &dyn Fn(&str),
+) -> Result<Option<PathBuf>, Problem> {
+    let problem = |text: String| Problem::new("src/charm.py", "", text);
+    let root = root.canonicalize().map_err(|error| problem(error.to_string()))?;
+    let Some(requirements) = requirements(&root, files, build, python, notes)? else { return Ok(None) };
+    let cached = cache.join(requirements.digest(&python.version, &root));
+    if !cached.join("site").is_dir() {
+        progress(&format!("installing the charm's Python packages with python{} and pip", python.version));
+        install(&requirements, &root, python, &cached, progress)?;
+        package_cache::trim(cache);
+    }
+    package_cache::note_use(&cached);
+    let warnings = fs::read_to_string(cached.join("warnings")).unwrap_or_default();
+    notes.extend(warnings.lines().map(str::to_owned));
+    Ok(Some(cached.join("site")))
+}
+
+/// Reads what the charm requires; `None` if that is nothing.
+fn requirements(
+    root: &Path,
+    files: &CharmFileList,
+    build: &PythonRequirements,
+    python: &HostPython,
+    notes: &mut Vec<String>,
+) -> Result<Option<Requirements>, Problem> {
+    let problem = |text: String| Problem::new("src/charm.py", "", text);
+    let mut named: Vec<String> =
+        build.files.iter().filter(|name| root.join(name).is_file()).cloned().collect();
+    let build = json!({
+        "tool": build.tool.map(|tool| tool.as_str()), "lines": build.lines, "files": named,
+        "groups": build.groups, "extras": build.extras,
+    });
+    let mut reader = Command::new(&python.interpreter);
+    reader.args(["-I", "-c", DECLARED]).arg(root).arg(build.to_string());
+    let output = run(&mut reader).map_err(problem)?;
+    let mut declared: Declared = serde_json::from_slice(&output.stdout).map_err(|_| {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let last = text.lines().last().unwrap_or_default();
+        let (file, text) = match last.split_once(": ") {
+            Some((file, text)) if file == "uv.lock" || file == "poetry.lock" => (file, text),
+            Some(("pyproject.toml", text)) => ("pyproject.toml", text),
+            _ => ("pyproject.toml", last),
+        };
+        Problem::new(file, "", format!("cannot be read: {text}"))
+    })?;
+    for (name, path) in &declared.missing {
+        notes
+            .push(format!("pyproject.toml: {path} does not exist; installing {name} from the package index"));
+    }
+    if declared.use_requirements_txt
+        && files.contains_key("requirements.txt")
+        && !named.iter().any(|name| name == "requirements.txt")
+    {
+        named.push("requirements.txt".to_owned());
+    }
+    if declared.lines.is_empty() && named.is_empty() {
+        let contains_ops =
+            files.keys().any(|path| path.starts_with("lib/ops/") || path.starts_with("src/ops/"));
+        if !contains_ops && imports_ops(files) {
+            notes.push(
+                "src/charm.py: imports ops without declaring it; installing the newest version".to_owned(),
+            );
+            declared.lines.push("ops".to_owned());
+        } else if declared.libraries.iter().all(|(_, lines)| lines.is_empty()) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Requirements { declared, files: named }))
+}
+
+fn imports_ops(files: &CharmFileList) -> bool {
+    let Some(FileEntry::File { content: Content::Disk(path), .. }) = files.get("src/charm.py") else {
+        return false;
+    };
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .any(|line| line == "import ops" || line.starts_with("from ops") || line.starts_with("import ops."))
+}
+
+impl Requirements {
+    /// The name of this set of packages in the cache: a digest of the Python version, the requirements, and the content
+    /// of all files that they name.
+    fn digest(&self, python: &str, root: &Path) -> String {
+        let Declared { indexes, lines, constraints, libraries, local, .. } = &self.declared;
+        let mut parts = vec![python.to_owned(), json!([indexes, lines, constraints, libraries]).to_string()];
+        parts.extend(local.iter().map(|path| content_digest(path)));
+        for name in &self.files {
+            let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+            for line in text.lines().map(str::trim) {
+                let options = ["-r ", "-c ", "-e ", "--editable ", "--requirement ", "--constraint "];
+                let path = options.iter().find_map(|option| line.strip_prefix(option)).unwrap_or(line).trim();
+                if path != line || path.starts_with(['.', '/']) {
+                    parts.push(content_digest(&root.join(path)));
+                }
+            }
+            parts.push(text);
+        }
+        sha256(parts.join("\0").as_bytes())
+    }
+
+    /// The options of all requirements that are about package indexes, for a requirements file of other packages.
+    fn index_options(&self, root: &Path) -> Vec<String> {
+        let mut options = self.declared.indexes.clone();
+        for name in &self.files {
+            let text = fs::read_to_string(root.join(name)).unwrap_or_default();
+            let is_index = |line: &&str| {
+                let names =
+                    ["-i", "-f", "--index-url", "--extra-index-url", "--find-links", "--trusted-host"];
+                let name = line.split([' ', '=']).next().unwrap_or_default();
+                names.contains(&name) || matches!(name, "--no-index" | "--pre" | "--prefer-binary")
+            };
+            options.extend(text.lines().map(str::trim).filter(is_index).map(str::to_owned));
+        }
+        options
+    }
+}
+
+/// The digest of a file, or of all files of a folder with their names. A path that does not exist has the digest of an
+/// empty file.
+fn content_digest(path: &Path) -> String {
+    if path.is_dir() {
+        let mut listing = String::new();
+        for (name, entry) in folder::list(path, &mut Vec::new()).unwrap_or_default() {
+            if let FileEntry::File { content, .. } = entry {
+                listing += &format!("{name} {}\n", sha256(&content.read().unwrap_or_default()));
+            }
+        }
+        return sha256(listing.as_bytes());
+    }
+    sha256(&fs::read(path).unwrap_or_default())
+}
+
+/// Installs packages into a new folder beside `cached` and renames it to `cached`, so that a cached set is complete.
+fn install(
+    requirements: &Requirements,
+    root: &Path,
+    python: &HostPython,
+    cached: &Path,
+    progress: &dyn Fn(&str),
+) -> Result<(), Problem> {
+    let file = requirements.files.last().map_or("pyproject.toml", String::as_str);
+    let problem =
+        |text: String| Problem::new(file, "", format!("cannot install the Python packages: {text}"));
+    let building = cached.with_extension(format!("new-{}", std::process::id()));
+    let to_problem = |error: io::Error| problem(error.to_string());
+    let _ = fs::remove_dir_all(&building);
+    fs::create_dir_all(&building).map_err(to_problem)?;
+    let wheels = cached.with_file_name(WHEELS);
+    let made = interpreter_with_pip(python, &building).and_then(|python| {
+        let pip = Pip { python, root, wheels, building: &building, progress };
+        let set = NewSet { pip, requirements, options: requirements.index_options(root) };
+        set.install().map_err(|error| error.text().to_owned())
+    });
+    if let Err(text) = made {
+        let _ = fs::remove_dir_all(&building);
+        return Err(problem(text));
+    }
+    if let Err(error) = fs::rename(&building, cached) {
+        // Another process may have installed the same set meanwhile. Its result is equivalent.
+        let _ = fs::remove_dir_all(&building);
+        if !cached.join("site").is_dir() {
+            return Err(to_problem(error));
+        }
+    }
+    Ok(())
+}
+
+/// Some hosts have python3 without pip, some without venv. Either is enough; pip alone is seconds faster.
+fn interpreter_with_pip(python: &HostPython, building: &Path) -> Result<PathBuf, String> {
+    let interpreter = &python.interpreter;
+    if run(Command::new(interpreter).args(["-m", "pip", "--version"]))?.status.success() {
+        return Ok(interpreter.clone());
+    }
+    let environment = building.join("environment");
+    let created = run(Command::new(interpreter).args(["-m", "venv"]).arg(&environment))?;
+    match created.status.success() {
+        true => Ok(environment.join("bin/python")),
+        false => Err("python3 has neither pip nor venv".to_owned()),
+    }
+}
+
+/// A set of packages that is being installed in the folder `building` of `pip`.
+struct NewSet<'a> {
+    pip: Pip<'a>,
+    requirements: &'a Requirements,
+    /// The package indexes of all requirements.
+    options: Vec<String>,
+}
+
+impl NewSet<'_> {
+    fn install(&self) -> Result<(), PipError> {
+        let Declared { indexes, lines, constraints, .. } = &self.requirements.declared;
+        let building = self.pip.building;
+        let mut files = vec![self.write("requirements.txt", &[indexes, lines].map(Vec::as_slice).concat())?];
+        files.extend(self.requirements.files.iter().map(|name| self.pip.root.join(name)));
+        let constraints = self.write("constraints.txt", constraints)?;
+        let site = building.join("site");
+        self.pip.install(&site, &files, &constraints)?;
+        fs::create_dir_all(&site).map_err(other)?;
+        let missing = self.installed()?.missing;
+        if !missing.is_empty() {
+            self.add(&missing)?;
+        }
+        let warnings: Vec<String> = self.installed()?.conflicts.iter().map(warning).collect();
+        self.write("warnings", &warnings)?;
+        // The programs contain the path of the temporary environment, which is removed, so they could not run.
+        for left in ["site/bin", "environment", "added"] {
+            let _ = fs::remove_dir_all(building.join(left));
+        }
+        Ok(())
+    }
+
+    /// Compares what is installed with what the charm libraries require.
+    fn installed(&self) -> Result<Installed, PipError> {
+        let declared = &self.requirements.declared;
+        let mut reader = Command::new(&self.pip.python);
+        reader.args(["-c", INSTALLED]).arg(self.pip.building.join("site"));
+        reader.arg(json!([declared.libraries, declared.constraints]).to_string());
+        // Python imports from the current folder first; this one contains no code.
+        let output = run(reader.current_dir(self.pip.building)).map_err(PipError::Other)?;
+        serde_json::from_slice(&output.stdout).map_err(|_| {
+            let text = String::from_utf8_lossy(&output.stderr);
+            PipError::Other(format!(
+                "cannot list the installed packages: {}",
+                text.lines().last().unwrap_or_default()
+            ))
+        })
+    }
+
+    /// Adds packages that charm libraries require, without changing what is installed. If they cannot be added as
+    /// required, each is added in the version that fits what is installed.
+    fn add(&self, lines: &[String]) -> Result<(), PipError> {
+        match (self.add_as_required(lines), lines) {
+            (Err(PipError::Unsolvable(text)), [line]) => {
+                let end = line.find(['<', '>', '=', '!', '~', ';', '@', ' ']).unwrap_or(line.len());
+                let any_version = &line[..end];
+                let added = any_version != line && self.add_as_required(&[any_version.to_owned()]).is_ok();
+                let failed = || PipError::Unsolvable(format!("PYDEPS of a charm library: {text}"));
+                if added { Ok(()) } else { Err(failed()) }
+            }
+            (Err(PipError::Unsolvable(_)), _) => {
+                lines.iter().try_for_each(|line| self.add(std::slice::from_ref(line)))
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn add_as_required(&self, lines: &[String]) -> Result<(), PipError> {
+        let requirements = self.write("added.txt", &[&self.options, lines].concat())?;
+        let pins = self.write("pins.txt", &self.installed()?.pins)?;
+        let (added, site) = (self.pip.building.join("added"), self.pip.building.join("site"));
+        host::file::ignore_not_found(fs::remove_dir_all(&added)).map_err(other)?;
+        self.pip.install(&added, &[requirements], &pins)?;
+        merge(&added, &site).map_err(other)
+    }
+
+    fn write(&self, name: &str, lines: &[String]) -> Result<PathBuf, PipError> {
+        let path = self.pip.building.join(name);
+        fs::write(&path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).map_err(other)?;
+        Ok(path)
+    }
+}
+
+fn other(error: io::Error) -> PipError {
+    PipError::Other(error.to_string())
+}
+
+fn warning((library, line, name, version): &(String, String, String, String)) -> String {
+    format!(
+        "{library}: requires {line}, but the charm's own requirements install {name} {version}, which is used"
+    )
+}
+
+/// Moves everything in `from` that `to` lacks to `to`. Namespace packages share folders.
+fn merge(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.is_dir() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(from)? {
+        let (entry, kind) = entry.and_then(|entry| entry.file_type().map(|kind| (entry, kind)))?;
+        let target = to.join(entry.file_name());
+        if fs::symlink_metadata(&target).is_err() {
+            fs::rename(entry.path(), target)?;
+        } else if kind.is_dir() && target.is_dir() {
+            merge(&entry.path(), &target)?;
+        }
+    }
+    Ok(())
+}
