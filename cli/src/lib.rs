@@ -12,6 +12,7 @@ pub mod commands;
 pub mod data_dir;
 pub mod last_write;
 pub mod output;
+pub mod progress;
 pub mod render;
 pub mod session;
 pub mod supervisor;

@@ -3,7 +3,7 @@
 //! Clients parse stdout, so nothing but results may be printed there. Commands print only through [`Output`].
 
 use crate::command_error::CommandError;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,12 +15,15 @@ pub struct Output {
     file: Option<PathBuf>,
     stdout: Stream,
     stderr: Stream,
+    /// Whether stderr is a terminal.
+    is_terminal: bool,
 }
 
 impl Output {
     /// An output to the streams of this process. `file` is that of `-o`.
     pub fn of_process(file: Option<PathBuf>) -> Output {
-        Output::new(file, io::stdout(), io::stderr())
+        let output = Output::new(file, io::stdout(), io::stderr());
+        Output { is_terminal: io::stderr().is_terminal(), ..output }
     }
 
     /// An output to these streams. The result goes to `file` instead of `stdout` if there is one.
@@ -29,7 +32,8 @@ impl Output {
         stdout: impl Write + Send + 'static,
         stderr: impl Write + Send + 'static,
     ) -> Output {
-        Output { file, stdout: Mutex::new(Box::new(stdout)), stderr: Mutex::new(Box::new(stderr)) }
+        let (stdout, stderr): (Stream, Stream) = (Mutex::new(Box::new(stdout)), Mutex::new(Box::new(stderr)));
+        Output { file, stdout, stderr, is_terminal: false }
     }
 
     /// Prints a result on stdout, or into the file of `-o`.
@@ -52,6 +56,11 @@ impl Output {
     /// Prints a remark on stderr. Write errors are ignored, because a remark is not part of the result.
     pub fn print_remark(&self, text: &str) {
         drop(lock(&self.stderr).write_all(text.as_bytes()));
+    }
+
+    /// Whether remarks appear on a terminal, where a line can be rewritten.
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
     }
 
     /// Prints `WARNING text` on stderr for each warning.

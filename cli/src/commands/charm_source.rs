@@ -3,9 +3,10 @@
 //! All problems of a charm are reported together, before anything is sent to the controller.
 
 use crate::command_error::CommandError;
+use crate::progress::Progress;
 use crate::session::CommandSession;
 use api::{ArchiveInfo, FindArchive, UploadArchive, UserPort};
-use charms::{CharmSource, ReadOptions, read};
+use charms::{CharmSource, ReadOptions, read_with_progress};
 use std::path::Path;
 
 /// Reads and validates the charm at `path`. The error lists all problems, one per line.
@@ -25,7 +26,11 @@ pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<C
         return Err(CommandError::new(text));
     }
     let options = ReadOptions { cache: session.charm_cache.clone(), force };
-    let source = read(local_path, &options).map_err(|problems| {
+    let progress = Progress::new(&session.output);
+    let source = read_with_progress(local_path, &options, &|step| progress.show(step));
+    let done = if source.is_ok() { "Installed" } else { "Could not install" };
+    progress.finish(&format!("{done} the charm's Python packages"));
+    let source = source.map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
         CommandError::new(format!("cannot use charm {path:?}:\n{}", lines.join("\n")))
     })?;
