@@ -174,7 +174,7 @@ impl PendingSince<'_> {
     fn broken_since_ms(&self, relation: Uuid) -> Option<i64> {
         let doc = read(self.reader, &self.model.relation(relation))?;
         let mut lives = vec![self.model.relation_life(relation)];
-        lives.extend(doc.sides.iter().map(|side| self.model.application_life(side.application)));
+        lives.extend(doc.ends.iter().map(|end| self.model.application_life(end.application)));
         self.life_ended_ms(&lives)
     }
 

@@ -30,19 +30,19 @@ pub(super) fn relation_status(
     doc: &RelationDoc,
 ) -> RelationStatus {
     let mut ends: Vec<RelationEnd> = doc
-        .sides
+        .ends
         .iter()
-        .map(|side| RelationEnd {
-            application: side.application_name.clone(),
-            endpoint: side.endpoint.clone(),
-            role: side.role,
+        .map(|end| RelationEnd {
+            application: end.application_name.clone(),
+            endpoint: end.endpoint.clone(),
+            role: end.role,
         })
         .collect();
     ends.sort_by_key(|end| end.role != Role::Provider);
     let life = effective_life::relation_life_of(&mut { reader }, model, id, doc);
     let present = read_all::<ScopeDoc>(reader, &model.scopes(id));
     let joined =
-        doc.sides.iter().all(|side| present.iter().any(|(_, entry)| entry.application == side.application));
+        doc.ends.iter().all(|end| present.iter().any(|(_, entry)| entry.application == end.application));
     let created = |status| status_info(status, StatusMessage::Empty, Some(doc.created_ms));
     let status = match (life, read(reader, &model.relation_suspended(id))) {
         (Life::Dying | Life::Dead, _) => created(RelationState::Broken),
@@ -57,7 +57,7 @@ pub(super) fn relation_status(
         uuid: id,
         number: doc.number,
         life,
-        interface: doc.sides[0].interface.clone(),
+        interface: doc.ends[0].interface.clone(),
         scope: doc.scope,
         ends,
         status,

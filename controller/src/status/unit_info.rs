@@ -48,7 +48,7 @@ fn unit_relation(
     id: Uuid,
     held: &RelationDoc,
 ) -> UnitRelation {
-    let own = held.end_of(doc.application).expect("a relation's index is of its sides (I22)");
+    let own = held.end_of(doc.application).expect("a relation's index is of its ends (I22)");
     let other = held.other_end(doc.application);
     let bags: BTreeMap<String, BagDoc> = read_all::<BagDoc>(reader, &model.bags(id))
         .into_iter()

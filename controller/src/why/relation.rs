@@ -42,7 +42,7 @@ fn entering(
     present: &[Uuid],
     causes: &mut Vec<Cause>,
 ) -> Result<(), Refusal> {
-    let units = doc.sides.iter().map(|side| facts.model.units_of(side.application));
+    let units = doc.ends.iter().map(|end| facts.model.units_of(end.application));
     for (key, ()) in units.flat_map(|index| read_all::<()>(facts.reader, &index)) {
         let id = last_id(&key).expect("an index ends with an id");
         let Some(unit) = read(facts.reader, &facts.model.unit(id)) else { continue };

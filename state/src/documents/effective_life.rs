@@ -106,9 +106,9 @@ pub fn relation_life_of(
     relation: &RelationDoc,
 ) -> Life {
     let mut life = documents.document(&model.relation_life(id)).unwrap_or(Life::Dying);
-    for side in &relation.sides {
+    for end in &relation.ends {
         life =
-            life.most_advanced(at_most_dying(documents.document(&model.application_life(side.application))));
+            life.most_advanced(at_most_dying(documents.document(&model.application_life(end.application))));
     }
     life
 }

@@ -210,13 +210,13 @@ impl Check<'_> {
             let own = self.get(&model.relation_life(id));
             let seen = matches!(own, Some(Life::Alive | Life::Dying));
             self.require(seen, || format!("relation {ends} is {own:?}, expected Alive or Dying"));
-            for side in &doc.sides {
-                self.require_document(&model.relation_of(side.application, id), &());
-                let application = self.get(&model.application(side.application)).is_some();
+            for end in &doc.ends {
+                self.require_document(&model.relation_of(end.application, id), &());
+                let application = self.get(&model.application(end.application)).is_some();
                 self.require(application, || format!("I22: relation {ends} has an end without application"));
-                let bag = self.get(&model.bag(id, side.application)).is_some();
+                let bag = self.get(&model.bag(id, end.application)).is_some();
                 self.require(bag, || {
-                    format!("relation {ends} has no bag for application {}", side.application_name)
+                    format!("relation {ends} has no bag for application {}", end.application_name)
                 });
             }
             if let Some(subordinate_link) = &doc.subordinate_link {
@@ -230,9 +230,9 @@ impl Check<'_> {
             }
             let life = effective_life::relation_life_of(&mut { self.reader }, model, id, &doc);
             let in_batches = doc
-                .sides
+                .ends
                 .iter()
-                .any(|side| self.get(&model.application_relation_removal(side.application)).is_some());
+                .any(|end| self.get(&model.application_relation_removal(end.application)).is_some());
             let held = life == Life::Alive || in_batches || self.has_any(&model.scopes(id));
             self.require(held, || format!("I18: relation {ends} is {life} but no unit is in its scope"));
         }

@@ -32,7 +32,7 @@ pub struct RelationDoc {
     /// The number that charms see, unique in the model.
     pub number: RelationNumber,
     /// Its two ends, or the one end of a peer relation.
-    pub sides: Vec<RelationEndDoc>,
+    pub ends: Vec<RelationEndDoc>,
     /// Global, or container if one of the endpoints has container scope.
     pub scope: Scope,
     /// Present if units of one end are subordinates of units of the other.
@@ -74,21 +74,21 @@ pub struct SuspendedDoc {
 impl RelationDoc {
     /// Whether it is a peer relation.
     pub fn is_peer(&self) -> bool {
-        self.sides.len() == 1
+        self.ends.len() == 1
     }
     /// The end of `application`, if the relation has one.
     pub fn end_of(&self, application: Uuid) -> Option<&RelationEndDoc> {
-        self.sides.iter().find(|side| side.application == application)
+        self.ends.iter().find(|end| end.application == application)
     }
     /// The end whose units the units of `application` observe. For a peer relation, its only end.
     pub fn other_end(&self, application: Uuid) -> &RelationEndDoc {
-        let other = self.sides.iter().find(|side| side.application != application);
-        other.unwrap_or(&self.sides[0])
+        let other = self.ends.iter().find(|end| end.application != application);
+        other.unwrap_or(&self.ends[0])
     }
     /// `mysql:server web:db`, ends in text order; `web:ring` for a peer relation. Two relations with the same
     /// text are the same relation.
     pub fn key_text(&self) -> String {
-        key_text(self.sides.iter().map(|side| (&*side.application_name, &*side.endpoint)))
+        key_text(self.ends.iter().map(|end| (&*end.application_name, &*end.endpoint)))
     }
 
     /// The number and the ends of the relation.

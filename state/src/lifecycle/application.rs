@@ -339,7 +339,7 @@ fn require_endpoints(
     for relation in relations {
         let held =
             draft.get(&model.relation(relation)).ok_or_else(|| Refusal::not_found("relation", relation))?;
-        let side = held.end_of(id).expect("a relation's index is of its sides (I22)");
+        let side = held.end_of(id).expect("a relation's index is of its ends (I22)");
         if !same(&side.endpoint) {
             let ends = held.key_text();
             let message = format!("cannot refresh {}: it would break relation \"{ends}\"", doc.name);

@@ -84,11 +84,11 @@ pub fn add(
         return Err(Refusal::new(Code::Invalid, message));
     }
     let found = endpoints::infer(integrate_end(&left), integrate_end(&right)).map_err(no_match)?;
-    let sides = [(&left, &found.left), (&right, &found.right)].map(|(end, endpoint)| end_doc(end, endpoint));
+    let ends = [(&left, &found.left), (&right, &found.right)].map(|(end, endpoint)| end_doc(end, endpoint));
     let subordinate_link = subordinate_link(found.scope, &left, &right);
     let doc = RelationDoc {
         number: 0,
-        sides: sides.to_vec(),
+        ends: ends.to_vec(),
         scope: found.scope,
         subordinate_link,
         created_ms: now_ms,
@@ -188,7 +188,7 @@ fn require_below_limit(
     }
     let holds = |id: &Uuid| {
         let held = draft.get_untracked(&model.relation(*id));
-        held.and_then(|held| held.end_of(end.id).map(|side| side.endpoint == endpoint.name)) == Some(true)
+        held.and_then(|held| held.end_of(end.id).map(|end| end.endpoint == endpoint.name)) == Some(true)
     };
     let holders: Vec<Uuid> = relations.iter().filter_map(|key| last_id(key)).filter(holds).collect();
     if holders.len() < limit as usize {
@@ -210,7 +210,7 @@ pub(crate) fn add_peers(
     creation: Creation,
 ) {
     for endpoint in charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer) {
-        let side = RelationEndDoc {
+        let end = RelationEndDoc {
             application,
             application_name: name.to_owned(),
             endpoint: endpoint.name.clone(),
@@ -218,9 +218,8 @@ pub(crate) fn add_peers(
             interface: endpoint.interface.clone(),
             implicit: false,
         };
-        let (sides, scope) = (vec![side], Scope::Global);
-        let doc =
-            RelationDoc { number: 0, sides, scope, subordinate_link: None, created_ms: creation.now_ms };
+        let (ends, scope) = (vec![end], Scope::Global);
+        let doc = RelationDoc { number: 0, ends, scope, subordinate_link: None, created_ms: creation.now_ms };
         if draft.get(&model.relation_key(&doc.key_text())).is_none() {
             create(draft, model, (creation.ids)(), doc);
         }
@@ -238,10 +237,10 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     draft.put(&model.relation(id), &doc);
     draft.put(&model.relation_life(id), &Life::Alive);
     draft.put(&model.relation_key(&doc.key_text()), &id);
-    for side in &doc.sides {
-        draft.put(&model.relation_of(side.application, id), &());
-        let bag = BagDoc { owner: side.application_name.clone(), ..BagDoc::default() };
-        draft.put(&model.bag(id, side.application), &bag);
+    for end in &doc.ends {
+        draft.put(&model.relation_of(end.application, id), &());
+        let bag = BagDoc { owner: end.application_name.clone(), ..BagDoc::default() };
+        draft.put(&model.bag(id, end.application), &bag);
     }
     doc
 }
@@ -420,10 +419,10 @@ fn remove(draft: &mut Draft, model: Model, id: Uuid, doc: &RelationDoc) {
     }
     draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Relation, doc.key_text()));
     draft.put(&model.cleanup(id), &vec![model.bags(id)]);
-    for side in &doc.sides {
-        draft.remove(&model.relation_of(side.application, id));
+    for end in &doc.ends {
+        draft.remove(&model.relation_of(end.application, id));
     }
-    for side in &doc.sides {
-        application::remove_if_unreferenced(draft, model, side.application);
+    for end in &doc.ends {
+        application::remove_if_unreferenced(draft, model, end.application);
     }
 }

@@ -275,7 +275,7 @@ impl UnitViewReader<'_> {
 
     /// The relation without its members and bags.
     pub fn head(&self, id: Uuid, relation: &RelationDoc) -> RelationHead {
-        let own = relation.end_of(self.doc.application).expect("a relation's index is of its sides (I22)");
+        let own = relation.end_of(self.doc.application).expect("a relation's index is of its ends (I22)");
         let other = relation.other_end(self.doc.application);
         let creates_subordinate = relation
             .subordinate_link

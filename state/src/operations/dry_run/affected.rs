@@ -98,8 +98,8 @@ impl AffectedEntities {
                     affected.unit(reader, model, *unit);
                 }
                 affected.members.insert(relation, members);
-                let sides = read(reader, &model.relation(relation)).map(|doc: RelationDoc| doc.sides);
-                affected.applications.extend(sides.into_iter().flatten().map(|side| side.application));
+                let ends = read(reader, &model.relation(relation)).map(|doc: RelationDoc| doc.ends);
+                affected.applications.extend(ends.into_iter().flatten().map(|end| end.application));
             }
         }
         affected

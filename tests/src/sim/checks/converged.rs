@@ -55,10 +55,13 @@ impl Converged {
     fn applications(end: &FinalState<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, u64> {
         let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
         let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
-        let sides = doc.sides.iter().filter(|side| doc.is_peer() || side.application != own.application);
-        let counted = sides.filter_map(|side| {
-            let name = read(end.reader, &end.model.application(side.application))?.name.to_string();
-            let bag: BagDoc = read(end.reader, &end.model.bag(relation, side.application))?;
+        let ends = doc
+            .ends
+            .iter()
+            .filter(|relation_end| doc.is_peer() || relation_end.application != own.application);
+        let counted = ends.filter_map(|relation_end| {
+            let name = read(end.reader, &end.model.application(relation_end.application))?.name.to_string();
+            let bag: BagDoc = read(end.reader, &end.model.bag(relation, relation_end.application))?;
             Some((name, bag.counter))
         });
         counted.filter(|(_, counter)| *counter > 0).collect()

@@ -25,8 +25,8 @@ fn needed(commit: &Commit<'_>, kind: Kind, ids: &[Uuid]) -> Vec<String> {
     match (kind, ids) {
         (Kind::Scope, [relation, _, unit]) => {
             let doc = read(commit.reader, &model.relation(*relation));
-            let sides = doc.into_iter().flat_map(|doc| doc.sides);
-            let ends = sides.map(|side| model.application_life(side.application));
+            let ends = doc.into_iter().flat_map(|doc| doc.ends);
+            let ends = ends.map(|end| model.application_life(end.application));
             ends.chain([model.relation_life(*relation), model.unit_life(*unit)])
                 .map(|key| key.text().to_owned())
                 .collect()

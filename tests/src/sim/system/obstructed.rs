@@ -246,8 +246,8 @@ fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
         let alive =
             ids.filter(|id| effective_life::relation_life(&mut { reader }, model, *id) == Some(Life::Alive));
         let docs = alive.filter_map(|id| read(reader, &model.relation(id)));
-        let mut sides = docs.flat_map(|doc| doc.sides);
-        if !sides.any(|side| has_units(side.application)) {
+        let mut ends = docs.flat_map(|doc| doc.ends);
+        if !ends.any(|end| has_units(end.application)) {
             obstacles.push(Obstacle::NotIntegrated("mon".to_owned()));
         }
     }
