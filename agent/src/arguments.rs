@@ -5,57 +5,118 @@ use crate::installed_programs::{self, hook_client};
 use crate::service::{Supervision, systemd};
 use crate::{fault, inspect, machine_program, unit_program};
 use anyhow::Result;
+use clap::{Args, Parser, Subcommand};
 use host::inherited;
 use host::logging::{self, Level};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: pintle-agent unit --dir DIR
-           Run the agent of one unit.
-       pintle-agent machine --data DIR [--systemd]
-           Run the agent of one machine. With --systemd, unit agents are systemd services.
-       pintle-agent install --data DIR [--root ROOT --program PROGRAM]
-           Install the machine agent as a systemd service, on this host or into the system below ROOT.
-       pintle-agent enrol CONTROLLER SERVER-NAME MODEL MACHINE NAME
-           Enrol this host as a machine. \"pintle add-machine manual\" prints the whole command.
-       pintle-agent show DIR
-           Show the stored state of a unit.
-       pintle-agent why DIR
-           Show what a unit waits for.
-       pintle-agent resolve DIR --fresh
-           Let a unit whose state was lost start from the beginning.";
+/// Runs units of charms on a machine: one agent for the machine, and one for each unit.
+#[derive(Parser)]
+#[command(name = "pintle-agent", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the agent of one unit
+    Unit {
+        /// The folder of the unit
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+    },
+    /// Run the agent of one machine
+    Machine {
+        #[command(flatten)]
+        data: Data,
+        /// Run unit agents as systemd services, not as child processes
+        #[arg(long)]
+        systemd: bool,
+    },
+    /// Install the machine agent as a systemd service, on this host or into the system below ROOT
+    Install {
+        #[command(flatten)]
+        data: Data,
+        /// The root folder of the system to install into
+        #[arg(long, value_name = "ROOT", requires = "program")]
+        root: Option<PathBuf>,
+        /// The path of pintle-agent in that system
+        #[arg(long, value_name = "PROGRAM", requires = "root")]
+        program: Option<PathBuf>,
+    },
+    /// Resume the uninstallation of a machine agent; its own service runs this
+    #[command(hide = true)]
+    Uninstall(Data),
+    /// Enrol this host as a machine; "pintle add-machine manual" prints the whole command
+    Enrol {
+        /// The addresses of the controller
+        #[arg(value_name = "CONTROLLER")]
+        controller: String,
+        /// The name in the controller's certificate
+        #[arg(value_name = "SERVER-NAME")]
+        server_name: String,
+        /// The uuid of the model
+        #[arg(value_name = "MODEL")]
+        model: String,
+        /// The uuid of the machine
+        #[arg(value_name = "MACHINE")]
+        machine: String,
+        /// The name of the machine
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Show the stored state of a unit
+    Show(UnitFolder),
+    /// Show what a unit waits for
+    Why(UnitFolder),
+    /// Start a unit anew whose state was lost
+    Resolve {
+        #[command(flatten)]
+        folder: UnitFolder,
+        /// Confirm that the unit runs its installation again
+        #[arg(long, required = true)]
+        fresh: bool,
+    },
+}
+
+#[derive(Args)]
+struct Data {
+    /// The folder of the machine agent
+    #[arg(long = "data", value_name = "DIR")]
+    folder: PathBuf,
+}
+
+#[derive(Args)]
+struct UnitFolder {
+    /// The folder of the unit
+    #[arg(value_name = "DIR")]
+    path: PathBuf,
+}
 
 /// The whole program. It is compiled here, with the library, and not once more with the executable.
 pub fn main() -> ExitCode {
     installed_programs::store_path();
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let result = match args.as_slice() {
-        ["unit", "--dir", dir] => {
-            run_async(|level| unit_program::run(PathBuf::from(dir), level)).or_else(fault::as_exit_code)
+    let result = match Arguments::parse().command {
+        Command::Unit { dir } => {
+            run_async(|level| unit_program::run(dir, level)).or_else(fault::as_exit_code)
         }
-        ["machine", "--data", dir] => {
-            run_async(|level| machine_program::run(PathBuf::from(dir), Supervision::Children, level))
+        Command::Machine { data, systemd } => {
+            let supervision = if systemd { Supervision::Systemd } else { Supervision::Children };
+            run_async(|level| machine_program::run(data.folder, supervision, level))
         }
-        ["machine", "--data", dir, "--systemd"] => {
-            run_async(|level| machine_program::run(PathBuf::from(dir), Supervision::Systemd, level))
+        Command::Install { data, root: Some(root), program: Some(program) } => {
+            systemd::install(&root, &program, &data.folder).map(|()| ExitCode::SUCCESS)
         }
-        ["enrol", controller, server_name, model, machine, name] => {
-            let arguments = [controller, server_name, model, machine, name].map(|text| (*text).to_owned());
-            run_async(|_| machine_program::enrol(arguments))
+        Command::Install { data, .. } => run_async(|_| machine_program::install(data.folder)),
+        Command::Uninstall(data) => run_async(|_| machine_program::resume_uninstall(data.folder)),
+        Command::Enrol { controller, server_name, model, machine, name } => {
+            run_async(|_| machine_program::enrol([controller, server_name, model, machine, name]))
         }
-        ["uninstall", "--data", dir] => run_async(|_| machine_program::resume_uninstall(PathBuf::from(dir))),
-        ["install", "--data", dir] => run_async(|_| machine_program::install(PathBuf::from(dir))),
-        ["install", "--data", dir, "--root", root, "--program", program] => {
-            systemd::install(Path::new(root), Path::new(program), Path::new(dir)).map(|()| ExitCode::SUCCESS)
-        }
-        ["show", dir] => run_async(|_| run_and_print(inspect::show(Path::new(dir)))),
-        ["why", dir] => run_async(|_| run_and_print(inspect::why(Path::new(dir), hook_client()))),
-        ["resolve", dir, "--fresh"] => run_async(|_| unit_program::start_fresh(PathBuf::from(dir))),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+        Command::Show(folder) => run_async(|_| run_and_print(inspect::show(&folder.path))),
+        Command::Why(folder) => run_async(|_| run_and_print(inspect::why(&folder.path, hook_client()))),
+        Command::Resolve { folder, .. } => run_async(|_| unit_program::start_fresh(folder.path)),
     };
     result.unwrap_or_else(|error| {
         eprintln!("ERROR {error:#}");

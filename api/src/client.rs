@@ -10,6 +10,7 @@ use crate::error::{ApiError, ErrorCode};
 use crate::request::{
     Content, Handle, InModel, Message, Method, Request, Route, Stream, StreamLine, Watch, WatchRequest,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use state::documents::draft;
 use state::operations::action;
@@ -34,10 +35,10 @@ const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
 /// does not close a connection on which a request is being sent.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest line of a stream is a full view. It contains the inline settings (design 9); one document each
-/// for the charm's declarations, the configuration and every enqueued action; and 8 MiB of relation heads,
+/// for the charm's declarations, the configuration, the leader settings and every enqueued action; and 8 MiB of relation heads,
 /// members, versions and statuses, which is 400 bytes for each of 20,000 related units.
 const LINE_BYTES_MAX: usize =
-    inline_settings::INLINE_BYTES_MAX + (2 + action::ENQUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
+    inline_settings::INLINE_BYTES_MAX + (3 + action::ENQUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
 
 /// The address of a controller, and how to authenticate it.
 #[derive(Clone, Debug)]
@@ -203,11 +204,12 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     }
 }
 
+/// The characters of one part of a path that are not sent as they are.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// Percent-encodes one part of a path, so that the input of a user remains one part.
 fn encoded(part: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encode = |byte: u8| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") };
-    part.bytes().map(encode).collect()
+    utf8_percent_encode(part, ENCODED).to_string()
 }
 
 /// An open stream of JSON lines.

@@ -1,7 +1,7 @@
 //! What a request is, and the port through which all requests are sent.
 //!
 //! A request is a type: it contains the message, its route, who may send it, and the type of the response. The
-//! client, the dispatch, the authorisation and the OpenAPI document are generic over these types; `list`
+//! client, the dispatch, the authorisation and the OpenAPI document are generic over these types; `all_requests`
 //! contains all of them. `Handle` is implemented by the HTTPS client (send and wait), by the sessions of the
 //! controller (one implementation per request, in `controller/src/handlers/`), and by test doubles between the
 //! two.
@@ -49,6 +49,8 @@ pub enum Caller {
     UnitAgent,
     /// The agent of the machine that the path names. The handler checks what is assigned to the machine.
     MachineAgent,
+    /// The agent of the machine that the path names, also after the machine was removed while the agent was away.
+    LeavingMachineAgent,
     /// A machine with an enrolment token; the path names the machine.
     Enrolment,
     /// Users with the role read or a higher one.

@@ -3,6 +3,7 @@
 mod common;
 
 use cli::commands::status::filter;
+use cli::render::status_json::machines;
 use cli::render::status_table::{page, remark};
 use cli::times::Zone;
 use common::{info, info_of, sample};
@@ -97,6 +98,18 @@ fn the_message_of_an_unreachable_agent_replaces_that_of_the_instance() {
     let text = page(&status, &Zone::new(true), false);
     let row = text.lines().last().expect("machines come last");
     assert!(row.ends_with("  agent is not communicating with the controller"), "{row}");
+}
+
+#[test]
+fn an_instance_that_the_provider_has_not_started_is_pending() {
+    let mut status = sample();
+    status.machines.get_mut("0").expect("the sample has one").instance_id = None;
+    let text = page(&status, &Zone::new(true), false);
+    let row = text.lines().last().expect("machines come last");
+    assert_eq!(row.split_whitespace().nth(3), Some("pending"), "{row}");
+    let machine = &machines(&status, &Zone::new(true))["0"];
+    assert_eq!(machine["instance-id"], "pending");
+    assert_eq!(machine["hostname"], "pending");
 }
 
 #[test]

@@ -29,8 +29,8 @@ impl Leases {
 
     /// Whether another unit may take over the leadership of `application` now.
     pub fn has_expired(&self, application: Uuid, now_ms: u64) -> bool {
-        let timer_started_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
-        now_ms.saturating_sub(timer_started_ms) >= LEASE_MS
+        let renewed_ms = self.renewed.get(&application).copied().unwrap_or(self.started_ms);
+        now_ms.saturating_sub(renewed_ms) >= LEASE_MS
     }
 
     /// Records that a claim that arrived at `at_ms` was granted. The holder counts its term from the time at which it

@@ -6,7 +6,7 @@
 //! machine agent may act next; one agent may crash between any two of its steps. Views are up to date and messages
 //! arrive: delay and loss are tested by the simulator.
 //!
-//! This file is the search; `steps` a state and its next steps, `start` the initial state, `properties` what must
+//! This file is the search; `steps` a state and its next steps, `initial_state` where it begins, `properties` what must
 //! hold, `identity` which states are equal.
 
 mod bounds;

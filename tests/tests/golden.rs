@@ -76,12 +76,13 @@ fn name(duty: &Duty) -> &'static str {
         Duty::CreateInstance => "CreateInstance",
         Duty::RemoveUnits => "RemoveUnits",
         Duty::Enrol { .. } => "Enrol",
+        Duty::DeleteFolder { .. } => "DeleteFolder",
         Duty::RunMachineAgent { .. } => "RunMachineAgent",
     }
 }
 
 /// The number of duties that [`name`] lists.
-const DUTIES: usize = 49;
+const DUTIES: usize = 50;
 
 fn examples() -> Vec<Cause> {
     let web = UnitName::new("web", 0);
@@ -186,6 +187,8 @@ fn examples() -> Vec<Cause> {
         of_machine(Duty::CreateInstance, Actor::Provisioner),
         of_machine(Duty::RemoveUnits, Actor::Operator),
         of_machine(Duty::Enrol { expires_ms: Some(NOW_MS + 3_540_000) }, Actor::Operator),
+        of_machine(Duty::DeleteFolder { unit: "web/0".parse().expect("a unit") }, Actor::Operator)
+            .last_error("machines/M/unknown/unit-web-0-U belongs to unit U".to_owned()),
         of_machine(Duty::RunMachineAgent { agent: Silence::Lost, host: process }, Actor::Supervisor)
             .since(NOW_MS - 120_000),
     ]
@@ -333,7 +336,8 @@ fn next_reason(reason: &StartReason) -> Option<StartReason> {
         StartReason::SettingsChanged => StartReason::AddressesChanged,
         StartReason::AddressesChanged => StartReason::Configured,
         StartReason::Configured => StartReason::LeadershipGained,
-        StartReason::LeadershipGained => StartReason::Rebooted,
+        StartReason::LeadershipGained => StartReason::LeaderSettingsChanged,
+        StartReason::LeaderSettingsChanged => StartReason::Rebooted,
         StartReason::Rebooted => StartReason::IntervalPassed,
         StartReason::IntervalPassed => StartReason::RelationAppeared { relation: 3 },
         StartReason::RelationAppeared { .. } => {
@@ -390,7 +394,8 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
         StatusMessage::Fault { .. } => {
             StatusMessage::AgentEnded { end: ProcessEnd::Signal(9), count: 2, unit }
         }
-        StatusMessage::AgentEnded { .. } => StatusMessage::AgentLost { unit },
+        // an application whose units `pintle why` would take for machines
+        StatusMessage::AgentEnded { .. } => StatusMessage::AgentLost { unit: UnitName::new("machine", 0) },
         StatusMessage::AgentLost { .. } => StatusMessage::AgentNotCommunicating,
         StatusMessage::AgentNotCommunicating => {
             StatusMessage::MachineNotCommunicating { machine: "0".to_owned() }

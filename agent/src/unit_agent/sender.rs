@@ -200,8 +200,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
             return EarlyReport::Later(due);
         }
         let run = facts.executing.as_ref().map_or(0, |executing| executing.run);
-        let timer_started_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
-        let executing_for_ms = self.0.clock.since_boot_ms().saturating_sub(timer_started_ms);
+        let since_ms = facts.executing.as_ref().map_or(0, |executing| executing.since_ms);
+        let executing_for_ms = self.0.clock.since_boot_ms().saturating_sub(since_ms);
         let reports = facts.pending_reports.next_batch();
         EarlyReport::Now(Report { epoch, run, reports, executing: activity, executing_for_ms })
     }

@@ -192,6 +192,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         Duty::CreateInstance => "create an instance on which its units can run their last hooks".to_owned(),
         Duty::RemoveUnits => "remove its units: it has no agent that can stop them".to_owned(),
         Duty::Enrol { .. } => "enrol it with the command that pintle add-machine manual printed".to_owned(),
+        Duty::DeleteFolder { unit } => format!("decide about a folder of the removed unit {unit}"),
         Duty::RunMachineAgent { agent, .. } => match agent {
             Silence::NotStarted => "start its agent".to_owned(),
             Silence::NotReported => "start its agent, which has not reported yet".to_owned(),
@@ -256,7 +257,7 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             format!("check that the agent of machine {machine} runs: pintle why machine {machine}")
         }
         Remedy::CheckMachineAgent { machine: None } => "check that the machine agent runs".to_owned(),
-        Remedy::Explain(entity) => format!("pintle why {}", as_argument(entity)),
+        Remedy::Explain(entity) => why_command(entity),
         Remedy::Refresh { application } => format!("pintle refresh {application}"),
         Remedy::RemoveAnyUnit { machine } => {
             format!("remove another unit of machine {machine} with: pintle remove-unit")
@@ -312,6 +313,9 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             "a hook that runs delays it; otherwise read the log of the machine agent, and reboot the machine by hand"
                 .to_owned()
         }
+        Remedy::DeleteFolder => "delete the folder if it is not needed, or move it out of the machine's folder; the machine \
+                                 agent looks again within 10 minutes"
+            .to_owned(),
         Remedy::AfterResponse => "it starts as soon as the agent responds".to_owned(),
         Remedy::Imminent => "nothing to do: the agent is about to start it".to_owned(),
         Remedy::InspectHook { unit, run, machine } => format!(
@@ -383,6 +387,11 @@ fn restart(machine: &str, host: Host) -> String {
         "pintle up restarts it after it exits (see machines/{folder}/{log}); if it hangs, kill the process of \
          machines/{folder}/{process}"
     )
+}
+
+/// The command that explains what the entity waits for: `pintle why web/0`.
+pub fn why_command(entity: &Entity) -> String {
+    format!("pintle why {}", as_argument(entity))
 }
 
 /// The entity as an argument of a command.

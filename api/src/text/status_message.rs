@@ -2,7 +2,9 @@
 //!
 //! Called by the commands, by the states of entities and by the context of hooks. Scripts of Juju match some of the texts.
 
+use crate::text::cause::why_command;
 use crate::text::fault;
+use state::terms::cause::Entity;
 use state::terms::names::UnitName;
 use state::terms::status_message::StatusMessage;
 use state::unit::hook_name::HookName;
@@ -56,5 +58,5 @@ pub fn words(message: &StatusMessage) -> String {
 const NOT_COMMUNICATING: &str = "agent is not communicating with the controller";
 
 fn see_why(what: impl Display, unit: &UnitName) -> String {
-    format!("{what}, see: pintle why {unit}")
+    format!("{what}, see: {}", why_command(&Entity::Unit(unit.clone())))
 }

@@ -15,6 +15,7 @@ use state::terms::status::{AgentStatus, WorkloadStatus};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use wildmatch::WildMatch;
 
 /// Arguments of `status`.
 #[derive(Debug, Args)]
@@ -135,7 +136,8 @@ pub fn filter(status: &mut api::Status, filters: &[String]) {
     if filters.is_empty() {
         return;
     }
-    let means = |text: &str| filters.iter().any(|filter| matches(filter, text));
+    let patterns: Vec<WildMatch> = filters.iter().map(|filter| WildMatch::new(filter)).collect();
+    let means = |text: &str| patterns.iter().any(|pattern| pattern.matches(text));
     let all = status.applications.iter();
     let chosen = |app: &str, name: &UnitName, unit: &UnitStatus| {
         let words = [app, &unit.machine, unit.workload.current.as_str(), unit.agent.current.as_str()];
@@ -157,32 +159,4 @@ pub fn filter(status: &mut api::Status, filters: &[String]) {
     status.machines.retain(|name, _| used.contains(name) || means(name));
     let kept = &status.applications;
     status.relations.retain(|entry| entry.ends.iter().any(|end| kept.contains_key(&end.application)));
-}
-
-/// Whether `text` matches `pattern`, in which `*` matches any text.
-pub fn matches(pattern: &str, text: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else {
-        return pattern == text;
-    };
-    let Some(rest) = text.strip_prefix(before) else {
-        return false;
-    };
-    rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| matches(after, &rest[at..]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_matches_any_text() {
-        for (pattern, text) in
-            [("web", "web"), ("web/*", "web/10"), ("*", ""), ("*b/*", "web/0"), ("a*c", "abc")]
-        {
-            assert!(matches(pattern, text), "{pattern} {text}");
-        }
-        for (pattern, text) in [("web", "web2"), ("web/*", "db/0"), ("a*c", "abd"), ("", "a")] {
-            assert!(!matches(pattern, text), "{pattern} {text}");
-        }
-    }
 }

@@ -92,27 +92,13 @@ enum Standing {
 
 fn standing(dir: &DataDir) -> io::Result<Standing> {
     let Some(actual) = ignore_not_found(FolderIdentity::of(dir.path()))? else { return Ok(Standing::New) };
-    let Some(recorded) = FolderIdentity::read(dir)? else {
-        // A folder of an earlier version. Its supervisor holds the lock of its own folder, not of a copy.
-        let runs = Process::read_alive(&dir.supervisor_lock()).filter(|_| lock::holder(dir).is_none());
-        let original = runs.and_then(folder_of);
-        return Ok(original.map_or(Standing::New, |original| Standing::Copy { original, exists: true }));
-    };
+    let Some(recorded) = FolderIdentity::read(dir)? else { return Ok(Standing::New) };
     if recorded.is_same_folder(&actual) {
         return Ok(Standing::Own(actual));
     }
     let at_recorded_path = FolderIdentity::of(&recorded.path);
     let exists = at_recorded_path.is_ok_and(|found| recorded.is_same_folder(&found));
     Ok(Standing::Copy { original: recorded.path, exists })
-}
-
-/// The data folder in the command line of a supervisor.
-fn folder_of(supervisor: Process) -> Option<PathBuf> {
-    let line = std::fs::read(format!("/proc/{}/cmdline", supervisor.pid)).ok()?;
-    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    let is_supervisor = words.any(|word| word == "supervise");
-    let data = words.skip_while(|word| word != "--data").nth(1)?;
-    is_supervisor.then(|| PathBuf::from(data.into_owned()))
 }
 
 fn unusable(dir: &DataDir, error: &io::Error) -> CommandError {

@@ -94,10 +94,10 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     web.api.handle(report).await.expect("the request is accepted");
     assert_eq!(status().await.1, "executing", "a retry runs");
     let units = fixture.admin.handle(GetStatus).await.expect("it exists").applications["web"].units.clone();
-    let timer_started_ms = fixture.controller.environment.wall_ms() - 4_000;
+    let hook_started_ms = fixture.controller.environment.wall_ms() - 4_000;
     assert_eq!(
         units[&"web/0".parse().expect("a unit")].agent.since_ms,
-        Some(timer_started_ms),
+        Some(hook_started_ms),
         "since the hook began"
     );
     fixture.advance(LOST_AFTER_MS);

@@ -2,9 +2,12 @@
 //!
 //! A merge key `<<` applies where it is written, as in goyaml.v2: it overwrites the keys before it, and the keys after it
 //! overwrite it. Errors have the words of goyaml.v2. The file is untrusted, so size, depth and merges are bounded. Called
-//! by relation-set and state-set.
+//! by relation-set and state-set; payload-register reads metadata.yaml with it.
 
 use crate::yaml_plain::{is_integer, is_null, is_number, is_word};
+use base64::Engine;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -37,6 +40,13 @@ impl Node {
         }
     }
 
+    /// The value of a key in a mapping. The last of two equal keys counts.
+    fn value_of(&self, key: &str) -> Option<Node> {
+        let Node::Mapping(pairs) = self.target() else { return None };
+        let found = pairs.iter().rev().find(|((name, _), _)| string(name, 0).is_ok_and(|name| name == key));
+        found.map(|(_, (value, _))| value.clone())
+    }
+
     /// Whether the node is the merge key `<<`.
     fn is_merge(&self) -> bool {
         match self {
@@ -53,6 +63,34 @@ impl Node {
 /// # Errors
 /// The text that the tool prints.
 pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
+    let mut settings = SettingsBuilder::default();
+    match first_document(bytes)? {
+        Some((Node::Mapping(pairs), _)) => settings.add(&pairs)?,
+        Some((Node::Scalar { text, plain: true, tag: None }, _)) if is_null(&text) => {}
+        Some((node, line)) => settings.errors.push(mismatch(&node, line, "map[string]string")),
+        None => {}
+    }
+    if settings.errors.is_empty() {
+        Ok(settings.values)
+    } else {
+        Err(format!("yaml: unmarshal errors:\n  {}", settings.errors.join("\n  ")))
+    }
+}
+
+/// Reads the type of one payload class from `payloads` of a charm's metadata.yaml; `None` if it is not declared.
+///
+/// # Errors
+/// The text that the tool prints, if `bytes` is not YAML.
+pub fn payload_type(bytes: &[u8], class: &str) -> Result<Option<String>, String> {
+    let metadata = first_document(bytes)?.map(|(node, _)| node);
+    let kind = metadata.and_then(|root| {
+        ["payloads", class, "type"].into_iter().try_fold(root, |node, key| node.value_of(key))
+    });
+    Ok(kind.and_then(|node| string(&node, 0).ok()))
+}
+
+/// Reads the root of the first document with its line; `None` if there is no document.
+fn first_document(bytes: &[u8]) -> Result<Option<NodeAtLine>, String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!("settings of {} bytes are too large: {BYTES_MAX} at most", bytes.len()));
     }
@@ -64,18 +102,7 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, String> {
             first => break first,
         }
     };
-    let mut settings = SettingsBuilder::default();
-    match reader.finish(event, 0)? {
-        Some(Node::Mapping(pairs)) => settings.add(&pairs)?,
-        Some(Node::Scalar { text, plain: true, tag: None }) if is_null(&text) => {}
-        Some(node) => settings.errors.push(mismatch(&node, line, "map[string]string")),
-        None => {}
-    }
-    if settings.errors.is_empty() {
-        Ok(settings.values)
-    } else {
-        Err(format!("yaml: unmarshal errors:\n  {}", settings.errors.join("\n  ")))
-    }
+    Ok(reader.finish(event, 0)?.map(|node| (node, line)))
 }
 
 /// Settings collected so far.
@@ -240,35 +267,14 @@ fn mismatch(node: &Node, line: usize, expected: &str) -> String {
     format!("line {line}: cannot unmarshal {found} into {expected}")
 }
 
+/// Standard base64 with padding, as Go reads it: bits after the last byte are ignored.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+
 /// Decodes standard base64 with padding. White space is skipped.
 fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-    if !digits.len().is_multiple_of(4) {
-        return None;
-    }
-    let padding = digits.iter().rev().take_while(|b| **b == b'=').count();
-    if padding > 2 {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    let (mut bits, mut bit_count) = (0u32, 0);
-    for digit in &digits[..digits.len() - padding] {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        bits = (bits << 6) | u32::from(value);
-        bit_count += 6;
-        if bit_count >= 8 {
-            bit_count -= 8;
-            bytes.push((bits >> bit_count) as u8);
-        }
-    }
-    Some(bytes)
+    let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    BASE64.decode(digits).ok()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! this waits", from the unit's resolver through refusals and the API to the commands.
 //!
 //! Causes are computed on request, from documents and from the presence of agents; they are never stored
-//! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `documents::waiting`, `unit::wait_reasons` and the controller's
-//! `why`.
+//! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `documents::non_removal_causes`,
+//! `unit::wait_reasons` and the controller's `why`.
 //!
 //! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code that
 //! creates it.
@@ -398,6 +398,11 @@ pub enum Duty {
     Enrol {
         /// When the enrolment token expires, in milliseconds of the wall clock; none if no token is valid.
         expires_ms: Option<i64>,
+    },
+    /// Delete the folder of a removed unit, or move it out of the machine's folder: its tombstone is kept until then.
+    DeleteFolder {
+        /// The removed unit.
+        unit: UnitName,
     },
     /// Run the machine agent.
     RunMachineAgent {

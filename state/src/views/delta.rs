@@ -22,6 +22,7 @@ pub struct AffectedParts {
     charm: bool,
     config: bool,
     leader: bool,
+    leader_settings: bool,
     resolved: bool,
     application_status: bool,
     removed: bool,
@@ -66,6 +67,9 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
     }
     if parts.leader {
         changes.push(Change::Leader(view_reader.leader()));
+    }
+    if parts.leader_settings {
+        changes.push(Change::LeaderSettings(view_reader.leader_settings()));
     }
     if parts.resolved {
         changes.push(Change::Resolved(read(at, &model.resolved(unit))));
@@ -121,6 +125,7 @@ pub fn affected_parts<'k>(
             (Kind::ApplicationStatus, [id]) if *id == application => affected.application_status = true,
             (Kind::ApplicationLife, [id]) => drop(affected.applications.insert(*id)),
             (Kind::Leader, [id]) if *id == application => affected.leader = true,
+            (Kind::LeaderSettings, [id]) if *id == application => affected.leader_settings = true,
             (Kind::RelationOf, [id, relation]) if *id == application => {
                 affected.relations.insert(*relation);
             }
@@ -221,10 +226,7 @@ fn relation_changes(
             bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| view_reader.observes(head, unit))
         {
             let incarnation = entry.map(|entry| entry.incarnation);
-            // a departure is sent again: an earlier version of the controller showed departing members until
-            // then
-            let left = parts.scopes.contains(entered);
-            if left || shown.members.get(&(*number, unit.clone())).copied() != incarnation {
+            if shown.members.get(&(*number, unit.clone())).copied() != incarnation {
                 changes.push(Change::Member { relation: *number, unit, incarnation });
             }
         }

@@ -186,9 +186,9 @@ fn the_reference_names_every_command_and_hook_tool() {
     let list =
         help.split("Commands:").nth(1).and_then(|rest| rest.split("Options:").next()).unwrap_or_default();
     // a command is indented by two, the second line of its description by more
-    let log_time =
+    let without_indent =
         |line: &str| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')).map(str::to_owned);
-    let commands: Vec<String> = list.lines().filter_map(log_time).collect();
+    let commands: Vec<String> = list.lines().filter_map(without_indent).collect();
     assert!(commands.len() > 30, "{help}");
     let commands_page = read("commands.md");
     for command in commands.iter().filter_map(|line| line.split_whitespace().next()) {
