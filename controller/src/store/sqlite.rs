@@ -12,12 +12,12 @@
 //! and a revision that it has reached). The latter detects a database that was restored from a backup, and refuses one
 //! that is missing, empty, truncated, or of another store generation.
 //!
-//! Every row has a checksum. A damaged document ends the requests that need it, by name, and no others (`quarantine`).
+//! Every row has a checksum. A damaged document ends the requests that need it, by name, and no others (`damaged_documents`).
 
 mod checksum;
+mod damaged_documents;
 pub mod inspection;
 mod open;
-mod quarantine;
 mod reads;
 mod writer;
 
@@ -67,12 +67,12 @@ impl Drop for Shared {
 impl Sqlite {
     /// Opens the store in an existing folder; creates the database if there is none.
     pub fn open(folder: &Path, options: Options) -> Result<Sqlite, OpenError> {
-        let OpenStore { lock, file, connection, sidecar, store_generation, newest, quarantine } =
+        let OpenStore { lock, file, connection, sidecar, store_generation, newest, damaged_documents } =
             open::open(folder, &options)?;
         let failed = |why: String| OpenError::Failed { folder: folder.to_owned(), why };
         let log = change_bytes(&connection).map_err(|e| failed(e.to_string()))?;
-        let quarantine = Arc::new(quarantine);
-        let readers = Readers::open(&file, quarantine.clone()).map_err(|e| failed(e.to_string()))?;
+        let damaged_documents = Arc::new(damaged_documents);
+        let readers = Readers::open(&file, damaged_documents.clone()).map_err(|e| failed(e.to_string()))?;
 
         let newest = Arc::new(watch::Sender::new(newest));
         let broken = Arc::new(watch::Sender::new(None));
@@ -81,7 +81,7 @@ impl Sqlite {
             connection,
             sidecar,
             _lock: lock,
-            quarantine,
+            damaged_documents,
             log: ChangeLog::new(log, options.changes_kept, options.changes_bytes_max),
             commits: 0,
             newest: newest.clone(),

@@ -3,8 +3,8 @@
 //! SQLite writes into the folder of a database even to read it, if a controller that was killed has left a WAL behind.
 //! The database is therefore read from a copy.
 
+use super::damaged_documents;
 use super::open::{CURRENT, GenerationFile, VERSION, absence, generation, unsound};
-use super::quarantine;
 use super::reads::{change_rows, newest_revision};
 use rusqlite::{Connection, OpenFlags};
 use state::documents::draft::{Reader, Revision, StoredDocument};
@@ -89,7 +89,7 @@ impl Inspection {
         let mut select = connection.prepare("SELECT key, revision, value, checksum FROM documents")?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
-            match quarantine::document(row) {
+            match damaged_documents::document(row) {
                 Ok(stored) => drop(self.documents.insert(stored.key.clone(), stored)),
                 Err(row) => {
                     let key = row.key.unwrap_or_else(|| "a document whose key is not known".to_owned());

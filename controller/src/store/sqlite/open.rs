@@ -4,7 +4,7 @@
 //! that is not the one of the recorded store generation is never treated as new: it is refused until an operator states
 //! that a new store generation starts. Called by [`super::Sqlite::open`].
 
-use super::quarantine::Quarantine;
+use super::damaged_documents::DamagedDocuments;
 use super::reads::{STATEMENTS, is_damage, newest_revision};
 use crate::store::{CHANGES_BYTES_MAX, CHANGES_KEPT, Position};
 use host::lock::LockHeld;
@@ -92,7 +92,7 @@ pub(super) struct OpenStore {
     pub sidecar: GenerationFile,
     pub store_generation: Uuid,
     pub newest: Revision,
-    pub quarantine: Quarantine,
+    pub damaged_documents: DamagedDocuments,
 }
 
 pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenError> {
@@ -116,7 +116,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     if let Some(why) = unsound(&connection).map_err(unreadable)? {
         return Err(refused(damaged(&why)));
     }
-    let quarantine = Quarantine::survey(&connection).map_err(|why| refused(damaged(&why)))?;
+    let damaged_documents = DamagedDocuments::find(&connection).map_err(|why| refused(damaged(&why)))?;
     let newest = newest_revision(&connection).map_err(unreadable)?;
     let stored = generation(&connection, CURRENT).map_err(|why| refused(damaged(&why)))?;
     let replaced = generation(&connection, REPLACED).map_err(|why| refused(damaged(&why)))?;
@@ -143,7 +143,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     }
     let sidecar =
         GenerationFile::create(folder, store_generation, newest).map_err(|e| failed(e.to_string()))?;
-    Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest, quarantine })
+    Ok(OpenStore { lock, file, connection, sidecar, store_generation, newest, damaged_documents })
 }
 
 fn damaged(why: &dyn std::fmt::Display) -> String {

@@ -4,7 +4,7 @@
 //! connection.
 
 use super::checksum;
-use super::quarantine::{self, DamagedRow, Quarantine};
+use super::damaged_documents::{self, DamagedDocuments, DamagedRow};
 use crate::store::usage::StoreUsage;
 use crate::store::{CommitChanges, DocumentChange, Undo, scan_start, unavailable};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Transaction, TransactionBehavior, params};
@@ -40,7 +40,7 @@ pub(super) fn oldest_revision(connection: &Connection) -> rusqlite::Result<Optio
 pub(super) struct ConnectionReader<'c> {
     pub(super) connection: &'c Connection,
     pub(super) revision: Revision,
-    quarantine: &'c Quarantine,
+    damaged_documents: &'c DamagedDocuments,
     /// The damaged documents that were read, or the prefix of documents that cannot be listed.
     damaged: RefCell<BTreeSet<String>>,
 }
@@ -49,9 +49,9 @@ impl<'c> ConnectionReader<'c> {
     pub(super) fn new(
         connection: &'c Connection,
         revision: Revision,
-        quarantine: &'c Quarantine,
+        damaged_documents: &'c DamagedDocuments,
     ) -> ConnectionReader<'c> {
-        ConnectionReader { connection, revision, quarantine, damaged: RefCell::default() }
+        ConnectionReader { connection, revision, damaged_documents, damaged: RefCell::default() }
     }
 
     /// Returns the damaged documents that were read.
@@ -67,7 +67,7 @@ impl<'c> ConnectionReader<'c> {
         let get = "SELECT key, revision, value, checksum FROM documents WHERE key = ?1";
         let mut get = self.connection.prepare_cached(get)?;
         let mut rows = get.query([key])?;
-        Ok(rows.next()?.map(quarantine::document))
+        Ok(rows.next()?.map(damaged_documents::document))
     }
 
     fn list(
@@ -81,7 +81,7 @@ impl<'c> ConnectionReader<'c> {
         while found.len() < limit
             && let Some(row) = rows.next()?
         {
-            match quarantine::document(row) {
+            match damaged_documents::document(row) {
                 Ok(stored) if !stored.key.starts_with(prefix) => break,
                 Ok(stored) if stored.key.as_str() > after => found.push(stored),
                 Ok(_) => {}
@@ -108,7 +108,9 @@ impl Reader for ConnectionReader<'_> {
                 self.note(row, key);
                 self.note_damage(key, "a damaged row is in its place");
             }
-            Ok(None) if self.quarantine.contains(key) => self.note_damage(key, "a search does not find it"),
+            Ok(None) if self.damaged_documents.contains(key) => {
+                self.note_damage(key, "a search does not find it")
+            }
             Ok(None) => {}
             Err(error) => self.note_damage(key, &error.to_string()),
         }
@@ -124,14 +126,14 @@ impl Reader for ConnectionReader<'_> {
             self.note_damage(prefix, &error.to_string());
         }
         let until = found.last().filter(|_| found.len() == limit).map(|last| last.key.as_str());
-        for key in self.quarantine.between(prefix, after, until) {
+        for key in self.damaged_documents.between(prefix, after, until) {
             self.note_damage(key, "a search does not find it");
         }
         found
     }
 
     fn note_damage(&self, key: &str, why: &str) {
-        self.quarantine.log(key, why);
+        self.damaged_documents.log(key, why);
         self.damaged.borrow_mut().insert(key.to_owned());
     }
 }
@@ -140,13 +142,13 @@ impl Reader for ConnectionReader<'_> {
 pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     free: Arc<Semaphore>,
-    quarantine: Arc<Quarantine>,
+    damaged_documents: Arc<DamagedDocuments>,
 }
 
 impl Readers {
     /// Opens all files that reading needs, now: a read later on must not depend on a free descriptor. A connection
     /// opens the WAL with its first read, and a file for sorting only if that is not done in memory.
-    pub(super) fn open(file: &Path, quarantine: Arc<Quarantine>) -> rusqlite::Result<Readers> {
+    pub(super) fn open(file: &Path, damaged_documents: Arc<DamagedDocuments>) -> rusqlite::Result<Readers> {
         let mut idle = Vec::new();
         for _ in 0..READERS {
             let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -155,12 +157,12 @@ impl Readers {
             newest_revision(&connection)?;
             idle.push(connection);
         }
-        Ok(Readers::of(idle, quarantine))
+        Ok(Readers::of(idle, damaged_documents))
     }
 
-    fn of(idle: Vec<Connection>, quarantine: Arc<Quarantine>) -> Readers {
+    fn of(idle: Vec<Connection>, damaged_documents: Arc<DamagedDocuments>) -> Readers {
         let free = Arc::new(Semaphore::new(idle.len()));
-        Readers { idle: Arc::new(Mutex::new(idle)), free, quarantine }
+        Readers { idle: Arc::new(Mutex::new(idle)), free, damaged_documents }
     }
 
     /// Closes the idle connections. A read that is running keeps its connection until it ends.
@@ -180,7 +182,7 @@ impl Readers {
     {
         loop {
             let permit = self.free.clone().acquire_owned().await.expect("the semaphore is never closed");
-            let (idle, quarantine) = (self.idle.clone(), self.quarantine.clone());
+            let (idle, damaged_documents) = (self.idle.clone(), self.damaged_documents.clone());
             let work = move || {
                 let lock = || idle.lock().expect("no one panics with the idle connections");
                 // 1. A read waits for a thread. 2. The controller stops: the call is dropped, and the last handle
@@ -189,7 +191,7 @@ impl Readers {
                 let answer = match begin(&connection) {
                     Err(error) => Err((view, error)),
                     Ok((transaction, revision)) => {
-                        let reader = ConnectionReader::new(&transaction, revision, &quarantine);
+                        let reader = ConnectionReader::new(&transaction, revision, &damaged_documents);
                         let value = view(&reader);
                         Ok((value, reader.damaged()))
                     }
@@ -207,7 +209,7 @@ impl Readers {
                     unavailable::retry(error.to_string()).await;
                 }
                 Err((_, error)) => {
-                    self.quarantine.log(CHANGE_LOG, &error.to_string());
+                    self.damaged_documents.log(CHANGE_LOG, &error.to_string());
                     return unavailable::damaged(vec![CHANGE_LOG.to_owned()]).await;
                 }
             }

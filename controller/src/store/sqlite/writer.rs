@@ -6,7 +6,7 @@
 
 use super::super::{ApplyError, Committed, RunError, StoreError};
 use super::checksum;
-use super::quarantine::{self, Quarantine};
+use super::damaged_documents::{self, DamagedDocuments};
 use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage};
 use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
@@ -102,7 +102,7 @@ pub(super) struct Writer {
     pub sidecar: GenerationFile,
     /// Dropped after the connection, so that the next process finds all writes.
     pub _lock: Lock,
-    pub quarantine: Arc<Quarantine>,
+    pub damaged_documents: Arc<DamagedDocuments>,
     pub log: ChangeLog,
     /// Commits of this process.
     pub commits: u64,
@@ -163,7 +163,7 @@ impl Writer {
         let mut decided = Vec::with_capacity(batch.len());
         let mut added = Vec::new();
         for request in batch {
-            let reader = ConnectionReader::new(&self.connection, newest, &self.quarantine);
+            let reader = ConnectionReader::new(&self.connection, newest, &self.damaged_documents);
             let transaction = request.decide(&reader);
             let damaged = reader.damaged();
             if !damaged.is_empty() {
@@ -213,7 +213,9 @@ impl Writer {
     fn fail(&self, error: CommitError) -> StoreError {
         let error = match error {
             CommitError::Damaged(documents) => {
-                documents.iter().for_each(|document| self.quarantine.log(document, "it cannot be written"));
+                documents
+                    .iter()
+                    .for_each(|document| self.damaged_documents.log(document, "it cannot be written"));
                 return StoreError::Damaged(documents);
             }
             CommitError::Failed(error) => error,
@@ -354,7 +356,7 @@ fn write_document(
     let revision = revision as i64;
     let before = {
         let mut rows = get.query([key])?;
-        rows.next()?.map(quarantine::document)
+        rows.next()?.map(damaged_documents::document)
     };
     match value {
         Some(value) => {
