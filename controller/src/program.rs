@@ -6,13 +6,14 @@
 use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
 use crate::installation::Installation;
-use crate::store::sqlite::{Options, Sqlite};
+use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::{Controller, check, janitor, server};
 use anyhow::{Context, Result, bail};
 use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, Level};
+use host::restart::EXIT_REFUSED;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,7 +67,9 @@ pub fn main() {
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
-        std::process::exit(1);
+        // A restart finds the same store.
+        let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator());
+        std::process::exit(if is_refused { EXIT_REFUSED.into() } else { 1 });
     }
 }
 

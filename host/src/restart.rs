@@ -21,6 +21,9 @@ const IMMEDIATE_RESTART_EARNED_AFTER_MS: u64 = RECOVERED_AFTER_MS / IMMEDIATE_RE
 /// SIGKILL and SIGTERM, with which a process is ended from outside. Any other signal is an error of the process.
 const EXTERNAL_SIGNALS: [i32; 2] = [9, 15];
 
+/// The exit code of a program that cannot serve until a person acts: starting it again changes nothing.
+pub const EXIT_REFUSED: u8 = 3;
+
 /// Who ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {

@@ -1,7 +1,9 @@
 //! Tests of copied, moved and restored data folders with the real programs.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tests::host::{Host, sample};
 use tests::scene::{Scene, hooks, scene, text};
 
@@ -107,4 +109,72 @@ fn a_restored_folder_continues_the_original_once_that_is_stated() {
     restored.ok(&["up"]);
     restored.ok(&["run", "db/0", "get-units"]);
     assert_eq!(hooks(&restored, "db/0")[..before.len()], before, "no hook ran again");
+}
+
+#[test]
+fn a_controller_restored_from_a_backup_receives_the_lost_records() {
+    let host = with_db();
+    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
+    host.ok(&["integrate", "web", "db"]);
+    host.until_status("db/0", "active", "web likes green");
+    host.ok(&["down"]);
+    let store = host.dir.join("controller/store");
+    let (older, newest) = (host.beside("older"), host.beside("newest"));
+    let copy_to = |copy: &Path| run("cp", &["-a", text(&store), text(copy)]);
+    copy_to(&older);
+    host.ok(&["up"]);
+    host.ok(&["config", "web", "color=blue"]);
+    host.until_status("db/0", "active", "web likes blue");
+    host.ok(&["down"]);
+    copy_to(&newest);
+    let database = |dir: &Path| -> Vec<PathBuf> {
+        let files = fs::read_dir(dir).expect("it is a folder").flatten().map(|file| file.path());
+        files.filter(|path| text(path).contains("store.sqlite")).collect()
+    };
+    let put_back = |copy: &Path| {
+        database(&store).iter().for_each(|file| fs::remove_file(file).expect("it is ours"));
+        for file in database(copy) {
+            fs::copy(&file, store.join(file.file_name().expect("files have names"))).expect("a copy");
+        }
+    };
+    let generation = || fs::read_to_string(store.join("history.yaml")).expect("it exists");
+    let recorded = generation();
+    put_back(&older);
+    // Nothing is decided for the operator: both ways out are named at once, and nothing is left running.
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let refused = host.refused(&["up"]);
+        for part in ["it is an older copy", "put the right file back", "pintle up --restored"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "it does not wait for a controller that refuses");
+        assert_eq!((generation(), host.processes()), (recorded.clone(), vec![]));
+    }
+    put_back(&newest);
+    host.ok(&["up"]);
+    host.until_status("db/0", "active", "web likes blue");
+    assert!(host.refused(&["up", "--restored"]).contains("is running"));
+    host.ok(&["down"]);
+    assert_eq!(generation().lines().nth(1), recorded.lines().nth(1));
+    put_back(&older);
+    host.ok(&["up", "--restored"]);
+    assert_ne!(generation().lines().nth(1), recorded.lines().nth(1));
+    let restored = generation().lines().nth(1).map(str::to_owned);
+    // the setting was lost with the store; the relation settings that the units wrote since were not, and converge
+    // with it
+    host.until_status("db/0", "active", "web likes green");
+    let log = host.log();
+    for (unit, other) in [("db/0", "web/0"), ("web/0", "db/0")] {
+        let (stream, joined) = (format!("unit.{unit}.juju-log"), format!("relation-joined: {other}"));
+        let joins = log.iter().filter(|line| line.contains(&stream) && line.contains(&joined));
+        assert_eq!(joins.count(), 1, "no second joined without a departed");
+    }
+    // The supervisor starts a controller that was killed with the same generation.
+    let controller = host.pid(&host.dir.join("controller.pid")).expect("it runs");
+    host.kill(controller);
+    host.until("another controller answers", |host| {
+        let pid = host.pid(&host.dir.join("controller.pid")).filter(|pid| *pid != controller);
+        pid.filter(|_| host.pintle(&["status"]).code == 0)
+    });
+    assert_eq!(generation().lines().nth(1).map(str::to_owned), restored);
 }

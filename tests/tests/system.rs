@@ -206,41 +206,6 @@ fn a_lost_charm_folder_is_fetched_and_upgraded_and_a_complete_copy_is_kept() {
 }
 
 #[test]
-fn a_controller_restored_from_a_backup_receives_the_lost_records() {
-    let host = scene();
-    host.ok(&["deploy", text(&sample("pair-db")), "db"]);
-    host.ok(&["deploy", text(&sample("pair-web")), "web"]);
-    host.ok(&["integrate", "web", "db"]);
-    host.until_status("db/0", "active", "web likes green");
-    host.ok(&["down"]);
-    let (store, copy) = (host.dir.join("controller/store"), host.dir.join("copy"));
-    let copied = Command::new("cp").arg("-a").arg(&store).arg(&copy).status();
-    assert!(copied.is_ok_and(|status| status.success()));
-    host.ok(&["up"]);
-    host.ok(&["config", "web", "color=blue"]);
-    host.until_status("db/0", "active", "web likes blue");
-    host.ok(&["down"]);
-    let database = |dir: &Path| -> Vec<PathBuf> {
-        let files = fs::read_dir(dir).expect("it is a folder").flatten().map(|file| file.path());
-        files.filter(|path| text(path).contains("store.sqlite")).collect()
-    };
-    database(&store).iter().for_each(|file| fs::remove_file(file).expect("it is ours"));
-    for file in database(&copy) {
-        fs::copy(&file, store.join(file.file_name().expect("files have names"))).expect("the older copy");
-    }
-    host.ok(&["up"]);
-    // the setting was lost with the store; the relation settings that the units wrote since were not, and converge
-    // with it
-    host.until_status("db/0", "active", "web likes green");
-    let log = host.log();
-    for (unit, other) in [("db/0", "web/0"), ("web/0", "db/0")] {
-        let (stream, joined) = (format!("unit.{unit}.juju-log"), format!("relation-joined: {other}"));
-        let joins = log.iter().filter(|line| line.contains(&stream) && line.contains(&joined));
-        assert_eq!(joins.count(), 1, "no second joined without a departed");
-    }
-}
-
-#[test]
 fn a_folder_has_one_agent_and_the_agent_of_a_copy_stops() {
     let host = scene();
     host.ok(&["deploy", text(&sample("hello"))]);

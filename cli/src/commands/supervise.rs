@@ -1,7 +1,8 @@
 //! `supervise`: the supervisor process of a data folder. Hidden: started by `up` only.
 //!
 //! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
-//! everything on SIGTERM. It holds the lock of the data folder while it runs.
+//! everything on SIGTERM, or if the controller refuses its store at the first start. It holds the lock of the data folder
+//! while it runs.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -13,6 +14,7 @@ use crate::supervisor::settings::UpSettings;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
 use crate::supervisor::{identity, lock, stop};
 use clap::Args;
+use host::restart::EXIT_REFUSED;
 use state::terms::provider_kind::ProviderKind;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,7 +26,7 @@ pub struct SuperviseArgs {}
 /// Runs until SIGTERM or SIGINT, then stops everything that it started.
 ///
 /// # Errors
-/// If another supervisor runs, a program is missing, or a process does not exit.
+/// If another supervisor runs, a program is missing, the controller refuses its store, or a process does not exit.
 pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     // A new session detaches the supervisor from the signals and the hang-up of the terminal. setsid fails only for a
     // process group leader, which is detached already.
@@ -55,17 +57,17 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     for also in gateway.iter().cloned().chain(settings.listen.map(|address| address.to_string())) {
         arguments.extend(["--also".to_owned(), also]);
     }
-    if dir.restored_mark().exists() {
-        arguments.push("--restored".to_owned());
-    }
     let controller = SupervisedProcess::start(Program {
         path: controller,
         arguments,
+        argument_while: Some((dir.restored_mark(), "--restored")),
         log: dir.log("controller"),
         pid_file: Some(dir.controller_pid()),
     });
     let mut machines = MachineSupervisor::new(dir.clone(), provider, gateway);
+    let mut is_refused = false;
     tokio::select! {
+        () = controller.refused() => is_refused = true,
         _ = end.recv() => {}
         _ = interrupt.recv() => {}
         () = machines.follow() => {}
@@ -77,6 +79,9 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     controller.release();
     let left = stop::stop_children(dir, agents).await.left;
     match left.first() {
+        None if is_refused => {
+            Err(CommandError { code: EXIT_REFUSED, ..CommandError::new("the controller refuses its store") })
+        }
         None => halted.map(drop),
         Some(process) => {
             Err(CommandError::new(format!("cannot stop process {}: it does not exit", process.pid)))

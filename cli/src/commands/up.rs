@@ -10,7 +10,7 @@ use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::identity::{self, CopyPurpose};
 use crate::supervisor::provider::{base_system, nspawn};
 use crate::supervisor::settings::UpSettings;
-use crate::supervisor::{lock, stop};
+use crate::supervisor::{lock, renewal, stop};
 use api::error::ErrorCode;
 use api::{ClientFile, GetAbout, Handle};
 use clap::Args;
@@ -18,6 +18,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use host::file::ignore_not_found;
 use host::log_file;
 use host::process::Process;
+use host::restart::EXIT_REFUSED;
 use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -55,6 +56,10 @@ pub struct UpArgs {
     /// Continue a system in this copy of its data folder, which was restored from a backup or moved to another disk
     #[arg(long)]
     pub moved: bool,
+    /// Start a new store generation: the controller's store was restored from a backup, or is to start empty. Agents
+    /// report again what the store lacks
+    #[arg(long)]
+    pub restored: bool,
 }
 
 /// The providers with their descriptions.
@@ -80,6 +85,7 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
     identity::establish(dir, purpose)?;
     let is_running = lock::holder(dir).is_some();
     store_settings(args, dir, is_running, output)?;
+    let is_marked = args.restored && mark_restored(dir, is_running)?;
     let mut supervisor = match is_running {
         true => None,
         false => {
@@ -94,13 +100,14 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
             if supervisor.is_some() {
                 stop::stop_all(dir).await;
             }
+            // The next `up` may find another store.
+            if is_marked {
+                forget_restored(dir).ok(); // or the next one starts a generation that nobody needs
+            }
             return Err(failure);
         }
     };
-    let forgotten = ignore_not_found(std::fs::remove_file(dir.restored_mark()));
-    forgotten.map_err(|error| {
-        CommandError::new(format!("cannot remove {}: {error}", dir.restored_mark().display()))
-    })?;
+    forget_restored(dir)?;
     let state = if is_running { "already up" } else { "up" };
     let default = DataDir::choose(std::env::var_os("PINTLE_DATA").as_deref().map(std::path::Path::new))?;
     let data = if *dir == default { String::new() } else { format!(" --data {}", dir.path().display()) };
@@ -110,6 +117,27 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
         file.controller,
         dir.path().display()
     ))
+}
+
+/// Makes the controller start a new store generation. Returns whether this was not requested before.
+fn mark_restored(dir: &DataDir, is_running: bool) -> Result<bool, CommandError> {
+    if is_running {
+        let text = format!("cannot start a new store generation: {} is running", dir.path().display());
+        return Err(CommandError::new(text).hint("pintle down, then pintle up --restored"));
+    }
+    let (mark, is_new) = (dir.restored_mark(), !dir.restored_mark().exists());
+    renewal::start_store_generation(dir)
+        .map_err(|error| CommandError::new(format!("cannot write {}: {error}", mark.display())))?;
+    Ok(is_new)
+}
+
+/// Once a controller has started with the mark, the next one continues its store generation.
+fn forget_restored(dir: &DataDir) -> Result<(), CommandError> {
+    let mark = dir.restored_mark();
+    let forgotten = ignore_not_found(std::fs::remove_file(&mark));
+    forgotten
+        .map(drop)
+        .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", mark.display())))
 }
 
 /// Stores the settings of the arguments after checking that they can be used on this host.
@@ -221,8 +249,11 @@ async fn wait_for_controller(
         if let Some(Ok(Some(status))) = supervisor.as_mut().map(Child::try_wait) {
             // If another `up` started a supervisor first, this command waits for that one.
             if lock::holder(dir).is_none() {
-                let text = format!("the supervisor exited ({status}):\n{}", tail(dir, "supervisor"));
-                return Err(CommandError::new(text).hint(format!("see {}", dir.log("supervisor").display())));
+                // The supervisor's code for a controller that refuses its store.
+                let is_refused = status.code() == Some(EXIT_REFUSED.into());
+                let log = if is_refused { "controller" } else { "supervisor" };
+                let text = format!("the {log} exited ({status}):\n{}", tail(dir, log));
+                return Err(CommandError::new(text).hint(format!("see {}", dir.log(log).display())));
             }
             *supervisor = None;
         }

@@ -1,10 +1,13 @@
 //! A supervised child process: restarted when it exits, with a bounded back-off ([`host::restart`]).
 //!
+//! One that refuses to serve at its first start ([`EXIT_REFUSED`]) is reported: whoever started it learns the reason at
+//! once. At a later start it is restarted like any other, because agents keep their units running meanwhile.
+//!
 //! Used by `supervise` for the controller, and by the `local` provider for machine agents.
 
 use host::log_file;
 use host::process::Process;
-use host::restart::{EndedBy, Restarts};
+use host::restart::{EXIT_REFUSED, EndedBy, Restarts};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -12,6 +15,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::process::Command;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 /// First delay before the restart of a program that failed. Doubled 8 times it is 25.6 s; after that there is an attempt
@@ -27,6 +31,8 @@ pub struct Program {
     pub path: PathBuf,
     /// The arguments.
     pub arguments: Vec<String>,
+    /// An argument that is added to them as long as this file exists.
+    pub argument_while: Option<(PathBuf, &'static str)>,
     /// The file to which its stdout and stderr are appended.
     pub log: PathBuf,
     /// The pid file to write; `None` if the program writes it itself.
@@ -36,14 +42,21 @@ pub struct Program {
 /// A process that is restarted when it exits, until it is released.
 pub struct SupervisedProcess {
     current: Arc<Mutex<Option<Process>>>,
+    refused: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
 impl SupervisedProcess {
     /// Starts the program.
     pub fn start(program: Program) -> SupervisedProcess {
-        let current = Arc::new(Mutex::new(None));
-        SupervisedProcess { task: tokio::spawn(keep_running(program, current.clone())), current }
+        let (current, refused) = (Arc::new(Mutex::new(None)), Arc::new(Notify::new()));
+        let task = tokio::spawn(keep_running(program, current.clone(), refused.clone()));
+        SupervisedProcess { current, refused, task }
+    }
+
+    /// Waits until the program has refused to serve at its first start.
+    pub async fn refused(&self) {
+        self.refused.notified().await;
     }
 
     /// Ends supervision: the process is no longer restarted. Returns the running process, which the caller must stop.
@@ -53,7 +66,8 @@ impl SupervisedProcess {
     }
 }
 
-async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
+async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>, refused: Arc<Notify>) {
+    let mut is_first = true;
     let mut restarts = Restarts::new(FIRST_DELAY_MS, DELAY_MAX_MS);
     loop {
         let started = Instant::now();
@@ -69,12 +83,17 @@ async fn keep_running(program: Program, current: Arc<Mutex<Option<Process>>>) {
                 }
                 let ended = child.wait().await;
                 *current.lock().expect("no holder panics") = None;
+                let code = ended.as_ref().ok().and_then(std::process::ExitStatus::code);
+                if is_first && code == Some(EXIT_REFUSED.into()) {
+                    refused.notify_one();
+                }
                 match ended {
                     Ok(status) => (status.to_string(), EndedBy::of_signal(status.signal())),
                     Err(error) => (error.to_string(), EndedBy::Itself),
                 }
             }
         };
+        is_first = false;
         let ran_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let delay = Duration::from_millis(restarts.delay_ms(ran_ms, ended));
         tracing::warn!(
@@ -90,6 +109,7 @@ fn start(program: &Program) -> io::Result<tokio::process::Child> {
     let log = log_file::open(&program.log)?;
     Command::new(&program.path)
         .args(&program.arguments)
+        .args(program.argument_while.iter().filter(|(file, _)| file.exists()).map(|(_, argument)| argument))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -108,6 +128,7 @@ mod tests {
         let daemon = SupervisedProcess::start(Program {
             path: "sleep".into(),
             arguments: vec!["1000".to_owned()],
+            argument_while: None,
             log: folder.path().join("log"),
             pid_file: Some(pid_file.clone()),
         });
@@ -129,5 +150,30 @@ mod tests {
         assert_eq!(stop(&[latest], Duration::from_secs(5)).await, []);
         tokio::time::sleep(Duration::from_millis(FIRST_DELAY_MS * 3)).await; // three times the delay of a restart
         assert_eq!(Process::read_alive(&pid_file), None);
+    }
+
+    /// The mark of a restored store is deleted once a controller has started with it: without this, every restart of
+    /// the controller would start one more store generation.
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_argument_is_added_as_long_as_its_file_exists_and_a_first_refusal_is_reported() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("mark"), "").expect("written");
+        let script = format!("echo \"$0\" >> {0}/runs; rm -f {0}/mark; exit 3", folder.path().display());
+        let process = SupervisedProcess::start(Program {
+            path: "sh".into(),
+            arguments: vec!["-c".to_owned(), script],
+            argument_while: Some((path("mark"), "--restored")),
+            log: path("log"),
+            pid_file: None,
+        });
+        process.refused().await;
+        let ran = || std::fs::read_to_string(path("runs")).expect("it ran");
+        assert_eq!(ran(), "--restored\n");
+        while ran().lines().count() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        process.release();
+        assert_eq!(ran().lines().nth(1), Some("sh"), "the file is gone");
     }
 }

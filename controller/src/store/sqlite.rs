@@ -9,8 +9,8 @@
 //! requests ([`Sqlite::broken`]), and the process must exit.
 //!
 //! The folder also contains `store.lock` (the process that has the store open) and `history.yaml` (the store generation
-//! and a revision that it has reached). The latter detects a database that was restored from a backup, and refuses one
-//! that is missing, empty, truncated, or of another store generation.
+//! and a revision that it has reached). With the latter, a database is refused that is missing, empty, truncated, of
+//! another store generation, or older than the recorded revision.
 //!
 //! Every row has a checksum. A damaged document ends the requests that need it, by name, and no others (`damaged_documents`).
 

@@ -119,7 +119,7 @@ async fn a_file_that_is_no_database_is_refused_and_unchanged() {
 }
 
 #[tokio::test]
-async fn a_restored_backup_starts_a_new_generation() {
+async fn an_older_copy_is_refused_and_starts_a_new_generation_on_request() {
     let (store, folder) = sqlite(100);
     let file = folder.path().join("store.sqlite");
     write(&store, &[("m/a", Some(1))]).await;
@@ -129,17 +129,30 @@ async fn a_restored_backup_starts_a_new_generation() {
     write(&store, &[("m/a", Some(2))]).await;
     let lost = at(&store, 2);
     drop(store);
+    let newest = std::fs::read(&file).expect("one file after closing");
 
     std::fs::write(&file, &older).expect("restored");
+    let error = open(folder.path(), Uuid(9)).err().expect("refused");
+    assert!(matches!(error, OpenError::OlderCopy { found: 1, reached: 2, .. }), "{error}");
+    let error = error.to_string();
+    assert!(error.contains("put the right file back") && error.contains("up --restored"), "{error}");
+    assert_eq!(std::fs::read(&file).expect("readable"), older, "it is not changed");
+
+    // Both ways out: the right file, or an explicit new generation.
+    std::fs::write(&file, &newest).expect("put back");
     let store = open(folder.path(), Uuid(9)).expect("opens");
+    assert_eq!((store.store_generation(), store.newest_revision()), (GENERATION, 2));
+    drop(store);
+    std::fs::write(&file, &older).expect("restored");
+    let restored = |new| Options { restored: true, ..Options::new(new) };
+    let store = Sqlite::open(folder.path(), restored(Uuid(9))).expect("the operator states it");
     assert_eq!((store.store_generation(), store.newest_revision()), (Uuid(9), 1));
     drop(store);
 
     // The same backup once more: its generation has ended, although the file no longer has that generation's revision.
     std::fs::write(&file, &older).expect("restored");
     assert!(matches!(open(folder.path(), OTHER_GENERATION), Err(OpenError::NotTheStore { .. })));
-    let restored = Options { restored: true, ..Options::new(OTHER_GENERATION) };
-    let store = Sqlite::open(folder.path(), restored).expect("the operator states it");
+    let store = Sqlite::open(folder.path(), restored(OTHER_GENERATION)).expect("the operator states it");
     assert_eq!((store.store_generation(), store.newest_revision()), (OTHER_GENERATION, 1));
     assert_eq!(write(&store, &[("m/a", Some(3))]).await, 2);
     assert_eq!(write(&store, &[("m/a", Some(4))]).await, 3);

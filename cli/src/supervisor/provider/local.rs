@@ -3,6 +3,7 @@
 //! Each machine has an address of its own on the loopback device. Machines share the file system and the packages of
 //! the host, so this provider suits development and tests.
 
+use super::bases;
 use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 use super::machine_folder::{
     address, hand_over, instance_for_list, machine_folders, make_folder, remove_folder,
@@ -67,7 +68,8 @@ impl Local {
             CommandError::new(format!("cannot write {}: {error}", folder.display()))
         })?;
         let instance_id = format!("local-{}", machine.name);
-        Ok(CreatedInstance { instance_id, address: machine.address.clone(), token })
+        let base = bases::of_root(Path::new("/"));
+        Ok(CreatedInstance { instance_id, address: machine.address.clone(), base, token })
     }
 
     pub(super) async fn start(&mut self, machine: Uuid) -> Result<(), CommandError> {
@@ -81,6 +83,7 @@ impl Local {
         let program = Program {
             path: self.agent.clone(),
             arguments: vec!["machine".to_owned(), "--data".to_owned(), folder.display().to_string()],
+            argument_while: None,
             log: folder.join("machine.log"),
             pid_file: None,
         };
@@ -164,6 +167,8 @@ mod tests {
             nonce: Some(Uuid(70)),
             instance_id: None,
             retry_ms: None,
+            base: None,
+            requested_base: None,
         };
         let (name, life) = ("dev".to_owned(), Life::Alive);
         let model = ModelInfo { uuid: Uuid(1), name, life, controller: Uuid(9), created_ms: 0 };

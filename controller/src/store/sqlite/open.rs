@@ -1,8 +1,8 @@
 //! Opens a store's folder: takes the lock, creates the tables, and determines the store generation.
 //!
 //! A store is changed only after its version was checked: a database of another version is left untouched. A database
-//! that is not the one of the recorded store generation is never treated as new: it is refused until an operator states
-//! that a new store generation starts. Called by [`super::Sqlite::open`].
+//! that is not the one of the recorded store generation, or is older than it, is never treated as new: it is refused
+//! until an operator states that a new store generation starts (design 8). Called by [`super::Sqlite::open`].
 
 use super::damaged_documents::DamagedDocuments;
 use super::reads::{STATEMENTS, is_damage, newest_revision};
@@ -38,7 +38,7 @@ pub struct Options {
     /// The store generation to use if the store is new or was restored: a random uuid.
     pub new_generation: Uuid,
     /// The operator states that the store was restored from a backup, or starts empty: a new generation starts. Without
-    /// this, a database that is missing, empty or of another generation is refused.
+    /// this, a database that is missing, empty, of another generation or older than the recorded revision is refused.
     pub restored: bool,
     /// The number of revisions in the change log, at least 1.
     pub changes_kept: u64,
@@ -61,7 +61,7 @@ impl Options {
     }
 }
 
-/// Why a store was not opened. Its contents were not changed.
+/// Why a store was not opened. Its documents were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store open.
@@ -75,13 +75,32 @@ pub enum OpenError {
     OtherVersion { file: PathBuf, found: i64 },
     /// The database is not the one of the recorded store generation, or its file is damaged as a whole.
     #[error(
-        "cannot open {}: {why}; put the right file back, or start a new store generation without it: move it away \
-         and run pintle-controller --data DIR --restored once", file.display()
+        "cannot open {}: {why}; put the right file back, or start a new store generation without it: move it away, \
+         put a backup in its place if there is one, and run pintle up --restored", file.display()
     )]
     NotTheStore { file: PathBuf, why: String },
+    /// The database is of the recorded store generation, and lacks its newest commits.
+    #[error(
+        "cannot open {}: it is an older copy: it has revision {found}, but revision {reached} was reached; put the \
+         right file back, with its store.sqlite-wal if there is one, or start a new store generation from this copy: \
+         pintle up --restored", file.display()
+    )]
+    OlderCopy { file: PathBuf, found: Revision, reached: Revision },
     /// The folder or the database cannot be used.
     #[error("cannot open the store in {}: {why}", folder.display())]
     Failed { folder: PathBuf, why: String },
+}
+
+impl OpenError {
+    /// Whether the store stays closed until an operator acts.
+    pub fn needs_operator(&self) -> bool {
+        match self {
+            OpenError::OtherVersion { .. } | OpenError::NotTheStore { .. } | OpenError::OlderCopy { .. } => {
+                true
+            }
+            OpenError::InUse { .. } | OpenError::Failed { .. } => false,
+        }
+    }
 }
 
 /// A store's folder that is locked and ready for use.
@@ -125,8 +144,9 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         (None, None) if !is_recorded => None,
         (None, _) => return Err(refused("it contains no store".to_owned())),
         (Some(stored), None) => Some(stored),
-        // Restored from an older backup: a new generation starts.
-        (Some(stored), Some(at)) if at.store_generation == stored && at.revision > newest => None,
+        (Some(stored), Some(at)) if at.store_generation == stored && at.revision > newest => {
+            return Err(OpenError::OlderCopy { file, found: newest, reached: at.revision });
+        }
         // The process of `--restored` died before it had replaced the file.
         (Some(stored), Some(at)) if [Some(stored), replaced].contains(&Some(at.store_generation)) => {
             Some(stored)
@@ -257,7 +277,8 @@ fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) 
 }
 
 /// The file `history.yaml`: the store generation and a revision that it has reached. It is synced only when it is
-/// created: if the file lags behind, it may fail to detect a restored backup, but it never reports one falsely.
+/// created, and written after each commit: if the file lags behind, it may fail to detect an older copy, but it never
+/// reports one falsely.
 pub(super) struct GenerationFile {
     file: File,
     store_generation: Uuid,
@@ -291,7 +312,7 @@ impl GenerationFile {
 
 fn text(generation: Uuid, revision: Revision) -> String {
     format!(
-        "# A database with an older revision than this was restored from a backup.\n\
+        "# A database with an older revision than this is an older copy, which the controller refuses.\n\
          history: {generation}\nrevision: {revision:<20}\n"
     )
 }
