@@ -34,6 +34,9 @@ pub const RECALLING: &str = "recalling";
 /// The folder of quarantined units: the controller has no record of them, and another unit has their name. No
 /// agent runs for them.
 const QUARANTINE_DIR: &str = "unknown";
+/// Quarantined folders that are kept: those of four restored backups, with the 24 units of a machine each. A person decides
+/// what is deleted, because nothing else has the state of these units.
+pub const QUARANTINED_MAX: usize = 100;
 /// The folder of removed units, until they are deleted.
 const REMOVED_DIR: &str = "removed";
 /// The file that stores that the controller has accepted the unit's token.
@@ -239,13 +242,22 @@ impl Deployer {
     /// Stops the unit agent and moves the folder away from the unit's name. Returns the new path.
     ///
     /// # Errors
-    /// If the agent cannot be stopped, or the folder cannot be moved.
+    /// If the agent cannot be stopped, or the folder cannot be moved, or [`QUARANTINED_MAX`] folders are there already.
     pub async fn quarantine(&self, folder: &UnitFolder, unit: Uuid) -> Result<PathBuf> {
+        let quarantine = self.machine.join(QUARANTINE_DIR);
+        if folders_in(&quarantine)?.len() >= QUARANTINED_MAX {
+            bail!("{} has {QUARANTINED_MAX} folders; delete those that are not needed", quarantine.display());
+        }
         self.stop_processes(folder).await?;
-        folder::private_dir(&self.machine.join(QUARANTINE_DIR))?;
+        folder::private_dir(&quarantine)?;
         let path = self.quarantine_path(folder, unit);
         fs::rename(folder.root(), &path)?;
         Ok(path)
+    }
+
+    /// The folder of the quarantined folders.
+    pub fn quarantine_folder(&self) -> UnitFolder {
+        UnitFolder::new(self.machine.join(QUARANTINE_DIR))
     }
 
     fn quarantine_path(&self, folder: &UnitFolder, unit: Uuid) -> PathBuf {

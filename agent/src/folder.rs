@@ -4,7 +4,7 @@
 //! Files are replaced as a whole ([`host::file`]), except the journal, which is appended to and synced.
 
 use crate::fault;
-use crate::folder_port::{FolderFiles, SET_ASIDE};
+use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
@@ -118,10 +118,29 @@ impl FolderFiles for UnitFolder {
     }
 
     async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
-        let unused =
-            (1..).map(|n| format!("{name}{SET_ASIDE}{n}")).find(|new_name| !self.file(new_name).exists());
-        let new_name = unused.expect("some number is unused");
+        let numbered = |n: u32| format!("{name}{SET_ASIDE}{n}");
+        let unused = (1..SET_ASIDE_KEPT).map(numbered).find(|new_name| !self.file(new_name).exists());
+        let new_name = unused.unwrap_or_else(|| numbered(SET_ASIDE_KEPT));
         let rename = fs::rename(self.file(name), self.file(&new_name)).and_then(|()| sync_folder(&self.root));
         rename.map(|()| new_name).map_err(|error| self.disk_error(name, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_damaged_files_and_the_newest_are_kept() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let folder = UnitFolder::new(dir.path().join("unit-web-0"));
+        private_dir(folder.root()).expect("created");
+        for number in 1..=20 {
+            fs::write(folder.file("journal.yaml"), number.to_string()).expect("written");
+            folder.quarantine("journal.yaml").await.expect("renamed");
+        }
+        let kept = (1..=20)
+            .filter_map(|n| fs::read_to_string(folder.file(&format!("journal.yaml.corrupt-{n}"))).ok());
+        assert_eq!(kept.collect::<Vec<_>>(), ["1", "2", "3", "4", "5", "6", "7", "20"]);
     }
 }

@@ -12,6 +12,9 @@ pub const JOURNAL: &str = "journal.yaml";
 /// What follows the name of a damaged file that was set aside, before a number.
 pub const SET_ASIDE: &str = ".corrupt-";
 
+/// Damaged files of one name that are kept: the first seven, which show how it began, and the newest. A journal takes 1 MiB.
+pub const SET_ASIDE_KEPT: u32 = 8;
+
 /// Whether this is the name of a damaged file that was set aside.
 pub fn is_set_aside(name: &str) -> bool {
     [STATE, JOURNAL]
@@ -34,7 +37,7 @@ pub trait FolderFiles {
     /// Replaces a file of a cache atomically, without a sync. `None` deletes the file. Errors are logged and
     /// ignored.
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
-    /// Renames a file to an unused name, and returns that name.
+    /// Renames a damaged file, and returns its new name. Of [`SET_ASIDE_KEPT`] files, the newest is replaced.
     fn quarantine(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
     /// The size of the journal beyond which it is compacted into the state.
     fn journal_bytes_max(&self) -> usize {

@@ -6,6 +6,8 @@
 //!
 //! Started by `pintle-agent machine`, and by the simulator.
 
+mod obstructed_recalls;
+
 use crate::fault;
 use crate::outage::{Channel, Outage};
 use crate::ports::{Clock, Deployments};
@@ -13,10 +15,11 @@ use anyhow::Result;
 use api::error::{ApiError, ErrorCode};
 use api::{
     ConfirmRecall, GetUnitExistence, MachineAgentRequests, MachineView, MachineWatchEvent, RemoveDeadUnit,
-    ReportDiskUsage, ReportMachineDead, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken,
-    Stream, Watch, WatchMachine,
+    ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls, ReportPresence, ReportUninstalled,
+    ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::backoff::Backoff;
+use obstructed_recalls::ObstructedRecalls;
 use state::machine::plan::{DeployStep, Evidence, confirmations, evidence, is_dying_and_empty, plan};
 use state::terms::health::UnitHealth;
 use state::terms::life::Life;
@@ -71,6 +74,8 @@ pub struct MachineAgent<A, D, C> {
     failed_deployments: RefCell<BTreeMap<Uuid, UnitHealth>>,
     /// What the controller has received about unit agents in this watch.
     reported_health: RefCell<BTreeMap<Uuid, UnitHealth>>,
+    /// Recalls that only a person can help to confirm.
+    obstructed: RefCell<ObstructedRecalls>,
 }
 
 impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
@@ -90,6 +95,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             next_disk_usage_ms,
             failed_deployments,
             reported_health,
+            obstructed: RefCell::new(ObstructedRecalls::new()),
         }
     }
 
@@ -177,11 +183,13 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     ) -> Result<MachineAgentEnd, ApiError> {
         self.units_with_token.borrow_mut().clear();
         self.reported_health.borrow_mut().clear();
+        self.obstructed.borrow_mut().set_reported(BTreeMap::new());
         let (mut view, mut backoff) = (None, BACKOFF);
         loop {
             // a step failed: the plan is applied again after a delay
             let is_incomplete = self.apply_plan(view.as_ref()).await;
             self.report_health().await;
+            self.report_obstructed_recalls().await;
             if !is_incomplete {
                 backoff.reset();
             }
@@ -190,6 +198,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             {
                 return Ok(MachineAgentEnd::Dead);
             }
+            let recall_ms = self.obstructed.borrow().next_attempt_ms();
             tokio::select! {
                 biased;
                 event = watch.next() => match event? {
@@ -198,6 +207,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                 },
                 () = self.deployments.changed() => {}
                 () = self.sleep(backoff.delay_ms()), if is_incomplete => backoff.increase(),
+                () = self.clock.sleep_until(recall_ms.unwrap_or(u64::MAX)), if recall_ms.is_some() => {}
             }
         }
     }
@@ -210,6 +220,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             // a lost heartbeat does no harm: the next one follows, and an outage ends the watch
             self.api.handle(ReportPresence).await.ok();
             self.report_health().await;
+            self.report_obstructed_recalls().await;
             self.clock.sleep_until(next_ms).await;
         }
     }
@@ -246,15 +257,24 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
     }
 
+    /// Reports which recalls are obstructed, if that has changed. A report that is lost is repeated with the next one.
+    async fn report_obstructed_recalls(&self) {
+        let unreported = self.obstructed.borrow().unreported();
+        if let Some(recalls) = unreported
+            && self.api.handle(ReportObstructedRecalls { recalls: recalls.clone() }).await.is_ok()
+        {
+            self.obstructed.borrow_mut().set_reported(recalls);
+        }
+    }
+
     /// Reports what each unit takes on the disk. A report that is lost is replaced by the next one.
     async fn report_disk_usage(&self) {
         let mut units = BTreeMap::new();
         for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
             units.insert(unit, self.deployments.disk_usage(&folder).await);
         }
-        if !units.is_empty() {
-            self.api.handle(ReportDiskUsage { units }).await.ok();
-        }
+        let unknown_bytes = self.deployments.quarantine_bytes().await;
+        self.api.handle(ReportDiskUsage { units, unknown_bytes }).await.ok();
     }
 
     /// Reports a Dying machine without units as Dead (spec E.5). Returns whether the machine is Dead and has no
@@ -299,7 +319,10 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         let mut is_incomplete = false;
         let keys: BTreeSet<Uuid> = deployed.keys().copied().collect();
         let mut steps = plan(assigned, &keys, &found);
-        steps.extend(view.iter().flat_map(|view| confirmations(&view.recalls, &keys)));
+        if let Some(view) = view {
+            let due = self.obstructed.borrow_mut().due(&view.recalls, self.clock.since_boot_ms());
+            steps.extend(confirmations(&due, &keys));
+        }
         if view.is_some() {
             self.logged_errors.borrow_mut().retain(|step, _| steps.contains(step));
         }
@@ -312,7 +335,19 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                 let health = UnitHealth { exit: failed, ..UnitHealth::default() };
                 self.failed_deployments.borrow_mut().insert(unit, health);
             }
+            let is_local = |error: &anyhow::Error| error.downcast_ref::<ApiError>().is_none();
+            let is_obstructed = result.as_ref().is_err_and(is_local);
             let failure = result.err().map(|error| format!("{error:#}"));
+            if let DeployStep::ConfirmRecall(unit) = step {
+                let obstacle = failure.clone().filter(|_| is_obstructed);
+                let has_changed = self.obstructed.borrow_mut().note(unit, obstacle.clone());
+                if let Some(text) = obstacle {
+                    if has_changed {
+                        tracing::warn!("cannot confirm that removed unit {unit} has no folder here: {text}");
+                    }
+                    continue;
+                }
+            }
             is_incomplete |= failure.is_some();
             self.log_once(step, failure);
         }
@@ -414,7 +449,9 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         let deployed = self.deployments.deployed()?;
         if deployed.iter().any(|(other, used)| *other != unit && *used == folder) {
             // the earlier unit of this name was not recalled or quarantined, or there is no evidence against it
-            anyhow::bail!("cannot deploy {name}: {folder} still belongs to another unit");
+            anyhow::bail!(
+                "cannot deploy {name}: {folder} still belongs to another unit; see the machine agent's log"
+            );
         }
         let token = self.deployments.prepare(unit, name).await?;
         tracing::info!("prepared {folder} for unit {unit}");

@@ -8,7 +8,7 @@ use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::{UnitName, Uuid};
-use state::terms::settings::Bag;
+use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::HookContext;
 use state::unit::local::{Event, Local, Run};
 use state::unit::operation::CharmRef;
@@ -62,6 +62,17 @@ pub trait HookHost {
     /// # Errors
     /// A message for the charm.
     fn fetch_bag(&self, request: &BagRequest) -> impl Future<Output = Result<Option<Bag>, String>>;
+    /// Changes the leader settings at the controller, for a tool call of a run. A call that is repeated is applied
+    /// once. Waits a bounded time for the controller.
+    ///
+    /// # Errors
+    /// A message for the charm.
+    fn write_leader_settings(
+        &self,
+        run: u64,
+        call: u32,
+        change: &BagChange,
+    ) -> impl Future<Output = Result<(), String>>;
 }
 
 /// The charm of a unit: its folder and its processes.
@@ -155,6 +166,8 @@ pub trait Deployments {
     fn health(&self, unit: Uuid, folder: &Self::Folder) -> UnitHealth;
     /// What the unit takes on the disk.
     fn disk_usage(&self, folder: &Self::Folder) -> impl Future<Output = UnitDiskUsage>;
+    /// What the quarantined folders take on the disk, in bytes.
+    fn quarantine_bytes(&self) -> impl Future<Output = u64>;
     /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
 }

@@ -237,6 +237,10 @@ impl Deployments for UnitSupervisor {
         tokio::task::spawn_blocking(move || disk_usage::measure(&folder)).await.unwrap_or_default()
     }
 
+    async fn quarantine_bytes(&self) -> u64 {
+        self.disk_usage(&self.deployer.quarantine_folder()).await.total_bytes()
+    }
+
     async fn changed(&self) {
         self.changed.notified().await;
     }

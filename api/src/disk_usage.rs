@@ -35,6 +35,8 @@ pub struct StoreDiskUsage {
     pub change_log_bytes: u64,
     /// What the documents of no model take: tokens, archives, tombstones of models.
     pub global_bytes: u64,
+    /// Of these: the tokens of removed machines whose agents have not come back.
+    pub retired_tokens_bytes: u64,
 }
 
 /// What one model takes in the store, and its units on their machines.
@@ -52,6 +54,17 @@ pub struct ModelDiskUsage {
     pub tombstones_bytes: u64,
     /// The units, by name.
     pub units: Vec<UnitDisk>,
+    /// The machines with folders of units of which the controller has no record.
+    pub machines: Vec<MachineDisk>,
+}
+
+/// What one machine takes beside its units.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MachineDisk {
+    /// The name of the machine.
+    pub machine: String,
+    /// The folders of units of which the controller has no record.
+    pub unknown_bytes: u64,
 }
 
 /// What one unit takes.

@@ -3,6 +3,7 @@
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::charm::Base;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
@@ -17,9 +18,10 @@ requests! { MachineAgentRequests {
     ConfirmRecall = post "/v1/models/{model}/machine-agents/{agent}/confirm-recall", MachineAgent => ();
     ReportPresence = post "/v1/models/{model}/machine-agents/{agent}/presence", MachineAgent => ();
     ReportUnitHealth = post "/v1/models/{model}/machine-agents/{agent}/unit-health", MachineAgent => ();
+    ReportObstructedRecalls = post "/v1/models/{model}/machine-agents/{agent}/obstructed-recalls", MachineAgent => ();
     ReportDiskUsage = post "/v1/models/{model}/machine-agents/{agent}/disk-usage", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
-    ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", MachineAgent => ();
+    ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", LeavingMachineAgent => ();
     Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
 } watch {
     WatchMachine = get "/v1/models/{model}/machine-agents/{agent}/watch", MachineAgent => MachineWatchEvent;
@@ -67,6 +69,14 @@ pub struct ReportUnitHealth {
     pub units: BTreeMap<Uuid, UnitHealth>,
 }
 
+/// Reports the removed units whose recall cannot be confirmed, because a folder on this machine belongs to them, or may. It
+/// replaces the last report; a watch of the machine begins with none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportObstructedRecalls {
+    /// What prevents the confirmation, by the uuid of the unit.
+    pub recalls: BTreeMap<Uuid, String>,
+}
+
 /// Reports that this Dying machine has no units left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportMachineDead;
@@ -83,9 +93,12 @@ pub struct ConfirmRecall {
 pub struct ReportDiskUsage {
     /// The units by uuid.
     pub units: BTreeMap<Uuid, UnitDiskUsage>,
+    /// The folders of units of which the controller has no record, in bytes.
+    #[serde(default)]
+    pub unknown_bytes: u64,
 }
 
-/// Reports that the agent of this Dead machine has removed what it had installed.
+/// Reports that the agent of this Dead or removed machine has removed what it had installed: its token ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportUninstalled;
 
@@ -96,6 +109,9 @@ pub struct Enrol {
     pub token: String,
     /// The address of the machine.
     pub address: String,
+    /// Its operating system; none if it does not name one.
+    #[serde(default)]
+    pub base: Option<Base>,
 }
 
 /// One event of the watch of a machine.

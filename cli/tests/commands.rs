@@ -53,8 +53,8 @@ async fn disk_usage_lists_the_largest_units_first_and_what_nothing_uses() {
     let session = FakeSession::new(FakeController::default());
     assert_eq!(run_command(&["disk-usage"], &session).await, Ok(()));
     let expected = [
-        "Database   WAL  Change-log  Global",
-        "    5.0M  4.0M        2.0M    900B",
+        "Database   WAL  Change-log  Global  Retired-tokens",
+        "    5.0M  4.0M        2.0M    900B            300B",
         "",
         "Model  Documents   Log  Actions  Tombstones",
         "dev          69K  600B        0        200B",
@@ -63,6 +63,9 @@ async fn disk_usage_lists_the_largest_units_first_and_what_nothing_uses() {
         "web/1  dev    0               81M   60M    20M        4.0K      0    1m ago       300B",
         "web/0  dev    0               22M  1.0M    20M        4.0K      0    1m ago       300B",
         "web/2  dev    1                 -     -      -           -      -         -          0",
+        "",
+        "Machine  Model  Unknown-units",
+        "1        dev             6.0M",
         "",
         "Archive       Charm  Size  Used by",
         "aaaaaaaaaaaa  web    2.9M  dev:web, dev:web/1",
@@ -73,6 +76,7 @@ async fn disk_usage_lists_the_largest_units_first_and_what_nothing_uses() {
     assert_eq!(run_command(&["disk-usage", "--format", "json"], &session).await, Ok(()));
     let document: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     assert_eq!(document["models"][0]["units"][1]["on-machine"]["runs-bytes"], json!(60 << 20));
+    assert_eq!(document["package-cache"], json!({"sets": 0, "sets-bytes": 0, "wheels-bytes": 0}));
 }
 
 #[tokio::test(flavor = "current_thread")]

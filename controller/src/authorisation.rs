@@ -18,15 +18,25 @@ pub fn unauthorised() -> ApiError {
         .hint("use a token that this controller issued to this agent or user, with a sufficient role")
 }
 
+/// The error for the agent of a removed machine.
+pub fn machine_removed() -> ApiError {
+    ApiError::new(ErrorCode::Removed, "the machine was removed")
+}
+
 /// Checks that the principal may send requests that declare this caller.
 ///
 /// # Errors
-/// If it may not.
+/// If it may not. The agent of a removed machine receives [`ErrorCode::Removed`]: it must uninstall itself.
 pub fn check(principal: &TokenHolder, caller: Caller) -> Result<(), ApiError> {
+    let is_removed = matches!(principal, TokenHolder::RemovedMachine { .. });
+    if is_removed && caller != Caller::LeavingMachineAgent {
+        return Err(machine_removed());
+    }
     let has_role = |role: UserRole| matches!(principal, TokenHolder::User { role: own, .. } if *own >= role);
     let is_allowed = match caller {
         Caller::UnitAgent => matches!(principal, TokenHolder::Unit { .. }),
         Caller::MachineAgent => matches!(principal, TokenHolder::Machine { .. }),
+        Caller::LeavingMachineAgent => is_removed || matches!(principal, TokenHolder::Machine { .. }),
         Caller::Enrolment => matches!(principal, TokenHolder::EnrollingMachine { .. }),
         Caller::Reader => has_role(UserRole::Read),
         Caller::Writer => has_role(UserRole::Write),
@@ -43,6 +53,7 @@ pub fn check_agent(principal: &TokenHolder, model: Uuid, agent: Uuid) -> Result<
     let is_caller = match principal {
         TokenHolder::Unit { model: own, unit } => (*own, *unit) == (Model(model), agent),
         TokenHolder::Machine { model: own, machine }
+        | TokenHolder::RemovedMachine { model: own, machine }
         | TokenHolder::EnrollingMachine { model: own, machine, .. } => {
             (*own, *machine) == (Model(model), agent)
         }
@@ -55,9 +66,10 @@ pub fn check_agent(principal: &TokenHolder, model: Uuid, agent: Uuid) -> Result<
 pub fn unit(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     match principal {
         TokenHolder::Unit { model, unit } => Ok((*model, *unit)),
-        TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } | TokenHolder::User { .. } => {
-            Err(unauthorised())
-        }
+        TokenHolder::Machine { .. }
+        | TokenHolder::RemovedMachine { .. }
+        | TokenHolder::EnrollingMachine { .. }
+        | TokenHolder::User { .. } => Err(unauthorised()),
     }
 }
 
@@ -65,6 +77,7 @@ pub fn unit(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
 pub fn machine(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     match principal {
         TokenHolder::Machine { model, machine } => Ok((*model, *machine)),
+        TokenHolder::RemovedMachine { .. } => Err(machine_removed()),
         TokenHolder::Unit { .. } | TokenHolder::EnrollingMachine { .. } | TokenHolder::User { .. } => {
             Err(unauthorised())
         }
@@ -80,6 +93,7 @@ pub fn enrolling(principal: &TokenHolder, now_ms: i64) -> Result<(Model, Uuid), 
         TokenHolder::EnrollingMachine { .. }
         | TokenHolder::Unit { .. }
         | TokenHolder::Machine { .. }
+        | TokenHolder::RemovedMachine { .. }
         | TokenHolder::User { .. } => Err(unauthorised()),
     }
 }

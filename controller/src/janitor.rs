@@ -1,8 +1,8 @@
 //! The janitor: background work of the controller, in batches of bounded size.
 //!
 //! It deletes the documents that removals left behind, executes forced removals and the destruction of models
-//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives (`archives`) and
-//! tombstones (`tombstones`; design 5). A batch that fails does not stop the others; the next sweep repeats it. The
+//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives (`archives`), tombstones
+//! (`tombstones`; design 5) and tokens of removed machines (`retired_tokens`). A batch that fails does not stop the others; the next sweep repeats it. The
 //! janitor reads past documents that are damaged on disk: a batch that needs one fails.
 //!
 //! `program` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
@@ -11,6 +11,7 @@ mod archives;
 mod batch;
 mod expiry;
 mod logs;
+mod retired_tokens;
 mod tombstones;
 
 pub use archives::ARCHIVE_GRACE_MS;
@@ -27,6 +28,7 @@ use serde_json::Value;
 use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse, read, read_all};
 use state::documents::effective_life;
 use state::documents::prelude::{ActionDoc, ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
+use state::documents::token::RETIRED_TOKENS_MAX;
 use state::lifecycle::{application, cleanup, model};
 use state::operations::force::ForceTimer;
 use state::operations::tombstone_retention::TOMBSTONES_MAX;
@@ -60,11 +62,17 @@ pub struct JanitorLimits {
     pub archive_grace_ms: u64,
     /// Tombstones per model that are kept although no agent needs them as evidence.
     pub tombstones_max: usize,
+    /// Retired tokens that are kept.
+    pub retired_tokens_max: usize,
 }
 
 impl Default for JanitorLimits {
     fn default() -> JanitorLimits {
-        JanitorLimits { archive_grace_ms: ARCHIVE_GRACE_MS, tombstones_max: TOMBSTONES_MAX }
+        JanitorLimits {
+            archive_grace_ms: ARCHIVE_GRACE_MS,
+            tombstones_max: TOMBSTONES_MAX,
+            retired_tokens_max: RETIRED_TOKENS_MAX,
+        }
     }
 }
 
@@ -75,6 +83,7 @@ pub struct Janitor {
     /// The key of the last use of a charm archive that was read.
     archive_use: String,
     tombstones: BTreeMap<Uuid, ExpiryScan>,
+    retired_tokens: ExpiryScan,
     logs: BTreeMap<Uuid, LogScan>,
     actions: BTreeMap<Uuid, ExpiryScan>,
     /// By model: the key of the last forced entity that was read.
@@ -121,6 +130,8 @@ impl Janitor {
         more |= archives::sweep(controller, &mut self.archive_use, self.limits.archive_grace_ms).await?;
         let tombstones = self.tombstones.entry(GLOBAL.0).or_default();
         more |= tombstones::sweep(controller, GLOBAL, tombstones, self.limits.tombstones_max).await?;
+        let (retired_tokens, tokens_max) = (&mut self.retired_tokens, self.limits.retired_tokens_max);
+        more |= retired_tokens::sweep(controller, retired_tokens, tokens_max).await?;
         self.destroys_by_force = false;
         for id in model_ids {
             let model = Model(id);

@@ -107,6 +107,9 @@ fn callers(caller: Caller) -> &'static str {
     match caller {
         Caller::UnitAgent => "the unit's agent",
         Caller::MachineAgent => "the machine's agent",
+        Caller::LeavingMachineAgent => {
+            "the machine's agent, also after the machine was removed while it was away"
+        }
         Caller::Enrolment => "a machine with an enrolment token, once",
         Caller::Reader => "users who may read",
         Caller::Writer => "users who may write",

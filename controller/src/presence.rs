@@ -37,6 +37,10 @@ pub struct AgentPresence {
     pub health: Option<ObservedHealth>,
     /// What a unit takes on the disk of its machine.
     pub disk_usage: Option<MeasuredDisk>,
+    /// Of a machine: what prevents that the recalls of removed units are confirmed, by unit.
+    pub obstructed_recalls: BTreeMap<Uuid, String>,
+    /// Of a machine: what the folders of units without a record take on its disk.
+    pub unknown_bytes: u64,
 }
 
 /// What a unit takes on the disk of its machine, as its machine agent has reported it.
@@ -121,10 +125,27 @@ impl Presence {
         presence.health = health.map(|health| ObservedHealth { health, reported_ms: now_ms });
     }
 
+    /// Records which recalls of a machine are obstructed; none if its watch begins.
+    pub fn set_obstructed_recalls(&self, machine: Uuid, recalls: BTreeMap<Uuid, String>) {
+        self.agents().entry(machine).or_default().obstructed_recalls = recalls;
+    }
+
     /// Records what a unit takes on the disk of its machine.
     pub fn set_disk_usage(&self, unit: Uuid, measured: MeasuredDisk) {
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         self.agents().entry(unit).or_insert_with(unknown).disk_usage = Some(measured);
+    }
+
+    /// Records what the folders of units without a record take on the disk of a machine.
+    pub fn set_unknown_bytes(&self, machine: Uuid, bytes: u64) {
+        self.agents().entry(machine).or_default().unknown_bytes = bytes;
+    }
+
+    /// Returns the machines with folders of units without a record, and what these take.
+    pub fn unknown_bytes(&self) -> BTreeMap<Uuid, u64> {
+        let agents = self.agents();
+        let found = agents.iter().map(|(machine, presence)| (*machine, presence.unknown_bytes));
+        found.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
     /// Returns what the machine agents have reported of the disk usage of their units.
@@ -238,6 +259,12 @@ impl PresenceSnapshot {
     /// The time of the snapshot, on the wall clock.
     pub fn wall_ms(&self) -> i64 {
         self.wall_ms
+    }
+
+    /// Returns which recalls of a machine are obstructed, and by what.
+    pub fn obstructed_recalls(&self, machine: Uuid) -> impl Iterator<Item = (Uuid, &str)> {
+        let presence = self.agents.get(&machine).into_iter();
+        presence.flat_map(|presence| &presence.obstructed_recalls).map(|(unit, why)| (*unit, why.as_str()))
     }
 
     /// Returns the run that an agent executes.

@@ -3,9 +3,9 @@
 //!
 //! The document `token` maps a hash to its principal; `token-of` maps an entity to the hash of its current token.
 
-use crate::authorisation::unauthorised;
+use crate::authorisation::{machine_removed, unauthorised};
 use crate::environment::Environment;
-use api::error::{ApiError, ErrorCode};
+use api::error::ApiError;
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{GLOBAL, TokenHolder};
 
@@ -20,8 +20,8 @@ pub fn random_token(environment: &impl Environment) -> String {
 }
 
 /// Returns the principal of the token with this hash. Tokens are looked up by hash, so the response time reveals
-/// nothing about other tokens. The agent of a removed machine receives [`ErrorCode::Removed`] instead of the usual
-/// error: it must then uninstall itself.
+/// nothing about other tokens. The agent of a removed machine whose token was not retired, for example in a restored
+/// store, receives [`machine_removed`] instead of the usual error.
 pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> {
     let principal = read(reader, &GLOBAL.token(hash)).ok_or_else(unauthorised)?;
     if let TokenHolder::Machine { model, machine } = principal
@@ -29,7 +29,7 @@ pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> 
     {
         let tombstones = [model.tombstone(machine), GLOBAL.tombstone(model.0)];
         return Err(match tombstones.iter().any(|tombstone| read(reader, tombstone).is_some()) {
-            true => ApiError::new(ErrorCode::Removed, "the machine was removed"),
+            true => machine_removed(),
             false => unauthorised(),
         });
     }

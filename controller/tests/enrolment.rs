@@ -10,7 +10,9 @@ use api::{
     RemoveApplication, RemoveDeadMachine, RemoveMachine, ReportInstance, ReportMachineDead, ReportPresence,
     ReportUninstalled, RetryProvisioning, SetMachineToken,
 };
-use controller::janitor::Janitor;
+use controller::janitor::{Janitor, JanitorLimits};
+use state::documents::draft::Reader;
+use state::documents::prelude::{GLOBAL, Kind};
 use state::operations::instance::ENROLMENT_MS;
 use state::terms::cause::Actor;
 use state::terms::names::Uuid;
@@ -20,8 +22,11 @@ use support::*;
 use test_support::memory_store::MemoryStore;
 
 async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> EnrolmentToken {
-    let added =
-        fixture.admin.handle(AddMachines { count: 1, manual: true }).await.expect("the machine is added");
+    let added = fixture
+        .admin
+        .handle(AddMachines { count: 1, manual: true, ..AddMachines::default() })
+        .await
+        .expect("the machine is added");
     fixture
         .admin
         .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
@@ -37,7 +42,7 @@ async fn enrol(
 ) -> Result<(), ErrorCode> {
     let session = fixture.controller.session(token).await.map_err(|error| error.code)?;
     session
-        .handle(Enrol { token: own.to_owned(), address: "10.0.0.9".to_owned() })
+        .handle(Enrol { token: own.to_owned(), address: "10.0.0.9".to_owned(), base: None })
         .await
         .map_err(|error| error.code)
 }
@@ -61,7 +66,7 @@ async fn an_enrolment_token_is_valid_once_and_for_enrolment_only() {
     assert_eq!(enrol(&fixture, &enrolment.token, &own).await, Err(ErrorCode::Unauthorised), "used up");
     // this session was opened before the machine enrolled, and sends its request afterwards
     let late = session
-        .handle(Enrol { token: "ef".repeat(32).to_owned(), address: "10.0.0.66".to_owned() })
+        .handle(Enrol { token: "ef".repeat(32).to_owned(), address: "10.0.0.66".to_owned(), base: None })
         .await
         .expect_err("the enrolment token was used");
     assert_eq!(late.code, ErrorCode::Unauthorised);
@@ -96,7 +101,7 @@ async fn an_enrolment_token_expires_after_a_quarter_of_an_hour_or_when_replaced(
         .expect("the machine has not enrolled");
     let own = "cd".repeat(32);
     let late = session
-        .handle(Enrol { token: own.to_owned(), address: "10.0.0.66".to_owned() })
+        .handle(Enrol { token: own.to_owned(), address: "10.0.0.66".to_owned(), base: None })
         .await
         .expect_err("the token was replaced");
     assert_eq!(late.code, ErrorCode::Unauthorised);
@@ -119,7 +124,7 @@ async fn an_enrolment_token_expires_after_a_quarter_of_an_hour_or_when_replaced(
 #[tokio::test]
 async fn a_provisioned_machine_gets_no_enrolment_token() {
     let fixture = Fixture::in_memory().await;
-    let add = AddMachines { count: 1, manual: false };
+    let add = AddMachines { count: 1, manual: false, ..AddMachines::default() };
     let added = fixture.admin.handle(add).await.expect("the machine is added");
     let refused = fixture
         .admin
@@ -132,7 +137,7 @@ async fn a_provisioned_machine_gets_no_enrolment_token() {
 #[tokio::test]
 async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_resolved() {
     let fixture = Fixture::in_memory().await;
-    let add = AddMachines { count: 1, manual: false };
+    let add = AddMachines { count: 1, manual: false, ..AddMachines::default() };
     fixture.admin.handle(add).await.expect("the machine is added");
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
     let report = async |what| fixture.admin.handle(ReportInstance { machine, what }).await;
@@ -158,7 +163,9 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     fixture.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect("it has an error");
     assert_eq!(due().await, Some(0), "now");
     let (instance_id, address) = ("nspawn-dev-0".to_owned(), "10.0.0.2".to_owned());
-    report(ProvisioningReport::Started { instance_id, address }).await.expect("the report is accepted");
+    report(ProvisioningReport::Started { instance_id, address, base: None })
+        .await
+        .expect("the report is accepted");
     assert_eq!((shown().await.0.as_str(), due().await), ("pending", None));
     let healthy =
         fixture.admin.handle(RetryProvisioning { machine: "0".to_owned() }).await.expect_err("it has none");
@@ -168,7 +175,7 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
 #[tokio::test]
 async fn scenario_184_a_dying_machine_without_instance_is_set_dead_and_no_instance_is_started() {
     let fixture = Fixture::in_memory().await;
-    let add = AddMachines { count: 1, manual: false };
+    let add = AddMachines { count: 1, manual: false, ..AddMachines::default() };
     fixture.admin.handle(add).await.expect("the machine is added");
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
     let early = fixture.admin.handle(ReportInstance { machine, what: ProvisioningReport::Absent }).await;
@@ -194,12 +201,12 @@ async fn scenario_184_a_dying_machine_without_instance_is_set_dead_and_no_instan
 #[tokio::test]
 async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
     let fixture = Fixture::in_memory().await;
-    let add = AddMachines { count: 1, manual: false };
+    let add = AddMachines { count: 1, manual: false, ..AddMachines::default() };
     fixture.admin.handle(add).await.expect("the machine is added");
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
     let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
-    for what in [intended, ProvisioningReport::Started { instance_id, address }] {
+    for what in [intended, ProvisioningReport::Started { instance_id, address, base: None }] {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");
     }
     let own = "cd".repeat(32);
@@ -231,11 +238,15 @@ async fn a_kept_instance_is_released_after_its_agent_has_uninstalled_itself() {
 #[tokio::test]
 async fn the_agent_of_a_released_kept_instance_learns_that_its_machine_was_removed() {
     let fixture = Fixture::in_memory().await;
-    fixture.admin.handle(AddMachines { count: 1, manual: false }).await.expect("the machine is added");
+    fixture
+        .admin
+        .handle(AddMachines { count: 1, manual: false, ..AddMachines::default() })
+        .await
+        .expect("the machine is added");
     let machine = fixture.admin.handle(ListMachines).await.expect("the machines are listed")[0].uuid;
     let intended = ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) };
     let (instance_id, address) = ("nspawn-0".to_owned(), "10.0.0.2".to_owned());
-    for what in [intended, ProvisioningReport::Started { instance_id, address }] {
+    for what in [intended, ProvisioningReport::Started { instance_id, address, base: None }] {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("it is alive");
     }
     let own = "cd".repeat(32);
@@ -287,9 +298,10 @@ async fn enrolled_machine(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: 
     enrolment.name
 }
 
-/// Opens a session with the machine's own token.
+/// Sends a request with the machine's own token.
 async fn authenticate(fixture: &Fixture<MemoryStore, FakeEnvironment>, own: &str) -> Result<(), ErrorCode> {
-    fixture.controller.session(own).await.map(drop).map_err(|error| error.code)
+    let session = fixture.controller.session(own).await.map_err(|error| error.code)?;
+    session.handle(ReportPresence).await.map_err(|error| error.code)
 }
 
 /// Lets both waits of a forced removal pass, and sweeps until nothing is left to do.
@@ -315,6 +327,12 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     sweep_to_the_end(&fixture).await;
     assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
     assert_eq!(authenticate(&fixture, &other).await, Ok(()));
+    // The agent comes back, uninstalls itself and confirms that: nothing of the machine is kept for it any more.
+    let session = fixture.controller.session(&own).await.expect("its token is retired");
+    session.handle(ReportUninstalled).await.expect("the only thing that it may report");
+    session.handle(ReportUninstalled).await.expect("a repeated report changes nothing");
+    assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Unauthorised));
+    assert_eq!(retired_tokens(&fixture).await, 0);
 
     fixture
         .admin
@@ -325,6 +343,39 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     session.handle(ReportMachineDead).await.expect("it has no units");
     session.handle(ReportUninstalled).await.expect("the agent uninstalls itself");
     assert_eq!(authenticate(&fixture, &other).await, Err(ErrorCode::Unauthorised), "the token was revoked");
+}
+
+/// The number of tokens of removed machines.
+async fn retired_tokens(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> usize {
+    let read = |reader: &dyn Reader| reader.scan(&GLOBAL.prefix(Kind::RetiredToken), "", 100).len();
+    fixture.controller.read(read).await
+}
+
+/// Hosts that never come back must not fill the store: the oldest tokens end, and an agent that comes back later still
+/// is refused without any evidence of a removal.
+#[tokio::test]
+async fn the_newest_tokens_of_removed_machines_are_kept() {
+    let fixture = Fixture::in_memory().await;
+    let owns = ["a", "b", "c", "d"].map(|digit| digit.repeat(64));
+    for own in &owns {
+        let machine = enrolled_machine(&fixture, own).await;
+        let remove = RemoveMachine { machine, force: Force::AtOnce, keep_instance: false };
+        fixture.admin.handle(remove).await.expect("the forced removal is accepted");
+        sweep_to_the_end(&fixture).await;
+    }
+    assert_eq!(retired_tokens(&fixture).await, 4);
+    let mut janitor =
+        Janitor::with_limits(JanitorLimits { retired_tokens_max: 2, ..JanitorLimits::default() });
+    for _ in 0..3 {
+        while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
+    }
+    assert_eq!(retired_tokens(&fixture).await, 2);
+    let mut answers = Vec::new();
+    for own in &owns {
+        answers.push(authenticate(&fixture, own).await.expect_err("its machine was removed"));
+    }
+    let (unauthorised, removed) = (ErrorCode::Unauthorised, ErrorCode::Removed);
+    assert_eq!(answers, [unauthorised, unauthorised, removed, removed], "oldest first");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What the machine agent concludes from the folders of its units, and what it measures in them.
 
 use super::*;
+use agent::deployer::QUARANTINED_MAX;
 use std::os::unix::fs::PermissionsExt;
 
 fn deployer(machine: &Path) -> Deployer {
@@ -61,11 +62,21 @@ async fn a_recall_is_not_confirmed_while_a_folder_cannot_be_identified() {
     let recalls = BTreeSet::from([Uuid(7)]);
     let shown = MachineView { recalls, ..view(BTreeMap::new()) };
     let controller = FakeController { view: Some(shown), ..FakeController::default() };
-    run_for(machine.path(), &controller, Duration::from_secs(60)).await;
+    let agent = machine_agent(machine.path(), &controller);
+    let mut running = std::pin::pin!(agent.run());
+    let hour = Duration::from_secs(3_600);
+    assert!(tokio::time::timeout(hour, &mut running).await.is_err(), "the agent continues");
     assert!(controller.confirmed.lock().expect("one thread").is_empty());
+    {
+        let reported = controller.obstructed.lock().expect("one thread");
+        assert_eq!(reported.len(), 1, "what has not changed is not reported again: {reported:?}");
+        assert!(reported[0][&Uuid(7)].contains("agents/unit-web-0"), "{reported:?}");
+    }
     fs::remove_dir_all(file.parent().expect("the folder")).expect("removed");
-    run_for(machine.path(), &controller, Duration::from_secs(1)).await;
+    let noticed = Duration::from_secs(601);
+    assert!(tokio::time::timeout(noticed, &mut running).await.is_err(), "the agent continues");
     assert_eq!(*controller.confirmed.lock().expect("one thread"), [Uuid(7)]);
+    assert_eq!(controller.obstructed.lock().expect("one thread").last(), Some(&BTreeMap::new()));
 }
 
 #[test]
@@ -108,4 +119,25 @@ async fn a_new_watch_does_not_repeat_the_measurement_of_disk_usage() {
     run_for(machine.path(), &controller, Duration::from_secs(60)).await;
     assert!(controller.watches.load(Ordering::Relaxed) > 2);
     assert!(controller.disk_usages.load(Ordering::Relaxed) <= 1);
+}
+
+/// A folder that was set aside is the only copy of the unit's state: nothing deletes it, and nothing is set aside beyond
+/// the bound.
+#[tokio::test]
+async fn folders_are_set_aside_up_to_the_bound() {
+    let machine = tempfile::tempdir().expect("a folder");
+    let (deployer, name) = (deployer(machine.path()), UnitName::new("web", 0));
+    for unit in 0..QUARANTINED_MAX {
+        let unit = Uuid(unit as u128 + 1);
+        deployer.prepare(unit, &name).expect("it is created");
+        deployer.quarantine(&deployer.folder(&name), unit).await.expect("there is room");
+    }
+    deployer.prepare(Uuid(500), &name).expect("it is created");
+    let refused =
+        deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect_err("there is no room");
+    assert!(refused.to_string().contains("delete those that are not needed"), "{refused}");
+    assert!(deployer.folder(&name).file("agent.yaml").exists(), "it stays where it is");
+    fs::remove_dir_all(machine.path().join("unknown").join(format!("unit-web-0-{}", Uuid(1))))
+        .expect("deleted");
+    deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect("there is room again");
 }

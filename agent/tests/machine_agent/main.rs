@@ -13,8 +13,8 @@ use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
     AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, MachineView,
-    MachineWatchEvent, RemoveDeadUnit, ReportDiskUsage, ReportMachineDead, ReportPresence, ReportUninstalled,
-    ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
+    MachineWatchEvent, RemoveDeadUnit, ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls,
+    ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
@@ -46,6 +46,7 @@ struct FakeController {
     /// Whether it never answers a report of disk usage.
     holds_disk_usage: bool,
     confirmed: Arc<Mutex<Vec<Uuid>>>,
+    obstructed: Arc<Mutex<Vec<BTreeMap<Uuid, String>>>>,
     health: Arc<Mutex<BTreeMap<Uuid, UnitHealth>>>,
     health_changed: Arc<Notify>,
 }
@@ -124,6 +125,16 @@ impl Handle<ReportDiskUsage> for FakeController {
         if self.holds_disk_usage {
             std::future::pending::<()>().await;
         }
+        Ok(())
+    }
+}
+
+impl Handle<ReportObstructedRecalls> for FakeController {
+    async fn handle(
+        &self,
+        ReportObstructedRecalls { recalls }: ReportObstructedRecalls,
+    ) -> Result<(), ApiError> {
+        self.obstructed.lock().expect("one thread").push(recalls);
         Ok(())
     }
 }

@@ -4,8 +4,9 @@ use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat, Table, row};
 use crate::session::CommandSession;
 use api::{DiskUsage, GetDiskUsage, UserPort};
+use charms::package_cache::{self, PackageCacheUsage};
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cmp::Reverse;
 
 /// The number of digits of a digest in the table: as many as Git shows.
@@ -21,14 +22,29 @@ pub struct DiskUsageArgs {
 
 pub async fn run<A: UserPort>(args: &DiskUsageArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let usage = session.api.handle(GetDiskUsage).await?;
+    let cache = package_cache::measure(&session.charm_cache);
     match args.format {
         Some(format) => {
-            let document =
+            let mut document =
                 serde_json::to_value(&usage).map_err(|error| CommandError::new(error.to_string()))?;
+            let PackageCacheUsage { sets, sets_bytes, wheels_bytes } = cache;
+            document["package_cache"] =
+                json!({"sets": sets, "sets_bytes": sets_bytes, "wheels_bytes": wheels_bytes});
             session.output.print(&render::structured(&hyphenated(document), format)?)
         }
-        None => session.output.print(&tables(usage)),
+        None => session.output.print(&(tables(usage) + &cache_table(cache))),
     }
+}
+
+/// The table of the package cache on this host; empty if it is unused.
+fn cache_table(cache: PackageCacheUsage) -> String {
+    if cache == PackageCacheUsage::default() {
+        return String::new();
+    }
+    let sizes = [size(cache.sets_bytes), size(cache.wheels_bytes)];
+    let values = [cache.sets.to_string()].into_iter().chain(sizes).collect();
+    let rows = vec![row(["Package-sets", "Size", "Wheels"]), values];
+    format!("\n{}", Table { right: &[0, 1, 2], rows }.text())
 }
 
 /// The same document with hyphens in its keys, as in the other listings.
@@ -45,10 +61,11 @@ fn hyphenated(document: Value) -> Value {
 /// The tables: the store, the models, the units and the archives; of the last two the largest first.
 fn tables(usage: DiskUsage) -> String {
     let store = &usage.store;
-    let mut rows = vec![row(["Database", "WAL", "Change-log", "Global"])];
-    let parts = [store.database_bytes, store.wal_bytes, store.change_log_bytes, store.global_bytes];
-    rows.push(parts.map(size).to_vec());
-    let mut text = Table { right: &[0, 1, 2, 3], rows }.text();
+    let mut rows = vec![row(["Database", "WAL", "Change-log", "Global", "Retired-tokens"])];
+    let files = [store.database_bytes, store.wal_bytes, store.change_log_bytes];
+    let documents = [store.global_bytes, store.retired_tokens_bytes];
+    rows.push(files.into_iter().chain(documents).map(size).collect());
+    let mut text = Table { right: &[0, 1, 2, 3, 4], rows }.text();
 
     let mut rows = vec![row(["Model", "Documents", "Log", "Actions", "Tombstones"])];
     for model in &usage.models {
@@ -91,6 +108,18 @@ fn tables(usage: DiskUsage) -> String {
         }
         text += "\n";
         text += &Table { right: &[3, 4, 5, 6, 7, 8, 9], rows }.text();
+    }
+    let machines = usage
+        .models
+        .iter()
+        .flat_map(|model| model.machines.iter().map(move |machine| (&model.model, machine)));
+    let machines: Vec<Vec<String>> = machines
+        .map(|(model, machine)| vec![machine.machine.clone(), model.clone(), size(machine.unknown_bytes)])
+        .collect();
+    if !machines.is_empty() {
+        let rows = [vec![row(["Machine", "Model", "Unknown-units"])], machines].concat();
+        text += "\n";
+        text += &Table { right: &[2], rows }.text();
     }
     if !usage.archives.is_empty() {
         let mut rows = vec![row(["Archive", "Charm", "Size", "Used by"])];

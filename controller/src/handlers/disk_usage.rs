@@ -8,8 +8,8 @@ use crate::store::Store;
 use crate::store::usage::StoreUsage;
 use api::error::ApiError;
 use api::{
-    ArchiveDiskUsage, DiskUsage, GetDiskUsage, Handle, ModelDiskUsage, ReportDiskUsage, StoreDiskUsage,
-    UnitDisk,
+    ArchiveDiskUsage, DiskUsage, GetDiskUsage, Handle, MachineDisk, ModelDiskUsage, ReportDiskUsage,
+    StoreDiskUsage, UnitDisk,
 };
 use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::prelude::{
@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
     async fn handle(&self, _: GetDiskUsage) -> Result<DiskUsage, ApiError> {
         let usage = self.controller.store.usage().await;
-        let reported = self.controller.presence.disk_usage();
+        let presence = &self.controller.presence;
+        let reported = Reported { units: presence.disk_usage(), unknown_bytes: presence.unknown_bytes() };
         let now_ms = self.controller.environment.monotonic_ms();
         let read =
             self.controller.read_available(move |reader| disk_usage(reader, &usage, &reported, now_ms));
@@ -31,8 +32,10 @@ impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
-    async fn handle(&self, ReportDiskUsage { mut units }: ReportDiskUsage) -> Result<(), ApiError> {
+    async fn handle(&self, report: ReportDiskUsage) -> Result<(), ApiError> {
+        let ReportDiskUsage { mut units, unknown_bytes } = report;
         let (model, machine) = authorisation::machine(&self.principal)?;
+        self.controller.presence.set_unknown_bytes(machine, unknown_bytes);
         let own = self.controller.read(move |reader| {
             let is_own =
                 |unit: &Uuid| read(reader, &model.unit(*unit)).is_some_and(|doc| doc.machine == machine);
@@ -47,24 +50,26 @@ impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
     }
 }
 
-fn disk_usage(
-    reader: &dyn Reader,
-    usage: &StoreUsage,
-    reported: &BTreeMap<Uuid, MeasuredDisk>,
-    now_ms: u64,
-) -> DiskUsage {
+/// What the machine agents have reported.
+struct Reported {
+    units: BTreeMap<Uuid, MeasuredDisk>,
+    unknown_bytes: BTreeMap<Uuid, u64>,
+}
+
+fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_ms: u64) -> DiskUsage {
     let store = StoreDiskUsage {
         database_bytes: usage.database_bytes,
         wal_bytes: usage.wal_bytes,
         change_log_bytes: usage.change_log_bytes,
         global_bytes: usage.of_model(GLOBAL.0),
+        retired_tokens_bytes: usage.of_kind(GLOBAL.0, Kind::RetiredToken),
     };
     let names = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
     let model = |(key, id): &(String, Uuid)| {
         let units = read_all::<UnitDoc>(reader, &Model(*id).prefix(Kind::Unit));
         let unit = |(key, doc): &(String, UnitDoc)| {
             let unit = last_id(key)?;
-            let measured = reported.get(&unit);
+            let measured = reported.units.get(&unit);
             Some(UnitDisk {
                 unit: doc.name.to_string(),
                 machine: read(reader, &Model(*id).machine(doc.machine))
@@ -74,6 +79,10 @@ fn disk_usage(
                 measured_ago_ms: measured.map(|measured| now_ms.saturating_sub(measured.reported_ms)),
             })
         };
+        let machine = |(machine, unknown_bytes): (&Uuid, &u64)| {
+            let machine = read(reader, &Model(*id).machine(*machine))?.name;
+            Some(MachineDisk { machine, unknown_bytes: *unknown_bytes })
+        };
         ModelDiskUsage {
             model: Parts::of(key).map_or_else(String::new, |parts| parts.rest.to_owned()),
             documents_bytes: usage.of_model(*id),
@@ -81,6 +90,7 @@ fn disk_usage(
             actions_bytes: usage.of_kind(*id, Kind::Action),
             tombstones_bytes: usage.of_kind(*id, Kind::Tombstone),
             units: units.iter().filter_map(unit).collect(),
+            machines: reported.unknown_bytes.iter().filter_map(machine).collect(),
         }
     };
     let mut archives: Vec<ArchiveDiskUsage> = reader

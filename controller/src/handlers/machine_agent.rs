@@ -13,14 +13,21 @@ use crate::watches::MachineStream;
 use api::error::{ApiError, ErrorCode};
 use api::{
     ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead,
-    ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch, WatchMachine,
+    ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch,
+    WatchMachine,
 };
 use state::documents::draft::{Draft, Reader, read, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
 use state::lifecycle::{machine, unit};
 use state::operations::{instance, tombstone_retention};
+use state::terms::health::bounded_line;
 use state::terms::names::Uuid;
+use std::collections::BTreeMap;
+
+/// Obstructed recalls that are kept of one machine: more than the 24 units of a machine, whose folders were set aside at
+/// the same time. Users act on the first ones.
+const OBSTRUCTED_RECALLS_MAX: usize = 40;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the calling machine and records its heartbeat.
@@ -121,6 +128,23 @@ impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
     }
 }
 
+impl<S: Store, E: Environment> Handle<ReportObstructedRecalls> for Authorised<S, E> {
+    async fn handle(
+        &self,
+        ReportObstructedRecalls { mut recalls }: ReportObstructedRecalls,
+    ) -> Result<(), ApiError> {
+        let (model, machine) = self.machine()?;
+        let own = self.controller.read(move |reader| {
+            recalls.retain(|unit, _| read(reader, &model.recall(machine, *unit)).is_some());
+            recalls
+        });
+        let own = own.await.into_iter().take(OBSTRUCTED_RECALLS_MAX);
+        let own = own.map(|(unit, why)| (unit, bounded_line(&why))).collect();
+        self.controller.presence.set_obstructed_recalls(machine, own);
+        Ok(())
+    }
+}
+
 impl<S: Store, E: Environment> Handle<ReportMachineDead> for Authorised<S, E> {
     async fn handle(&self, _: ReportMachineDead) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
@@ -131,6 +155,13 @@ impl<S: Store, E: Environment> Handle<ReportMachineDead> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ReportUninstalled> for Authorised<S, E> {
     async fn handle(&self, _: ReportUninstalled) -> Result<(), ApiError> {
+        if let TokenHolder::RemovedMachine { machine, .. } = self.principal {
+            let ended = self.controller.run(move |draft| {
+                token::end_retired(draft, &[machine]);
+                Ok(())
+            });
+            return ended.await.map(drop);
+        }
         let (model, machine) = self.machine()?;
         self.controller.run(move |draft| instance::record_agent_uninstalled(draft, model, machine)).await?;
         self.controller.finish_machine_removal(model, machine).await;
@@ -142,7 +173,7 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
     async fn handle(&self, enrol: Enrol) -> Result<(), ApiError> {
         let now_ms = self.controller.environment.wall_ms();
         let (model, machine) = authorisation::enrolling(&self.principal, now_ms)?;
-        let Enrol { token, address } = enrol;
+        let Enrol { token, address, base } = enrol;
         if !tokens::is_token(&token) {
             return Err(ApiError::new(
                 ErrorCode::Invalid,
@@ -158,7 +189,9 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
         let sha256 = host::digest::sha256(token.as_bytes());
         let enrolment_sha256 = self.token_sha256.clone().ok_or_else(unauthorised)?;
         let enrol = move |draft: &mut Draft<'_>| {
-            instance::enrol(draft, model, machine, &enrolment_sha256, &sha256, &address)
+            instance::enrol(draft, model, machine, &enrolment_sha256, &sha256, &address)?;
+            instance::record_base(draft, model, machine, base.clone());
+            Ok(())
         };
         self.controller.run(enrol).await?;
         self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
@@ -176,6 +209,7 @@ impl<S: Store, E: Environment> Watch<WatchMachine> for Authorised<S, E> {
         for unit in units.await.iter().filter_map(|(key, ())| last_id(key)) {
             self.controller.presence.set_health(unit, None, now_ms);
         }
+        self.controller.presence.set_obstructed_recalls(machine, BTreeMap::new());
         Ok(MachineStream::open(self.controller.clone(), model, machine))
     }
 }

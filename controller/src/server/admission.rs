@@ -70,9 +70,10 @@ impl Limits {
     fn of(&self, holder: &TokenHolder) -> usize {
         match holder {
             TokenHolder::User { .. } => self.of_user,
-            TokenHolder::Unit { .. } | TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } => {
-                self.of_agent
-            }
+            TokenHolder::Unit { .. }
+            | TokenHolder::Machine { .. }
+            | TokenHolder::RemovedMachine { .. }
+            | TokenHolder::EnrollingMachine { .. } => self.of_agent,
         }
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
     let life = read(facts.reader, &facts.model.machine_life(id)).unwrap_or(Life::Dead);
     let mut causes = facts.blockers(EntityId::Machine(id));
     causes.extend(silent_or_failed_agent(facts, id));
+    causes.extend(obstructed_recalls(facts, id, name));
     if causes.iter().all(|cause| cause.last_error.is_none()) {
         causes.extend(non_removal_causes::provisioning(facts.reader, facts.model, id, name, false));
     }
@@ -33,6 +34,19 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
     let forced = facts.forced_removal_cause(id, entity.clone());
     causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));
     Ok(Why { entity, life, now: machine_now(facts, id), causes, more: false })
+}
+
+/// Returns a cause for each removed unit of which a folder is left on the machine.
+pub(super) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec<Cause> {
+    let cause = |(unit, why): (Uuid, &str)| {
+        // a recall that was confirmed since is obstructed no more
+        read(facts.reader, &facts.model.recall(id, unit))?;
+        let unit = read(facts.reader, &facts.model.tombstone(unit))?.name.parse().ok()?;
+        let cause =
+            Cause::new(Entity::Machine(name.to_owned()), Duty::DeleteFolder { unit }, Actor::Operator);
+        Some(cause.last_error(why.to_owned()))
+    };
+    facts.presence.obstructed_recalls(id).filter_map(cause).collect()
 }
 
 fn machine_now(facts: &Facts<'_>, id: Uuid) -> EntityState {

@@ -47,7 +47,13 @@ pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
             break;
         }
     }
-    let stalled = machines.into_iter().flat_map(|id| machine::silent_or_failed_agent(facts, id));
+    let of_machine = |id: Uuid| {
+        let doc = read(facts.reader, &facts.model.machine(id));
+        let obstructed =
+            doc.into_iter().flat_map(move |doc| machine::obstructed_recalls(facts, id, &doc.name));
+        machine::silent_or_failed_agent(facts, id).into_iter().chain(obstructed)
+    };
+    let stalled = machines.into_iter().flat_map(of_machine);
     let suspended =
         relations.into_iter().filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id));
     let stalled = stalled.chain(suspended).chain(units.into_iter().flat_map(|id| stalled_unit(facts, id)));

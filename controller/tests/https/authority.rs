@@ -24,6 +24,8 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         fixture.token(elsewhere, TokenHolder::Machine { model: fixture.model, machine: elsewhere }).await;
     let enrolling = TokenHolder::EnrollingMachine { model: fixture.model, machine, expires_ms: i64::MAX };
     let enrolling = fixture.token(Uuid(99), enrolling).await;
+    let removed = TokenHolder::RemovedMachine { model: fixture.model, machine };
+    let removed = fixture.token(Uuid(98), removed).await;
     let principals = [
         ("nobody", None),
         ("unknown", Some("0".repeat(64))),
@@ -35,6 +37,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
         ("machine", Some(machine_token)),
         ("other machine", Some(elsewhere)),
         ("enrolling machine", Some(enrolling)),
+        ("removed machine", Some(removed)),
     ];
     // The reviewed list of requests that only admins may send (spec/security.md S15).
     let admins = [
@@ -58,6 +61,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
             let may = match entry.caller {
                 Caller::UnitAgent => *who == "unit",
                 Caller::MachineAgent => *who == "machine",
+                Caller::LeavingMachineAgent => ["machine", "removed machine"].contains(who),
                 Caller::Enrolment => *who == "enrolling machine",
                 Caller::Reader => ["reader", "writer", "admin"].contains(who),
                 Caller::Writer => ["writer", "admin"].contains(who),

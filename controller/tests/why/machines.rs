@@ -3,8 +3,9 @@
 use crate::fixture::causes;
 use crate::support::*;
 use api::{
-    Force, GetStatus, Handle, ProvisioningReport, RemoveApplication, RemoveMachine, ReportInstance,
-    ReportPresence, SetMachineToken, Stream, Watch, WatchMachine,
+    ConfirmRecall, Force, GetStatus, Handle, ProvisioningReport, RemoveApplication, RemoveMachine,
+    RemoveUnit, ReportInstance, ReportObstructedRecalls, ReportPresence, SetMachineToken, Stream, Watch,
+    WatchMachine,
 };
 use controller::Environment;
 use controller::janitor::Janitor;
@@ -105,7 +106,7 @@ async fn a_machine_set_dead_by_force_waits_only_for_its_provider() {
     };
     report(ProvisioningReport::Starting { provider: ProviderKind::Local, nonce: Uuid(5) }).await;
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    report(ProvisioningReport::Started { instance_id, address }).await;
+    report(ProvisioningReport::Started { instance_id, address, base: None }).await;
     fixture
         .admin
         .handle(RemoveMachine { machine: "0".to_owned(), force: Force::AtOnce, keep_instance: false })
@@ -159,6 +160,42 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
         .await
         .expect("a unit is on it");
     let (instance_id, address) = ("local-0".to_owned(), "127.0.0.1".to_owned());
-    report(ProvisioningReport::Started { instance_id, address }).await.expect("the report is accepted");
+    report(ProvisioningReport::Started { instance_id, address, base: None })
+        .await
+        .expect("the report is accepted");
     assert_eq!(missing_instance().await, [], "its agents can end there");
+}
+
+/// A folder of a removed unit that was set aside keeps the unit's tombstone: the machine says so until it is gone.
+#[tokio::test]
+async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
+    let fixture = Fixture::in_memory().await;
+    fixture.deploy("web", 2).await;
+    let (unit, other) = (fixture.unit("web/0").await, fixture.unit("web/1").await);
+    let machine = fixture.machine_of_unit(unit).await;
+    let token = "ab".repeat(32);
+    let set = SetMachineToken { machine, token: token.clone() };
+    fixture.admin.handle(set).await.expect("the token is stored");
+    let agent = fixture.controller.session(&token).await.expect("the token is valid");
+    agent.handle(ReportPresence).await.expect("it runs");
+    let remove = RemoveUnit { unit: "web/0".to_owned(), force: Force::No };
+    fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");
+    let named = async |entity: &str| {
+        let found = causes(&fixture, entity).await.into_iter();
+        let found = found.filter(|cause| matches!(cause.duty, Duty::DeleteFolder { .. }));
+        found.map(|cause| (cause.actor, cause.duty, cause.last_error)).collect::<Vec<_>>()
+    };
+    let obstacle = || "unknown/unit-web-0-5 belongs\nto unit 5".to_owned();
+    let recalls = [(unit, obstacle()), (other, obstacle())].into_iter().collect();
+    agent.handle(ReportObstructedRecalls { recalls }).await.expect("accepted");
+    let unit_name = "web/0".parse().expect("a unit");
+    let expected = [(
+        Actor::Operator,
+        Duty::DeleteFolder { unit: unit_name },
+        Some("unknown/unit-web-0-5 belongsto unit 5".to_owned()),
+    )];
+    assert_eq!(named("machine/0").await, expected, "of the removed unit of this machine alone");
+    assert_eq!(named("model/dev").await, expected);
+    agent.handle(ConfirmRecall { unit }).await.expect("the folder is gone");
+    assert_eq!(named("machine/0").await, []);
 }

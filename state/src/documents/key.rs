@@ -39,6 +39,8 @@ string_enum! {
         Token = "token",
         /// Index: the digest of an entity's token.
         TokenOf = "token-of",
+        /// Index: the digest of the token of a removed machine.
+        RetiredToken = "retired-token",
         /// A charm archive.
         Archive = "archive",
         /// Index: an application or a unit that uses a charm archive.
@@ -49,8 +51,6 @@ string_enum! {
         Tombstone = "tombstone",
         /// Index: a removed unit whose machine has not confirmed that no folder of it is left.
         Recall = "recall",
-        /// Index: a removed machine whose agent may not have received the removal.
-        AbsentAgent = "absent-agent",
         /// A machine.
         Machine = "machine",
         /// The life of a machine.
@@ -79,6 +79,8 @@ string_enum! {
         ApplicationName = "application-name",
         /// The leader of an application.
         Leader = "leader",
+        /// The settings that leaders of an application have stored.
+        LeaderSettings = "leader-settings",
         /// Index: a unit of an application.
         UnitOf = "unit-of",
         /// The progress of removing the relations of an application.

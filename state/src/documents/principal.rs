@@ -40,6 +40,15 @@ pub enum TokenHolder {
         /// When the token expires, in milliseconds of the wall clock.
         expires_ms: i64,
     },
+    /// The agent of a machine that was removed while it was away. The token grants one thing: to learn of the removal,
+    /// and to confirm it.
+    #[serde(rename = "removed-machine")]
+    RemovedMachine {
+        /// The machine's model, which may be removed, too.
+        model: Model,
+        /// The machine.
+        machine: Uuid,
+    },
 }
 
 /// What a user may do. Each role includes the roles before it.
@@ -63,5 +72,10 @@ impl Model {
     /// [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn token_of(&self, entity: Uuid) -> Key<String> {
         self.key(Kind::TokenOf, &[entity])
+    }
+    /// The digest of the token of a removed machine whose agent has not confirmed the removal. Under
+    /// [`GLOBAL`](crate::documents::key::GLOBAL).
+    pub fn retired_token(&self, machine: Uuid) -> Key<String> {
+        self.key(Kind::RetiredToken, &[machine])
     }
 }

@@ -94,15 +94,12 @@ pub struct TombstoneDoc {
     /// The machine of a removed unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Uuid>,
-    /// Whether an agent may come back that has not received the removal of its machine or of its model.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub agent_is_absent: bool,
 }
 
 impl TombstoneDoc {
     /// The tombstone of an entity that no agent has to tear down.
     pub(crate) fn new(kind: TombstoneKind, name: String) -> TombstoneDoc {
-        TombstoneDoc { kind, name, machine: None, agent_is_absent: false }
+        TombstoneDoc { kind, name, machine: None }
     }
 }
 
@@ -118,10 +115,6 @@ impl Model {
     /// The prefix of [`Self::recall`] for one machine.
     pub fn recalls(&self, machine: Uuid) -> String {
         self.prefix_below(Kind::Recall, &[machine])
-    }
-    /// A removed machine whose agent may not have received the removal.
-    pub fn absent_agent(&self, machine: Uuid) -> Key<()> {
-        self.key(Kind::AbsentAgent, &[machine])
     }
     /// Leftovers of a removed relation or model, which the janitor deletes: the prefixes to clear.
     pub fn cleanup(&self, id: Uuid) -> Key<Vec<String>> {

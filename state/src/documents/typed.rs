@@ -26,7 +26,9 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
             parses::<Uuid>(stored)
         }
         Kind::Token => parses::<TokenHolder>(stored),
-        Kind::TokenOf | Kind::ApplicationRelationRemoval | Kind::WorkloadVersion => parses::<String>(stored),
+        Kind::TokenOf | Kind::RetiredToken | Kind::ApplicationRelationRemoval | Kind::WorkloadVersion => {
+            parses::<String>(stored)
+        }
         Kind::Archive => parses::<ArchiveDoc>(stored),
         Kind::Sequence => parses::<u64>(stored),
         Kind::Tombstone => parses::<TombstoneDoc>(stored),
@@ -39,6 +41,7 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::ApplicationStatus | Kind::UnitStatus => parses::<StatusDoc>(stored),
         Kind::AgentStatus => parses::<StatusDoc<AgentStatus>>(stored),
         Kind::Leader => parses::<GrantDoc>(stored),
+        Kind::LeaderSettings => parses::<LeaderSettingsDoc>(stored),
         Kind::Unit => parses::<UnitDoc>(stored),
         Kind::Session => parses::<SessionDoc>(stored),
         Kind::Replica => parses::<ReplicaDoc>(stored),
@@ -56,7 +59,6 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::UnitOn
         | Kind::ArchiveUse
         | Kind::Recall
-        | Kind::AbsentAgent
         | Kind::UnitOf
         | Kind::Subordinate
         | Kind::RelationOf

@@ -5,6 +5,7 @@
 //! (I20). Called by the operator handlers, the machine agent's handlers, the provisioner's handlers, and by the
 //! unit lifecycle.
 
+use crate::charm::Base;
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
@@ -50,6 +51,13 @@ pub fn add_manual(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Res
     let doc = draft.get(&model.machine(id)).expect("it was just added");
     draft.put(&model.machine(id), &MachineDoc { address: String::new(), manual: true, ..doc });
     Ok(name)
+}
+
+/// Sets the operating system that the user requested for a machine that was just added; none for any.
+pub fn request_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
+    if let Some(doc) = draft.get(&model.machine(id)).filter(|_| base.is_some()) {
+        draft.put(&model.machine(id), &MachineDoc { requested_base: base, ..doc });
+    }
 }
 
 /// The loopback address of the n-th machine of the local provider: 127.0.n.1 up to 254; above that a form whose
@@ -207,25 +215,22 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
     // the agent may still run on the kept instance without having received the removal
-    let is_absent = draft.get(&model.absent_agent(id)).is_some();
-    let agent_is_absent = is_absent || machine.keep_instance && !machine.agent_uninstalled;
-    match agent_is_absent {
-        true => token::retire(draft, id),
+    match machine.keep_instance && !machine.agent_uninstalled {
+        true => token::retire(draft, model, id),
         false => token::revoke(draft, id),
     }
-    remove_documents(draft, model, id, machine.name, agent_is_absent);
+    remove_documents(draft, model, id, machine.name);
     Ok(())
 }
 
 /// Removes a Dead machine whose agent did not learn of the removal. If the agent returns, its token permits one
 /// thing: to receive that the machine was removed. An enrolment token that was never used is revoked.
 pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
-    let agent_is_absent = draft.get(&model.machine_instance(id)).is_some();
-    match agent_is_absent {
-        true => token::retire(draft, id),
+    match draft.get(&model.machine_instance(id)).is_some() {
+        true => token::retire(draft, model, id),
         false => token::revoke(draft, id),
     }
-    remove_documents(draft, model, id, name, agent_is_absent);
+    remove_documents(draft, model, id, name);
 }
 
 /// Stops waiting for the agent of a Dead machine whose instance is kept; the provisioner then releases the
@@ -239,23 +244,18 @@ pub(crate) fn mark_agent_uninstalled(
     absent: bool,
 ) {
     if absent {
-        token::retire(draft, id);
-        draft.put(&model.absent_agent(id), &());
+        token::retire(draft, model, id);
     }
     draft.put(&model.machine(id), &MachineDoc { agent_uninstalled: true, ..machine });
 }
 
-fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String, agent_is_absent: bool) {
+fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     draft.remove(&model.machine(id));
     draft.remove(&model.machine_life(id));
     draft.remove(&model.machine_instance(id));
     draft.remove(&model.machine_provisioning_error(id));
     draft.remove(&model.machine_name(&name));
-    let tombstone = TombstoneDoc { agent_is_absent, ..TombstoneDoc::new(TombstoneKind::Machine, name) };
-    draft.put(&model.tombstone(id), &tombstone);
-    if agent_is_absent {
-        draft.put(&model.absent_agent(id), &());
-    }
+    draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Machine, name));
     // the tombstone of the machine covers its units
     if draft.first(&model.recalls(id), &[]).is_some() {
         draft.put(&model.cleanup(id), &vec![model.recalls(id)]);

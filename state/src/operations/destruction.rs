@@ -151,9 +151,7 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_config());
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
-    // the tombstones of machines are deleted with the model: its own is the evidence for their agents
-    let agent_is_absent = draft.first(&model.prefix(Kind::AbsentAgent), &[]).is_some();
-    let tombstone = TombstoneDoc { agent_is_absent, ..TombstoneDoc::new(TombstoneKind::Model, doc.name) };
-    draft.put(&GLOBAL.tombstone(model.0), &tombstone);
+    // the tombstones of machines are deleted with the model: retired tokens are the evidence for agents that were away
+    draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc::new(TombstoneKind::Model, doc.name));
     draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
 }

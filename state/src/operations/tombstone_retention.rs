@@ -2,9 +2,9 @@
 //!
 //! A tombstone is the evidence on which an agent tears down a removed entity (design 7), so it is kept until that has
 //! happened: that of a unit until the agent of its machine has confirmed that no folder of the unit is left, or until
-//! the machine is removed, whose own tombstone covers its units. That of a machine or a model whose agent may come back
-//! without having received the removal is kept for ever. All others only answer repeated requests: the newest
-//! [`TOMBSTONES_MAX`] of each model are kept.
+//! the machine is removed, whose own tombstone covers its units. All others only answer repeated requests: the newest
+//! [`TOMBSTONES_MAX`] of each model are kept. The agent of a machine that was removed while it was away learns that from
+//! its token (`documents::token`).
 
 use crate::documents::draft::{Draft, Reader, read};
 use crate::documents::prelude::{Model, TombstoneDoc};
@@ -16,16 +16,10 @@ pub const TOMBSTONES_MAX: usize = 1_000;
 /// Tombstones deleted by one transaction, with two reads each: 80, below the 100 of a transaction.
 pub const TOMBSTONES_PER_BATCH: usize = 40;
 
-/// Whether no agent needs a tombstone as evidence any more. `is_recall_open` is whether the recall of the unit is still
-/// to be confirmed.
-fn is_expendable(tombstone: &TombstoneDoc, is_recall_open: bool) -> bool {
-    !tombstone.agent_is_absent && !is_recall_open
-}
-
 /// Whether the tombstone of an entity may be deleted. Only for choosing candidates: [`delete`] decides.
 pub fn may_be_deleted(reader: &dyn Reader, model: Model, id: Uuid, tombstone: &TombstoneDoc) -> bool {
-    let recall = tombstone.machine.and_then(|machine| read(reader, &model.recall(machine, id)));
-    is_expendable(tombstone, recall.is_some())
+    // the recall of the unit is still to be confirmed
+    tombstone.machine.and_then(|machine| read(reader, &model.recall(machine, id))).is_none()
 }
 
 /// Deletes those of these tombstones that are no evidence any more, at most [`TOMBSTONES_PER_BATCH`] at a time.
@@ -33,7 +27,7 @@ pub fn delete(draft: &mut Draft, model: Model, ids: &[Uuid]) {
     for id in ids.iter().take(TOMBSTONES_PER_BATCH) {
         let Some(tombstone) = draft.get(&model.tombstone(*id)) else { continue };
         let recall = tombstone.machine.and_then(|machine| draft.get(&model.recall(machine, *id)));
-        if is_expendable(&tombstone, recall.is_some()) {
+        if recall.is_none() {
             draft.remove(&model.tombstone(*id));
         }
     }

@@ -41,6 +41,7 @@ fn principals() -> Vec<Value> {
         TokenHolder::Machine { model, machine: id },
         TokenHolder::Unit { model, unit: id },
         TokenHolder::EnrollingMachine { model, machine: id, expires_ms: 1 },
+        TokenHolder::RemovedMachine { model, machine: id },
     ];
     all.iter().map(|principal| serde_json::to_value(principal).expect("plain data")).collect()
 }

@@ -3,6 +3,7 @@
 //! Each page is run in order, against a Pintle of its own, by a shell in a folder that looks like the repository.
 //! Exit codes are checked, and of the output that a page shows the names of units, states and hooks.
 
+mod limits;
 mod page;
 
 use page::{Step, blocks, inline_code, pages};

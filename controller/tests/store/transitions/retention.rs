@@ -18,6 +18,12 @@ pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid
         })
         .await;
     fixture
+        .call("token::end_retired", move |draft| {
+            token::end_retired(draft, &[machine]);
+            Ok(())
+        })
+        .await;
+    fixture
         .call("archive::delete_ended_uses", move |draft| {
             archive::delete_ended_uses(draft, std::slice::from_ref(&ended));
             Ok(())

@@ -169,6 +169,8 @@ pub enum Remedy {
         /// When the token expires, in milliseconds of the wall clock; none if no token is valid.
         expires_ms: Option<i64>,
     },
+    /// Delete the folder of a removed unit, or move it out of the machine's folder.
+    DeleteFolder,
     /// Start the machine agent again.
     RestartMachineAgent {
         /// The machine.
@@ -261,6 +263,7 @@ impl Cause {
             Duty::CreateInstance => Remedy::AutomaticOrForce { machine: self.name() },
             Duty::RemoveUnits => Remedy::ForceRemoveMachine { machine: self.name() },
             Duty::Enrol { expires_ms } => Remedy::Enrol { machine: self.name(), expires_ms: *expires_ms },
+            Duty::DeleteFolder { .. } => Remedy::DeleteFolder,
             Duty::RunMachineAgent { agent: Silence::NotStarted, .. } => Remedy::StartSupervisor,
             Duty::RunMachineAgent { host, .. } => {
                 Remedy::RestartMachineAgent { machine: self.name(), host: *host }

@@ -1,10 +1,11 @@
 //! Forced applications, relations and machines: what they force below them.
 
-use crate::documents::prelude::GLOBAL;
+use crate::documents::prelude::{GLOBAL, TokenHolder};
+use crate::documents::token;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
-use crate::operations::{destruction, instance, tombstone_retention};
+use crate::operations::{destruction, instance};
 use crate::terms::provider_kind::ProviderKind;
 use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, qr, started, sweep, wait};
 use crate::tests::*;
@@ -110,6 +111,12 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     world
         .run(|draft, _| instance::record_started(draft, MODEL, id, "local-0", "127.0.0.1"))
         .expect("its nonce was reserved");
+    let principal = TokenHolder::Machine { model: MODEL, machine: id };
+    let set = |draft: &mut Draft<'_>| {
+        token::set(draft, id, &principal, "t0");
+        Ok(())
+    };
+    world.run(|draft, _| set(draft)).expect("it exists");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
     world.run(|draft, _| force::machine(draft, MODEL, id, AT_ONCE)).expect("it may be forced");
     let left =
@@ -119,22 +126,18 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     sweep(&mut world, NOW + GRACE_MS);
     assert_eq!((left(&world), forced(&world)), (Some(true), 0));
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
-    world.run(delete_tombstone(id)).expect("it is never refused");
-    let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it is the evidence for its agent");
-    assert!(tombstone.agent_is_absent);
-    // the model is removed, and the tombstones in it
+    // the model is removed, and the tombstones in it; the token is the evidence for the agent, should it come back
     world.run(|draft, _| destruction::destroy(draft, MODEL, None, NOW)).expect("it is alive");
     while world.run(|draft, _| destruction::destroy_batch(draft, MODEL)).expect("it is empty") {}
-    let tombstone = read(world.reader(), &GLOBAL.tombstone(MODEL.0)).expect("it is removed");
-    assert!(tombstone.agent_is_absent, "the agent of the machine may come back");
-}
-
-/// Deletes the tombstone if no agent needs it any more.
-fn delete_tombstone(id: Uuid) -> impl Fn(&mut Draft, &mut dyn FnMut() -> Uuid) -> Result<(), Refusal> {
-    move |draft, _| {
-        tombstone_retention::delete(draft, MODEL, &[id]);
+    let holder = |world: &World| read(world.reader(), &GLOBAL.token("t0"));
+    assert_eq!(holder(&world), Some(TokenHolder::RemovedMachine { model: MODEL, machine: id }));
+    let end = |draft: &mut Draft<'_>| {
+        token::end_retired(draft, &[id]);
         Ok(())
-    }
+    };
+    world.run(|draft, _| end(draft)).expect("its agent has confirmed the removal");
+    assert_eq!((holder(&world), read(world.reader(), &GLOBAL.retired_token(id))), (None, None));
+    world.run(|draft, _| end(draft)).expect("twice is once");
 }
 
 #[test]

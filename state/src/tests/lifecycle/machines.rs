@@ -1,5 +1,6 @@
 //! Machines: how they end, and instances that are kept.
 
+use crate::documents::prelude::GLOBAL;
 use crate::lifecycle::{machine, unit};
 use crate::operations::instance;
 use crate::terms::provider_kind::ProviderKind;
@@ -79,8 +80,7 @@ fn a_kept_machine_is_removed_only_after_its_agent_is_uninstalled() {
     world.run(|draft, _| keep(draft)).expect("a second time changes nothing");
     world.run(|draft, _| machine::remove(draft, MODEL, id)).expect("it is Dead");
     assert!(world.is_removed(id));
-    let tombstone = read(world.reader(), &MODEL.tombstone(id)).expect("it was just removed");
-    assert!(!tombstone.agent_is_absent, "its agent has received the removal");
+    assert_eq!(read(world.reader(), &GLOBAL.retired_token(id)), None, "its agent has received the removal");
 
     // an instance that is not kept is removed by its provider
     world.deploy("db", "db", 1);

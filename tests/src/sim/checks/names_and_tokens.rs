@@ -18,7 +18,10 @@ fn leftover_tokens(reader: &dyn Reader) -> Vec<String> {
     let tokens = read_all::<TokenHolder>(reader, &GLOBAL.prefix(Kind::Token)).into_iter();
     let orphaned = tokens.filter_map(|(_, principal)| match principal {
         TokenHolder::Unit { model, unit } => read(reader, &model.unit(unit)).is_none().then_some(unit),
-        TokenHolder::User { .. } | TokenHolder::Machine { .. } | TokenHolder::EnrollingMachine { .. } => None,
+        TokenHolder::User { .. }
+        | TokenHolder::Machine { .. }
+        | TokenHolder::RemovedMachine { .. }
+        | TokenHolder::EnrollingMachine { .. } => None,
     });
     orphaned.map(|unit| format!("{unit} was removed, but its token is still accepted")).collect()
 }

@@ -141,6 +141,10 @@ impl Deployments for Folders {
         UnitDiskUsage::default()
     }
 
+    async fn quarantine_bytes(&self) -> u64 {
+        0
+    }
+
     /// Never returns: the fleet restarts agents that end.
     async fn changed(&self) {
         std::future::pending().await

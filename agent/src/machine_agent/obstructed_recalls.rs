@@ -1,0 +1,94 @@
+//! Recalls that the machine agent cannot confirm: a folder of the removed unit is left on the machine, or may be.
+//!
+//! The agent deletes no folder without evidence that it belongs to a removed unit and was not set aside, so that only a
+//! person can help. The agent reports what it found (`pintle why machine/NAME` shows it) and looks again with a back-off:
+//! to look costs a few reads of each folder. Used by the machine agent's loop; no I/O.
+
+use host::backoff::Backoff;
+use state::terms::names::Uuid;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The time until a recall is tried again: doubled from 5 s to 10 minutes, which a person waits at most after a folder was
+/// deleted.
+const RETRY_FIRST_MS: u64 = 5_000;
+const RETRY_MAX_MS: u64 = 600_000;
+
+/// The obstructed recalls of one machine.
+pub(super) struct ObstructedRecalls {
+    /// What prevents the confirmation, by unit.
+    found: BTreeMap<Uuid, String>,
+    /// What the controller has received in this watch.
+    reported: BTreeMap<Uuid, String>,
+    backoff: Backoff,
+    next_ms: u64,
+}
+
+impl ObstructedRecalls {
+    /// No recall is obstructed.
+    pub(super) fn new() -> ObstructedRecalls {
+        let backoff = Backoff::new(RETRY_FIRST_MS, RETRY_MAX_MS);
+        ObstructedRecalls { found: BTreeMap::new(), reported: BTreeMap::new(), backoff, next_ms: 0 }
+    }
+
+    /// Of the open recalls, those to confirm now. Times are in milliseconds since boot.
+    pub(super) fn due(&mut self, open: &BTreeSet<Uuid>, now_ms: u64) -> BTreeSet<Uuid> {
+        self.found.retain(|unit, _| open.contains(unit));
+        let is_due = now_ms >= self.next_ms;
+        if self.found.is_empty() {
+            self.backoff.reset();
+        }
+        if is_due {
+            self.next_ms = now_ms.saturating_add(self.backoff.delay_ms());
+            self.backoff.increase();
+        }
+        open.iter().filter(|unit| is_due || !self.found.contains_key(unit)).copied().collect()
+    }
+
+    /// Notes whether a recall is obstructed. Returns whether that has changed.
+    pub(super) fn note(&mut self, unit: Uuid, obstacle: Option<String>) -> bool {
+        match obstacle {
+            Some(obstacle) => self.found.insert(unit, obstacle.clone()) != Some(obstacle),
+            None => self.found.remove(&unit).is_some(),
+        }
+    }
+
+    /// When the obstructed recalls are tried again; none if there are none.
+    pub(super) fn next_attempt_ms(&self) -> Option<u64> {
+        (!self.found.is_empty()).then_some(self.next_ms)
+    }
+
+    /// What the controller has not received yet.
+    pub(super) fn unreported(&self) -> Option<BTreeMap<Uuid, String>> {
+        (self.found != self.reported).then(|| self.found.clone())
+    }
+
+    /// The controller has received this; nothing, at the begin of a watch.
+    pub(super) fn set_reported(&mut self, reported: BTreeMap<Uuid, String>) {
+        self.reported = reported;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_obstructed_recall_is_tried_again_ever_more_rarely_and_others_at_once() {
+        let (obstructed, other) = (Uuid(1), Uuid(2));
+        let (one, both) = (BTreeSet::from([obstructed]), BTreeSet::from([obstructed, other]));
+        let mut recalls = ObstructedRecalls::new();
+        let mut tried_ms = Vec::new();
+        for now_ms in (0..3_600_000).step_by(1_000) {
+            if !recalls.due(&one, now_ms).is_empty() {
+                tried_ms.push(now_ms);
+                assert_eq!(recalls.note(obstructed, Some("a folder".to_owned())), now_ms == 0);
+            }
+        }
+        assert_eq!(tried_ms[..4], [0, 5_000, 15_000, 35_000]);
+        assert_eq!(tried_ms.len(), 13, "{tried_ms:?}");
+        assert_eq!(recalls.due(&both, 3_600_000), BTreeSet::from([other]));
+        assert!(!recalls.note(other, None));
+        assert!(recalls.note(obstructed, None), "the folder is gone");
+        assert_eq!(recalls.next_attempt_ms(), None);
+    }
+}

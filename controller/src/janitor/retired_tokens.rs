@@ -1,0 +1,40 @@
+//! Ends the oldest retired tokens: those of removed machines whose agents have not come back (`state::documents::token`).
+
+use super::batch::log_and_skip;
+use super::expiry::{ExpiryScan, ScanLimits};
+use crate::environment::Environment;
+use crate::session::Controller;
+use crate::store::Store;
+use api::error::ApiError;
+use state::documents::prelude::{GLOBAL, Kind, last_id};
+use state::documents::token::{RETIRED_TOKENS_PER_BATCH, end_retired};
+use state::terms::names::Uuid;
+
+/// Retired tokens read by one sweep: some 150 bytes each. More are there only until the oldest are ended.
+const TOKENS_PER_SWEEP: usize = 1_000;
+
+/// Counts the next page of the retired tokens, or ends one batch of the oldest beyond `tokens_max`. Returns true if there
+/// is more to do now.
+pub(super) async fn sweep<S: Store, E: Environment>(
+    controller: &Controller<S, E>,
+    scan: &mut ExpiryScan,
+    tokens_max: usize,
+) -> Result<bool, ApiError> {
+    let mut advanced = std::mem::take(scan);
+    let page = controller.read_available(move |reader| {
+        let limits = ScanLimits { documents_max: tokens_max, bytes_max: u64::MAX, page: TOKENS_PER_SWEEP };
+        advanced.advance(reader, &GLOBAL.prefix(Kind::RetiredToken), limits, |_| true);
+        advanced
+    });
+    *scan = page.await;
+    let count = scan.expired.len().min(RETIRED_TOKENS_PER_BATCH);
+    let batch: Vec<Uuid> = scan.expired.drain(..count).filter_map(|key| last_id(&key)).collect();
+    if !batch.is_empty() {
+        let ended = controller.run(move |draft| {
+            end_retired(draft, &batch);
+            Ok(())
+        });
+        log_and_skip("end old tokens of removed machines, model", GLOBAL.0, ended.await)?;
+    }
+    Ok(scan.needs_next_round || !scan.expired.is_empty())
+}

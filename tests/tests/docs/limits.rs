@@ -1,0 +1,314 @@
+//! The bounds in docs/reference/limits.md are those of the code.
+//!
+//! Each row of its tables is listed here with the constants that it names and how it prints them. The constants are read
+//! from the sources, so that a private one needs no other visibility. A row that is not listed fails, and so does a
+//! constant that is not found.
+
+use std::fs;
+use std::path::Path;
+
+/// How a row prints the value of a constant.
+#[derive(Clone, Copy)]
+enum Print {
+    /// `1,000`; small numbers may be words: `two`.
+    Count,
+    /// A number of bytes: `64 MiB`.
+    Bytes,
+    /// A time in milliseconds, or a [`std::time::Duration`]: `10 minutes`, `50 ms`, `512 s`.
+    Time,
+    /// A power of two: `2^20`.
+    Power,
+    /// A number of pages of 4 KiB, as bytes.
+    Pages,
+}
+use Print::{Bytes, Count, Pages, Power, Time};
+
+type Constant = (&'static str, &'static str, Print);
+
+const ADMISSION: &str = "controller/src/server/admission.rs";
+const UPLOAD: &str = "controller/src/server/upload.rs";
+const VALIDATION: &str = "state/src/operations/record_validation.rs";
+const WRITER: &str = "controller/src/store/sqlite/writer.rs";
+const LOG_FILE: &str = "host/src/log_file.rs";
+
+/// The begin of each row, and its constants. Rows without a constant state a bound that follows from others, or from the
+/// host.
+const ROWS: &[(&str, &[Constant])] = &[
+    // Connections
+    ("all connections", &[(ADMISSION, "DESCRIPTORS_RESERVED", Count), (ADMISSION, "CONNECTIONS_MAX", Count)]),
+    (
+        "connections that have not presented",
+        &[
+            (ADMISSION, "UNAUTHENTICATED_MAX", Count),
+            (ADMISSION, "SILENT_MS", Time),
+            (ADMISSION, "PROGRESS_MS", Time),
+        ],
+    ),
+    ("of these, from one address", &[]),
+    ("connections of an agent", &[(ADMISSION, "OF_AGENT_MAX", Count)]),
+    ("connections of a user", &[(ADMISSION, "OF_USER_MAX", Count)]),
+    // Uploads of charms
+    ("an archive", &[("api/src/archives.rs", "ARCHIVE_BYTES_MAX", Bytes)]),
+    ("uploads of one user", &[(UPLOAD, "OF_USER_MAX", Count)]),
+    ("uploads of all users", &[(UPLOAD, "UPLOADS_MAX", Count)]),
+    ("the rate of an upload", &[(UPLOAD, "RATE_MIN", Bytes), (UPLOAD, "LATE_MAX", Time)]),
+    ("the time of an upload", &[(UPLOAD, "UPLOAD_TIMEOUT", Time)]),
+    // A host with many units
+    ("open files of a process", &[]),
+    ("open files of the host", &[]),
+    ("processes", &[]),
+    ("inotify instances and watches", &[("agent/src/file_watch.rs", "POLL", Time)]),
+    ("disk space, inodes, quota", &[("agent/src/observation.rs", "FREE_BYTES_MIN", Bytes)]),
+    ("memory", &[]),
+    ("local ports", &[]),
+    ("open files of one process", &[]),
+    ("inotify instances of the user", &[]),
+    ("inotify watches of the user", &[]),
+    ("connections to the controller", &[]),
+    ("tool sockets", &[]),
+    // Names, settings and requests of users
+    ("the name of a new application", &[("state/src/terms/names.rs", "NAME_LENGTH_MAX", Count)]),
+    (
+        "units or machines that one request adds",
+        &[("state/src/lifecycle/creation.rs", "ADDED_PER_REQUEST_MAX", Count)],
+    ),
+    ("removals of one dry run", &[("state/src/operations/dry_run.rs", "TARGETS_MAX", Count)]),
+    ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
+    ("a setting of an application", &[]),
+    ("a field of a user's request", &[]),
+    // What an agent may send
+    ("any number", &[(VALIDATION, "NUMBER_MAX", Power)]),
+    ("the number of a run", &[(VALIDATION, "RUNS_AHEAD_MAX", Power)]),
+    ("the numbers of a resync record", &[(VALIDATION, "RESYNC_AHEAD_MAX", Count)]),
+    ("the number of an action", &[(VALIDATION, "ACTIONS_LOST_MAX", Power)]),
+    ("the number of a session", &[(VALIDATION, "SESSIONS_LOST_MAX", Power)]),
+    ("a line or a status message", &[(VALIDATION, "REPORT_BYTES_MAX", Bytes)]),
+    ("a workload status", &[]),
+    // Disk use
+    (
+        "the change log",
+        &[
+            ("controller/src/store/mod.rs", "CHANGES_KEPT", Count),
+            ("controller/src/store/mod.rs", "CHANGES_BYTES_MAX", Bytes),
+        ],
+    ),
+    (
+        "free pages in",
+        &[
+            (WRITER, "FREE_PAGES_KEPT", Pages),
+            (WRITER, "COMMITS_PER_VACUUM", Count),
+            (WRITER, "PAGES_PER_VACUUM", Pages),
+        ],
+    ),
+    ("`store.sqlite-wal`", &[]),
+    ("the debug log of a model", &[("state/src/operations/log_retention.rs", "LOG_BYTES_MAX", Bytes)]),
+    (
+        "lines that are logged while",
+        &[
+            ("controller/src/log_growth.rs", "GROWTH_MAX", Bytes),
+            ("controller/src/janitor.rs", "SWEEP_INTERVAL_MS", Time),
+        ],
+    ),
+    (
+        "completed actions",
+        &[
+            ("controller/src/janitor.rs", "ACTIONS_MAX", Count),
+            ("controller/src/janitor.rs", "ACTIONS_BYTES_MAX", Bytes),
+        ],
+    ),
+    ("unfinished actions", &[("state/src/operations/action.rs", "ENQUEUED_MAX", Count)]),
+    (
+        "charm archives",
+        &[
+            ("state/src/documents/application.rs", "PREVIOUS_ARCHIVES_MAX", Count),
+            ("controller/src/janitor/archives.rs", "ARCHIVE_GRACE_MS", Time),
+        ],
+    ),
+    ("tombstones of a model", &[("state/src/operations/tombstone_retention.rs", "TOMBSTONES_MAX", Count)]),
+    ("tombstones that are evidence", &[]),
+    ("tokens of machines", &[("state/src/documents/token.rs", "RETIRED_TOKENS_MAX", Count)]),
+    ("numbers that were given", &[]),
+    ("documents that are damaged", &[]),
+    ("backups", &[]),
+    ("`controller.log`", &[(LOG_FILE, "LOG_BYTES_MAX", Bytes), (LOG_FILE, "UNROTATED_BYTES_MAX", Bytes)]),
+    (
+        "run folders of a unit",
+        &[
+            ("state/src/unit/run_retention.rs", "RUNS_KEPT", Count),
+            ("state/src/unit/run_retention.rs", "RUN_BYTES_MAX", Bytes),
+        ],
+    ),
+    (
+        "tool calls of one run",
+        &[
+            ("agent/src/hook_session/calls_file.rs", "CALLS_BYTES_MAX", Bytes),
+            ("agent/src/hook_session/calls_file.rs", "CALLS_WITH_EFFECT_BYTES_MAX", Bytes),
+        ],
+    ),
+    ("output of one run", &[("hooks-tools/client/src/shim.rs", "OUTPUT_BYTES_MAX", Bytes)]),
+    ("`journal.yaml`", &[("agent/src/folder_port.rs", "JOURNAL_BYTES_MAX", Bytes)]),
+    ("`view/` of a unit", &[("state/src/views/inline_settings.rs", "INLINE_BYTES_MAX", Bytes)]),
+    ("`charm/` of a unit", &[]),
+    ("damaged files that were set aside", &[("agent/src/folder_port.rs", "SET_ASIDE_KEPT", Count)]),
+    ("folders of units without a record", &[("agent/src/deployer.rs", "QUARANTINED_MAX", Count)]),
+    ("`agent.log`, `machine.log`", &[(LOG_FILE, "LOG_BYTES_MAX", Bytes)]),
+    ("`console.log`", &[(LOG_FILE, "LOG_BYTES_MAX", Bytes)]),
+    (
+        "installed Python packages",
+        &[
+            ("charms/src/package_cache.rs", "SETS_MAX", Count),
+            ("charms/src/package_cache.rs", "WHEELS_BYTES_MAX", Bytes),
+            ("charms/src/package_cache.rs", "IN_USE", Time),
+        ],
+    ),
+];
+
+/// A row of the tables: its first cell, and all of its cells.
+fn rows(text: &str) -> Vec<(&str, &str)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_head = |n: usize| lines.get(n + 1).is_some_and(|next| next.starts_with("|---"));
+    let cells = |(n, line): (usize, &&'_ str)| -> Option<(usize, usize)> {
+        let is_row = line.starts_with("| ") && !line.starts_with("| **") && !is_head(n);
+        is_row.then(|| (n, line[2..].find('|').unwrap_or(0) + 2))
+    };
+    let found = lines.iter().enumerate().filter_map(cells);
+    found.map(|(n, end)| (lines[n][2..end].trim(), lines[n])).collect()
+}
+
+/// The value of a constant in a source file; of a time in milliseconds.
+fn value(root: &Path, file: &str, name: &str) -> Option<u128> {
+    let text = fs::read_to_string(root.join(file)).ok()?;
+    let start = text.find(&format!("const {name}: "))?;
+    let (_, expression) = text[start..].split_once('=')?;
+    let (expression, _) = expression.split_once(';')?;
+    evaluate(root, file, expression.trim())
+}
+
+/// Evaluates sums, products and shifts of literals and of constants in the same file or named with `use`.
+fn evaluate(root: &Path, file: &str, expression: &str) -> Option<u128> {
+    let of = |part: &str| evaluate(root, file, part.trim());
+    let seconds = expression.strip_prefix("Duration::from_secs(").and_then(|rest| rest.strip_suffix(')'));
+    let millis = expression.strip_prefix("Duration::from_millis(").and_then(|rest| rest.strip_suffix(')'));
+    if let Some(seconds) = seconds {
+        return Some(of(seconds)? * 1_000);
+    }
+    if let Some(millis) = millis {
+        return of(millis);
+    }
+    if let Some((left, right)) = expression.split_once("<<") {
+        return Some(of(left)? << of(right)?);
+    }
+    if let Some((left, right)) = expression.split_once('*') {
+        return Some(of(left)? * of(right)?);
+    }
+    match expression.replace('_', "").parse() {
+        Ok(number) => Some(number),
+        // such as REPORT_BYTES_MAX, twice a constant of another file
+        Err(_) if expression == "TEXT_BYTES_MAX" => value(root, "state/src/unit/writes.rs", expression),
+        Err(_) => value(root, file, expression),
+    }
+}
+
+/// The texts with which a row may print a value.
+fn texts(value: u128, print: Print) -> Vec<String> {
+    let bytes = |bytes: u128| {
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")];
+        let (unit, name) =
+            units.into_iter().find(|(unit, _)| bytes % unit == 0).expect("one is the smallest");
+        vec![format!("{} {name}", bytes / unit)]
+    };
+    match print {
+        Count => {
+            let digits = value.to_string();
+            let groups: Vec<&str> = digits
+                .as_bytes()
+                .rchunks(3)
+                .rev()
+                .map(|group| std::str::from_utf8(group).expect("digits"))
+                .collect();
+            let words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"];
+            let word = usize::try_from(value).ok().and_then(|value| words.get(value));
+            [groups.join(","), digits.clone()]
+                .into_iter()
+                .chain(word.map(|word| (*word).to_owned()))
+                .collect()
+        }
+        Bytes => bytes(value),
+        Pages => bytes(value * 4_096),
+        Power => {
+            vec![format!("2^{}", value.ilog2())].into_iter().filter(|_| value.is_power_of_two()).collect()
+        }
+        Time => {
+            let units = [(3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond")];
+            let short = [(3_600_000, "h"), (1_000, " s"), (1, " ms")];
+            let long =
+                units.iter().filter(|(ms, _)| value % ms == 0).flat_map(|(ms, unit)| match value / ms {
+                    1 => vec![format!("a {unit}"), format!("an {unit}"), format!("last {unit}")],
+                    n => vec![format!("{n} {unit}s")],
+                });
+            let short = short
+                .iter()
+                .filter(|(ms, _)| value % ms == 0)
+                .map(|(ms, unit)| format!("{}{unit}", value / ms));
+            long.chain(short).collect()
+        }
+    }
+}
+
+/// Whether a text occurs in a line as whole words.
+fn contains(line: &str, text: &str) -> bool {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '^');
+    line.match_indices(text).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + text.len()..]);
+        let goes_on = after.starts_with([',', '.']) && after[1..].starts_with(|c: char| c.is_ascii_digit());
+        !is_part(before.chars().last())
+            && !before.ends_with([',', '.'])
+            && !is_part(after.chars().next())
+            && !goes_on
+    })
+}
+
+#[test]
+fn each_bound_of_the_page_is_that_of_the_code() {
+    let root = super::root();
+    let text = fs::read_to_string(root.join("docs/reference/limits.md")).expect("the page exists");
+    let (mut wrong, mut used) = (Vec::new(), vec![false; ROWS.len()]);
+    for (name, line) in rows(&text) {
+        // the longest, because one may begin like another
+        let listed = ROWS.iter().enumerate().filter(|(_, (begin, _))| name.starts_with(begin));
+        let Some((n, (_, constants))) = listed.max_by_key(|(_, (begin, _))| begin.len()) else {
+            wrong.push(format!("{name}: the row is not listed in tests/tests/docs/limits.rs"));
+            continue;
+        };
+        used[n] = true;
+        for (file, constant, print) in *constants {
+            match value(&root, file, constant).map(|value| texts(value, *print)) {
+                Some(texts) if texts.iter().any(|text| contains(line, text)) => {}
+                Some(texts) => {
+                    wrong.push(format!("{name}: does not name {constant}, which is {}", texts.join(" or ")))
+                }
+                None => wrong.push(format!("{name}: {constant} is not found in {file}")),
+            }
+        }
+    }
+    let unused = ROWS
+        .iter()
+        .zip(&used)
+        .filter(|(_, used)| !**used)
+        .map(|((begin, _), _)| format!("no row begins with {begin:?}"));
+    wrong.extend(unused);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_wrong_bound_is_found() {
+    assert_eq!(texts(8 << 20, Bytes), ["8 MiB"]);
+    assert_eq!(texts(8_192, Count), ["8,192", "8192"]);
+    assert!(
+        contains("| at most 8192 |", "8192")
+            && !contains("| 18192 |", "8192")
+            && !contains("| 1,000,000 |", "1,000")
+    );
+    assert_eq!(rows("| what | bound |\n|---|---|\n| a | 1 |\n| **On** | |\n"), [("a", "| a | 1 |")]);
+    assert!(texts(600_000, Time).contains(&"10 minutes".to_owned()));
+}
