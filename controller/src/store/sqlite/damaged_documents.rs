@@ -22,33 +22,33 @@ pub(super) struct DamagedRow {
 
 /// The damaged documents of an open store.
 #[derive(Default)]
-pub(super) struct Quarantine {
+pub(super) struct DamagedDocuments {
     /// The names that were logged.
     logged: Mutex<BTreeSet<String>>,
     /// The documents that a search does not find: their rows are stored under another key, or hidden by such a row.
     misplaced: BTreeSet<String>,
 }
 
-impl Quarantine {
+impl DamagedDocuments {
     /// Verifies all documents, and logs those that are damaged. An error if it cannot be told which: anything might be
     /// missing then.
-    pub(super) fn survey(connection: &Connection) -> Result<Quarantine, String> {
-        let mut quarantine = Quarantine::default();
+    pub(super) fn find(connection: &Connection) -> Result<DamagedDocuments, String> {
+        let mut damaged_documents = DamagedDocuments::default();
         for row in damaged_rows(connection).map_err(|error| error.to_string())? {
             let DamagedRow { key, is_misplaced, why } = row;
             let key = key.ok_or_else(|| format!("a document has lost its key: {why}"))?;
-            quarantine.log(&key, &why);
+            damaged_documents.log(&key, &why);
             if is_misplaced {
-                quarantine.misplaced.insert(key);
+                damaged_documents.misplaced.insert(key);
             }
         }
-        if !quarantine.misplaced.is_empty() {
+        if !damaged_documents.misplaced.is_empty() {
             // A search compares keys on its way: a row that is out of order hides others.
             let hidden = hidden_rows(connection).map_err(|error| error.to_string())?;
-            hidden.iter().for_each(|key| quarantine.log(key, "a damaged row hides it"));
-            quarantine.misplaced.extend(hidden);
+            hidden.iter().for_each(|key| damaged_documents.log(key, "a damaged row hides it"));
+            damaged_documents.misplaced.extend(hidden);
         }
-        Ok(quarantine)
+        Ok(damaged_documents)
     }
 
     /// Logs a damaged document, once.
