@@ -12,6 +12,7 @@
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::terms::names::Uuid;
+use crate::terms::settings;
 use crate::terms::status::WorkloadStatus;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::local::Local;
@@ -73,6 +74,7 @@ pub(crate) fn validate(
     require_ahead("run", record.run, stored.local.run, ahead)?;
     require_ahead("record", record.sequence, stored.local.sequence, ahead)?;
     require_reports(&record.reports)?;
+    require_settings(record)?;
     if let Some(published) = resync {
         require_published(unit, doc, stored, published)?;
     }
@@ -91,9 +93,14 @@ pub(crate) fn validate(
     }
 }
 
+/// Refuses a run that is too far ahead of `last_run`, the last run that was recorded.
+pub(crate) fn require_run(last_run: u64, run: u64) -> Result<(), Refusal> {
+    require_ahead("run", run, last_run, RUNS_AHEAD_MAX)
+}
+
 /// Refuses an early report that no correct agent sends. `last_run` is the last run that was recorded.
 pub(crate) fn validate_reports(last_run: u64, run: u64, reports: &[RunReport]) -> Result<(), Refusal> {
-    require_ahead("run", run, last_run, RUNS_AHEAD_MAX)?;
+    require_run(last_run, run)?;
     require_numbers(&reports)?;
     require_reports(reports)
 }
@@ -176,6 +183,26 @@ fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Refuses relation settings that the hook tools refuse, wherever a record has them.
+fn require_settings(record: &Record) -> Result<(), Refusal> {
+    let written = record.writes.bags.values().flat_map(|writes| [&writes.unit, &writes.application]);
+    let entered = match &record.operation {
+        Operation::EnterScope { settings, .. } => Some(settings),
+        _ => None,
+    };
+    let relations = record.resync_local.iter().flat_map(|local| local.relations.values());
+    let published = relations.flat_map(|relation| {
+        let pending = relation.pending_application_writes.as_ref().map(|(_, change)| change);
+        [Some(&relation.bag), relation.lost_bag_changes.as_ref(), pending].into_iter().flatten()
+    });
+    match written.chain(entered).chain(published).find_map(settings::key_with_nul) {
+        Some(key) => {
+            invalid(format!("relation setting {key:.40?} contains NUL, which no setting may contain"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses a status that charms cannot set.
 fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
     match status {
@@ -223,8 +250,11 @@ fn first_too_large(value: &Value) -> Option<&serde_json::Number> {
 mod tests {
     use super::*;
     use crate::terms::names::UnitName;
+    use crate::terms::settings::BagChange;
     use crate::unit::hook_context::Level;
+    use crate::unit::operation::LocalEndpoint;
     use crate::unit::record::{CommitOutcome, Outcome};
+    use crate::unit::writes::BagWrites;
 
     fn unit() -> (UnitDoc, ReplicaDoc) {
         let name = UnitName::new("web", 0);
@@ -271,6 +301,39 @@ mod tests {
             Some("the number -9223372036854775808 is out of range: at most 9007199254740992")
         );
         assert!(refusal(|record| record.episode = Some(1 << 62)).is_some(), "in every field");
+    }
+
+    /// A charm could not be given such a setting: an argument and a variable end at NUL.
+    #[test]
+    fn relation_settings_with_nul_are_refused_wherever_a_record_has_them() {
+        let bag = |key: &str, value: &str| BagChange::from([(key.to_owned(), value.to_owned())]);
+        let written = |bags: BagWrites| refusal(|record| drop(record.writes.bags.insert(1, bags)));
+        let unit = |unit| BagWrites { unit, ..BagWrites::default() };
+        assert_eq!(written(unit(bag("a", "b\n"))), None);
+        assert_eq!(
+            written(unit(bag("a", "b\0"))).as_deref(),
+            Some("relation setting \"a\" contains NUL, which no setting may contain")
+        );
+        assert!(written(unit(bag("a\0", ""))).is_some());
+        assert!(written(BagWrites { application: bag("a", "\0"), ..BagWrites::default() }).is_some());
+        let entered = |settings| {
+            refusal(|record| {
+                record.operation = Operation::EnterScope {
+                    relation: 1,
+                    uuid: Uuid(5),
+                    local_endpoint: LocalEndpoint {
+                        endpoint: "db".to_owned(),
+                        interface: "pg".to_owned(),
+                        peer: false,
+                        implicit: false,
+                        remote_application: "db".to_owned(),
+                    },
+                    settings,
+                };
+            })
+        };
+        assert_eq!(entered(bag("a", "b")), None);
+        assert!(entered(bag("a", "\0")).is_some());
     }
 
     #[test]

@@ -27,6 +27,12 @@ pub fn apply(bag: &mut Bag, change: &BagChange) -> bool {
     changed
 }
 
+/// The first key of a bag, or of a change, that contains NUL or whose value does; no setting may contain it.
+pub fn key_with_nul(bag: &BagChange) -> Option<&str> {
+    let found = bag.iter().find(|(key, value)| key.contains('\0') || value.contains('\0'));
+    found.map(|(key, _)| key.as_str())
+}
+
 /// The bytes of all keys and values.
 pub fn size(bag: &Bag) -> usize {
     bag.iter().map(|(key, value)| key.len() + value.len()).sum()

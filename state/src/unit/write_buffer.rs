@@ -46,8 +46,7 @@ impl HookContext {
         side: BagSide,
         change: BagChange,
     ) -> Result<(), TooLarge> {
-        if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0'))
-        {
+        if let Some(key) = settings::key_with_nul(&change) {
             return Err(TooLarge(format!(
                 "relation setting {key:?} contains NUL, which no setting may contain"
             )));
