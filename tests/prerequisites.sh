@@ -2,7 +2,7 @@
 # What the tests need beyond the Rust toolchain. Installed if it can be, else named: nothing is skipped.
 set -eu
 missing=
-# debootstrap, systemd-nspawn and nft make the machines of tests/machines.rs, which needs root besides.
+# debootstrap, systemd-nspawn and nft make the machines of tests/machines/, which needs root besides.
 for tool in cc python3 strace setpriv unshare debootstrap systemd-nspawn nft; do
     command -v "$tool" >/dev/null 2>&1 || missing="$missing $tool"
 done

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use api::error::ErrorCode;
 use api::{AgentConfig, AgentKind, Enrol, Handle, ReportPresence};
 use host::file::write_atomic;
+use state::charm::Base;
 use std::net::UdpSocket;
 use std::path::Path;
 
@@ -64,7 +65,8 @@ pub async fn enrol(data: &Path, request: EnrolmentRequest) -> Result<()> {
     folder::private_dir(data).with_context(|| data.display().to_string())?;
     write_atomic(&data.join(PENDING), config::to_yaml(&enrolled).as_bytes())?;
     let address = own_address(&enrolled.controllers[0])?;
-    match requested.client()?.handle(Enrol { token: enrolled.token.clone(), address }).await {
+    let base = Base::of_os_release(&std::fs::read_to_string("/etc/os-release").unwrap_or_default());
+    match requested.client()?.handle(Enrol { token: enrolled.token.clone(), address, base }).await {
         Ok(()) => {}
         // the token may have been used by an earlier attempt of this machine whose reply was lost
         Err(error) if error.code == ErrorCode::Unauthorised => {

@@ -5,7 +5,7 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use state::charm::OptionType;
+use state::charm::{Base, OptionType};
 use state::terms::force::Force;
 use state::terms::names::UnitName;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub struct ConfigChange {
 }
 
 /// Deploys an application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Deploy {
     /// The name of the application; none for the name of the charm.
@@ -75,6 +75,10 @@ pub struct Deploy {
     /// The initial settings.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
+    /// The operating system of the new machines for its units; none for that of the provider. A provider that does not
+    /// have it takes its own.
+    #[serde(default)]
+    pub base: Option<Base>,
 }
 
 /// The deployed application.

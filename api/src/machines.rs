@@ -4,6 +4,7 @@ use crate::changes::WriteResponse;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::charm::Base;
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
@@ -46,7 +47,7 @@ pub struct CreateEnrolmentToken {
 }
 
 /// Adds machines without units. The provider creates instances for those that are not manually provisioned.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMachines {
     /// The number of machines.
@@ -54,6 +55,9 @@ pub struct AddMachines {
     /// Whether the machines are manually provisioned.
     #[serde(default)]
     pub manual: bool,
+    /// The operating system; none for that of the provider. A provider that does not have it takes its own.
+    #[serde(default)]
+    pub base: Option<Base>,
 }
 
 /// The new machines.
@@ -114,6 +118,12 @@ pub struct MachineInfo {
     /// The provider's name for the instance, once it exists.
     #[serde(default)]
     pub instance_id: Option<String>,
+    /// The operating system of its instance, once it exists.
+    #[serde(default)]
+    pub base: Option<Base>,
+    /// The operating system that the user requested for it.
+    #[serde(default)]
+    pub requested_base: Option<Base>,
     /// After a failure: when the provider tries again.
     #[serde(default)]
     pub retry_ms: Option<i64>,

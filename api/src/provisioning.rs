@@ -4,6 +4,7 @@ use crate::machines::MachineInfo;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::charm::Base;
 use state::terms::names::Uuid;
 use state::terms::provider_kind::ProviderKind;
 use state::views::view::Existence;
@@ -71,6 +72,8 @@ pub enum ProvisioningReport {
         instance_id: String,
         /// The address of the units on it.
         address: String,
+        /// Its operating system; none if it does not name one.
+        base: Option<Base>,
     },
     /// The instance could not be created, checked or terminated.
     Failed {

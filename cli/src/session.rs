@@ -12,7 +12,6 @@ use api::client::{Client, Controller};
 use api::{ClientFile, InModel};
 use host::file::ignore_not_found;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 
 /// What every command that contacts the controller receives. Tests use another `api`.
 pub struct CommandSession<A> {
@@ -24,8 +23,8 @@ pub struct CommandSession<A> {
     pub output: Output,
     /// The caller's last write to each model.
     pub writes: LastWrites,
-    /// Cache of the Python packages of charms, kept between deployments.
-    pub charm_cache: PathBuf,
+    /// The data folder.
+    pub dir: DataDir,
 }
 
 impl CommandSession<Client> {
@@ -44,7 +43,7 @@ impl CommandSession<Client> {
         let api = api.in_model(&model);
         let output = Output::of_process(global.output.clone());
         let writes = LastWrites(dir.last_writes());
-        Ok(CommandSession { api, model, output, writes, charm_cache: dir.charm_cache() })
+        Ok(CommandSession { api, model, output, writes, dir })
     }
 }
 

@@ -43,11 +43,21 @@ async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_bl
     let fixture = related().await;
     let before = fixture.admin.handle(GetStatus).await.expect("it exists").model.status.current;
     fixture.admin.handle(DestroyModel { force: Force::No }).await.expect("the removal is accepted");
-    let deploy =
-        Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
+    let deploy = Deploy {
+        application: None,
+        sha256: "web".to_owned(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    };
     let refusals = [
         fixture.admin.handle(deploy).await.expect_err("refused"),
-        fixture.admin.handle(AddMachines { count: 1, manual: false }).await.expect_err("refused"),
+        fixture
+            .admin
+            .handle(AddMachines { count: 1, manual: false, ..AddMachines::default() })
+            .await
+            .expect_err("refused"),
         fixture
             .admin
             .handle(Integrate(Ends { a: "web".to_owned(), b: "db".to_owned() }))
@@ -108,7 +118,7 @@ async fn force_destroys_a_model_without_agents_across_restarts() {
 #[tokio::test]
 async fn removing_the_last_machine_wakes_the_janitor() {
     let fixture = Fixture::in_memory().await;
-    let add = AddMachines { count: 2, manual: false };
+    let add = AddMachines { count: 2, manual: false, ..AddMachines::default() };
     fixture.admin.handle(add).await.expect("the model is alive");
     fixture.admin.handle(DestroyModel { force: Force::AtOnce }).await.expect("the removal is accepted");
     fixture.controller.wait_for_sweep(u64::MAX).await;

@@ -262,6 +262,47 @@ pub struct Base {
     pub architectures: Vec<String>,
 }
 
+impl Base {
+    /// Parses `ubuntu@24.04`, as in `--base`; none if it is not of this form.
+    pub fn parse(text: &str) -> Option<Base> {
+        let (name, channel) = text.split_once('@')?;
+        let is_word = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic());
+        (is_word(name) && is_word(channel)).then(|| Base::new(name, channel))
+    }
+
+    /// The base that the text of an `os-release` file names; none if it names no operating system.
+    pub fn of_os_release(text: &str) -> Option<Base> {
+        let value = |key: &str| {
+            let value = text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))?;
+            let value = value.trim_matches(['"', '\'']);
+            (!value.is_empty()).then_some(value)
+        };
+        // a release in development has a code name only
+        let release = value("VERSION_ID").or_else(|| value("VERSION_CODENAME")).unwrap_or_default();
+        Some(Base::new(value("ID")?, release))
+    }
+
+    fn new(name: &str, channel: &str) -> Base {
+        Base { name: name.to_owned(), channel: channel.to_owned(), architectures: Vec::new() }
+    }
+
+    /// The release without the risk of the channel: `24.04` of `24.04/stable`.
+    pub fn release(&self) -> &str {
+        self.channel.split('/').next().unwrap_or_default()
+    }
+
+    /// Whether both are the same release of the same operating system.
+    pub fn is_same_release(&self, other: &Base) -> bool {
+        self.name == other.name && self.release() == other.release()
+    }
+}
+
+impl std::fmt::Display for Base {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}@{}", self.name, self.release())
+    }
+}
+
 impl Charm {
     /// The endpoint of this name, including the implicit `juju-info`.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {

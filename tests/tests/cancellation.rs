@@ -314,7 +314,14 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
     let mut units = Vec::new();
     for name in ["web", "db"] {
         let config = BTreeMap::new();
-        let deploy = Deploy { application: None, sha256: name.to_owned(), units: 1, to: None, config };
+        let deploy = Deploy {
+            application: None,
+            sha256: name.to_owned(),
+            units: 1,
+            to: None,
+            config,
+            ..Deploy::default()
+        };
         admin.handle(deploy).await.expect("it deploys");
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);

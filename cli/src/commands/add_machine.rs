@@ -4,11 +4,13 @@
 //! appears on stdout only, never in a log.
 
 use crate::command_error::CommandError;
+use crate::commands::bases;
 use crate::data_dir::DataDir;
 use crate::session::{CommandSession, read_client_file};
 use crate::supervisor::settings::UpSettings;
 use api::{AddMachines, CreateEnrolmentToken, UserPort};
 use clap::Args;
+use state::charm::Base;
 
 /// Arguments of `add-machine`.
 #[derive(Debug, Args)]
@@ -18,8 +20,9 @@ pub struct AddMachineArgs {
     /// Number of machines
     #[arg(short = 'n', default_value_t = 1)]
     pub count: u32,
-    #[arg(long, hide = true)]
-    pub base: Option<String>,
+    /// Operating system of the machines, for example ubuntu@22.04
+    #[arg(long, value_name = "BASE", value_parser = bases::parse)]
+    pub base: Option<Base>,
     #[arg(long, hide = true)]
     pub constraints: Option<String>,
 }
@@ -37,8 +40,17 @@ pub async fn run<A: UserPort>(
             return Err(CommandError::usage(text).hint("pintle add-machine, or pintle add-machine manual"));
         }
     };
-    let added = session.api.handle(AddMachines { count: args.count, manual }).await?;
+    let added = session
+        .api
+        .handle(AddMachines { count: args.count, manual, base: args.base.clone(), ..AddMachines::default() })
+        .await?;
     session.note_write(added.revision);
+    if !manual {
+        session.output.warn(&bases::warning(
+            args.base.as_ref(),
+            bases::of_new_machine(&session.dir, args.base.as_ref())?,
+        ));
+    }
     for name in &added.names {
         session.output.print_remark(&format!("created machine {name}\n"));
         if manual {

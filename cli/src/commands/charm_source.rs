@@ -25,7 +25,7 @@ pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<C
         );
         return Err(CommandError::new(text));
     }
-    let options = ReadOptions { cache: session.charm_cache.clone(), force };
+    let options = ReadOptions { cache: session.dir.charm_cache(), force };
     let progress = Progress::new(&session.output);
     let source = read_with_progress(local_path, &options, &|step| progress.show(step));
     let done = if source.is_ok() { "Installed" } else { "Could not install" };

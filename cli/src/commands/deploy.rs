@@ -4,10 +4,11 @@
 //! `--to` is a request of its own.
 
 use crate::command_error::CommandError;
-use crate::commands::{charm_source, settings};
+use crate::commands::{bases, charm_source, settings};
 use crate::session::CommandSession;
 use api::{AddUnits, UserPort};
 use clap::Args;
+use state::charm::Base;
 
 /// Arguments of `deploy`.
 #[derive(Debug, Args)]
@@ -25,6 +26,9 @@ pub struct DeployArgs {
     /// Machines to use, for example 0 or 0,1; each further unit gets a new machine
     #[arg(long, value_delimiter = ',', value_name = "MACHINE")]
     pub to: Vec<String>,
+    /// Operating system of the new machines, for example ubuntu@22.04
+    #[arg(long, value_name = "BASE", value_parser = bases::parse)]
+    pub base: Option<Base>,
     /// Deploy even if the charm is packed for another base or architecture
     #[arg(long)]
     pub force: bool,
@@ -40,8 +44,6 @@ pub struct DeployArgs {
 pub struct IgnoredArgs {
     #[arg(long, hide = true)]
     pub attach_storage: Vec<String>,
-    #[arg(long, hide = true)]
-    pub base: Option<String>,
     #[arg(long, hide = true)]
     pub series: Option<String>,
     #[arg(long, hide = true)]
@@ -88,6 +90,14 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
     let charm = source.charm.name.clone();
     let application = args.application.as_deref().unwrap_or(&charm).to_owned();
     let config = settings::from_flags(&args.config, Some(&application))?;
+    let base = bases::requested(&session.dir, args.base.as_ref(), &source.charm.bases)?;
+    if args.base.is_some() {
+        let real = match args.to.first() {
+            Some(machine) => bases::of_machine(session, machine).await?,
+            None => bases::of_new_machine(&session.dir, base.as_ref())?,
+        };
+        session.output.warn(&bases::warning(args.base.as_ref(), real));
+    }
     if args.dry_run {
         session
             .output
@@ -106,6 +116,7 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
         units,
         to: args.to.first().cloned(),
         config,
+        base,
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);

@@ -22,7 +22,7 @@ pub struct DiskUsageArgs {
 
 pub async fn run<A: UserPort>(args: &DiskUsageArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let usage = session.api.handle(GetDiskUsage).await?;
-    let cache = package_cache::measure(&session.charm_cache);
+    let cache = package_cache::measure(&session.dir.charm_cache());
     match args.format {
         Some(format) => {
             let mut document =

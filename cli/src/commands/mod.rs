@@ -7,6 +7,7 @@
 pub mod add_machine;
 pub mod add_model;
 pub mod add_unit;
+pub mod bases;
 pub mod cancel_task;
 pub mod charm_source;
 pub mod config;

@@ -8,6 +8,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::machines::MachineSupervisor;
 use crate::supervisor::provider::AnyProvider;
+use crate::supervisor::provider::bases::Bases;
 use crate::supervisor::provider::local::Local;
 use crate::supervisor::provider::nspawn::{self, Nspawn};
 use crate::supervisor::settings::UpSettings;
@@ -47,8 +48,7 @@ pub async fn run(dir: &DataDir) -> Result<(), CommandError> {
     let (provider, gateway) = match settings.provider {
         ProviderKind::Local => (AnyProvider::Local(Local::new(dir.clone(), agent)), None),
         ProviderKind::Nspawn => {
-            let base = settings.base.unwrap_or_else(|| nspawn::default_base(dir));
-            let nspawn = Nspawn::open(dir.clone(), agent, base)?;
+            let nspawn = Nspawn::open(dir.clone(), agent, Bases::of_settings(&settings, dir))?;
             let gateway = nspawn.gateway();
             (AnyProvider::Nspawn(nspawn), Some(gateway))
         }

@@ -6,8 +6,10 @@
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::session::{client, no_client_file, read_client_file};
 use crate::supervisor::identity::{self, CopyPurpose};
+use crate::supervisor::provider::bases::{BaseRoot, BaseSource, Bases};
 use crate::supervisor::provider::{base_system, nspawn};
 use crate::supervisor::settings::UpSettings;
 use crate::supervisor::{lock, renewal, stop};
@@ -46,6 +48,10 @@ pub struct UpArgs {
     /// Folder of the base system of nspawn machines, created if it does not exist; stored for the next start
     #[arg(long, value_name = "DIR")]
     pub base: Option<PathBuf>,
+    /// Another base system of nspawn machines, for deploy --base: a root folder, a tarball or the URL of an archive
+    /// mirror; stored for the next start; may be repeated
+    #[arg(long, value_name = "NAME@RELEASE=PATH", value_parser = BaseSource::parse)]
+    pub base_root: Vec<BaseSource>,
     /// Address, in addition to 127.0.0.1, on which the controller listens for manually provisioned machines; stored
     /// for the next start
     #[arg(long, value_name = "ADDRESS")]
@@ -150,15 +156,18 @@ fn store_settings(
     let before = UpSettings::read(dir)?;
     let base = args.base.as_ref().map(std::path::absolute).transpose();
     let base = base.map_err(|error| CommandError::new(format!("cannot use this base folder: {error}")))?;
-    let settings = UpSettings {
+    let mut settings = UpSettings {
         provider: args.provider.unwrap_or(before.provider),
         base: base.or_else(|| before.base.clone()),
+        base_roots: before.base_roots.clone(),
         listen: args.listen.or(before.listen),
     };
+    let cannot_change = || {
+        let text = format!("cannot change settings: {} is running", dir.path().display());
+        CommandError::new(text).hint("pintle down, then pintle up")
+    };
     if settings != before && is_running {
-        let name = dir.path().display();
-        return Err(CommandError::new(format!("cannot change settings: {name} is running"))
-            .hint("pintle down, then pintle up"));
+        return Err(cannot_change());
     }
     if settings.provider != before.provider && dir.client_file().exists() {
         let text = format!(
@@ -167,21 +176,31 @@ fn store_settings(
         );
         return Err(CommandError::new(text).hint("to use another data folder: --data DIR"));
     }
-    if args.base.is_some() && settings.provider != ProviderKind::Nspawn {
-        return Err(CommandError::usage("--base requires --provider nspawn"));
+    let has_base = args.base.is_some() || !args.base_root.is_empty();
+    if has_base && settings.provider != ProviderKind::Nspawn {
+        return Err(CommandError::usage("--base and --base-root require --provider nspawn"));
+    }
+    if !args.base_root.is_empty() && is_running {
+        return Err(cannot_change());
     }
     if let Some(address) = args.listen {
         check_listen_address(address)?;
     }
     if settings.provider == ProviderKind::Nspawn && !is_running {
         nspawn::require()?;
-        let base = settings.base.clone().unwrap_or_else(|| nspawn::default_base(dir));
-        if !base.is_dir() {
-            output.print_remark(
-                "Creating the base system of machines. This is done once and takes about two minutes.\n",
-            );
-            base_system::make_base(&base)?;
+        let progress = Progress::new(output);
+        for source in &args.base_root {
+            let made = source.make(dir, &|step| progress.show(step))?;
+            settings.base_roots.retain(|known: &BaseRoot| known.base != made.base);
+            settings.base_roots.push(made);
         }
+        let base = Bases::of_settings(&settings, dir).default;
+        if !base.is_dir() {
+            output
+                .print_remark(&format!("Creating the base system of machines. {}\n", base_system::ESTIMATE));
+            base_system::make_default(&base, &|step| progress.show(step))?;
+        }
+        progress.finish("Created the base systems");
     }
     if settings == before { Ok(()) } else { settings.write(dir) }
 }

@@ -63,6 +63,8 @@ mod tests {
             nonce: None,
             instance_id: None,
             retry_ms: None,
+            base: None,
+            requested_base: None,
         };
         let client = |controller: &str| ClientFile {
             controller: controller.to_owned(),

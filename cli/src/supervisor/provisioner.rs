@@ -202,7 +202,7 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
                 let made = self.provider.create(&spec)?;
                 set_token(&made.token).await?;
                 let (instance_id, address) = (made.instance_id, made.address.clone());
-                let started = ProvisioningReport::Started { instance_id, address };
+                let started = ProvisioningReport::Started { instance_id, address, base: made.base };
                 // The address is reported before the agents run, because a machine that is created again has another
                 // address. A provisioning error is cleared only once the machine runs.
                 if !is_recorded(machine, &made.address) && machine.retry_ms.is_none() {
@@ -346,6 +346,7 @@ mod tests {
             Ok(CreatedInstance {
                 instance_id: text("running-0"),
                 address: text("127.0.0.1"),
+                base: None,
                 token: text("t"),
             })
         }
@@ -404,6 +405,8 @@ mod tests {
             nonce: Some(Uuid(70)),
             instance_id: instance_id.map(str::to_owned),
             retry_ms,
+            base: None,
+            requested_base: None,
         };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());
@@ -427,6 +430,7 @@ mod tests {
         let started = vec![ProvisioningReport::Started {
             instance_id: "running-0".to_owned(),
             address: "127.0.0.1".to_owned(),
+            base: None,
         }];
         assert_eq!(reports(Some("running-0"), Some(5_000)).await, started);
         assert_eq!(reports(None, None).await, started);

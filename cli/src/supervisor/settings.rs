@@ -4,6 +4,7 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
+use crate::supervisor::provider::bases::BaseRoot;
 use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};
 use state::terms::provider_kind::ProviderKind;
@@ -17,6 +18,9 @@ pub struct UpSettings {
     pub provider: ProviderKind,
     /// The base system of nspawn machines, if it is not in the data folder.
     pub base: Option<PathBuf>,
+    /// Other base systems of nspawn machines.
+    #[serde(default)]
+    pub base_roots: Vec<BaseRoot>,
     /// The additional address on which the controller listens for manually provisioned machines.
     pub listen: Option<IpAddr>,
 }

@@ -1,12 +1,12 @@
 //! A session of the fake controller. What its commands print is kept; their last writes are in a folder of their own.
 
 use super::fake::{FakeClient, FakeController};
+use cli::data_dir::DataDir;
 use cli::last_write::LastWrites;
 use cli::output::Output;
 use cli::session::CommandSession;
 use std::io::{self, Write};
 use std::ops::Deref;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// A stream that keeps what is written to it.
@@ -51,7 +51,7 @@ impl FakeSession {
             model: model.to_owned(),
             output: Output::new(None, stdout.clone(), stderr.clone()),
             writes: LastWrites(folder.path().join("last-writes")),
-            charm_cache: PathBuf::from("no charm here needs packages"),
+            dir: DataDir::choose(Some(&folder.path().join("data"))).expect("a path"),
         };
         FakeSession { session, stdout, stderr, _folder: folder }
     }

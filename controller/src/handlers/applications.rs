@@ -33,6 +33,7 @@ impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
                 units: deploy.units,
                 to: deploy.to.clone(),
                 config: deploy.config.clone(),
+                base: deploy.base.clone(),
                 now_ms,
             };
             Ok((name, application::deploy(draft, model, &spec, &mut ids.generator())?))

@@ -24,9 +24,14 @@ impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
         for _ in 0..count {
             let id = environment::random_uuid(&self.controller.environment);
             let (now_ms, manual) = (self.controller.environment.wall_ms(), add.manual);
-            let transition = move |draft: &mut Draft<'_>| match manual {
-                true => machine::add_manual(draft, model, id, now_ms),
-                false => machine::add(draft, model, id, now_ms),
+            let base = add.base.clone();
+            let transition = move |draft: &mut Draft<'_>| {
+                let name = match manual {
+                    true => machine::add_manual(draft, model, id, now_ms)?,
+                    false => machine::add(draft, model, id, now_ms)?,
+                };
+                machine::request_base(draft, model, id, base.clone());
+                Ok(name)
             };
             let committed = self.controller.run(transition).await?;
             added.names.push(committed.answer);

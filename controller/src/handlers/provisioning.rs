@@ -40,7 +40,9 @@ impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
                     has_units: !reader.scan(&model.machine_units(uuid), "", 1).is_empty(),
                     has_attached_unit: life == Life::Dying && machine::has_attached_unit(reader, model, uuid),
                     nonce: instance.as_ref().map(|instance| instance.nonce),
+                    base: instance.as_ref().and_then(|instance| instance.base.clone()),
                     instance_id: instance.and_then(|instance| instance.id),
+                    requested_base: doc.requested_base,
                     retry_ms: read(reader, &model.machine_provisioning_error(uuid))
                         .map(|error| error.retry_ms),
                 })
@@ -61,15 +63,17 @@ impl<S: Store, E: Environment> Handle<ReportInstance> for Authorised<S, E> {
                 .controller
                 .read(move |reader| machine::units_without_instance(&mut { reader }, model, id));
             for unit in units.await {
-                self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
+                self.controller.run(move |draft| unit::remove(draft, model, unit, now_ms)).await?;
             }
         }
         let transition = move |draft: &mut Draft<'_>| match &what {
             ProvisioningReport::Starting { provider, nonce } => {
                 instance::reserve_nonce(draft, model, id, *provider, *nonce)
             }
-            ProvisioningReport::Started { instance_id, address } => {
-                instance::record_started(draft, model, id, instance_id, address).map(|()| id)
+            ProvisioningReport::Started { instance_id, address, base } => {
+                instance::record_started(draft, model, id, instance_id, address)?;
+                instance::record_base(draft, model, id, base.clone());
+                Ok(id)
             }
             ProvisioningReport::Failed { message } => {
                 instance::record_failure(draft, model, id, message, now_ms).map(|()| id)

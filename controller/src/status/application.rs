@@ -1,6 +1,6 @@
 //! The status of an application: its charm, its relations and its units, and the worst status of these.
 
-use super::status_info::{base, status_info, stored_status_info};
+use super::status_info::{status_info, stored_status_info};
 use super::unit::unit_status;
 use crate::presence::PresenceSnapshot;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo, UnitStatus};
@@ -23,6 +23,8 @@ pub(super) fn application_status(
 ) -> Option<ApplicationStatus> {
     let (charm, declared) = application::charm_of(&mut { reader }, model, id)?;
     let mut units = BTreeMap::new();
+    // that of the first unit whose machine exists
+    let mut base = None;
     let mut version = (0, String::new());
     for (key, ()) in read_all(reader, &model.units_of(id)) {
         let unit = last_id(&key).expect("an index ends with an id");
@@ -32,6 +34,8 @@ pub(super) fn application_status(
         {
             version = (stored.revision, parse(reader, &stored).unwrap_or_default());
         }
+        let made = read(reader, &model.machine_instance(doc.machine));
+        base = base.or_else(|| made.and_then(|made| made.base));
         units.insert(doc.name.clone(), unit_status(reader, model, presence, unit, &doc));
     }
     let mut relations = BTreeMap::<String, Vec<RelatedApplication>>::new();
@@ -56,7 +60,10 @@ pub(super) fn application_status(
         charm_url: charm.url,
         charm_revision: charm.revision,
         charm_version: declared.version.clone(),
-        base: declared.base().cloned().unwrap_or_else(base),
+        base: base
+            .or_else(|| doc.requested_base.clone())
+            .or_else(|| declared.base().cloned())
+            .unwrap_or_default(),
         exposed: false,
         subordinate: doc.subordinate,
         subordinate_to: subordinate_to.into_iter().collect(),

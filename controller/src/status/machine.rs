@@ -1,6 +1,6 @@
 //! The status of a machine: its agent, as the presence of the agents shows it, and its instance.
 
-use super::status_info::{base, status_info};
+use super::status_info::status_info;
 use crate::presence::PresenceSnapshot;
 use api::MachineStatus;
 use state::documents::draft::{Reader, read};
@@ -99,8 +99,8 @@ pub(super) fn machine_status(
         agent,
         instance,
         address: doc.address,
+        base: made.as_ref().and_then(|made| made.base.clone()).unwrap_or_default(),
         instance_id: made.and_then(|made| made.id),
-        base: base(),
         zone: String::new(),
     }
 }

@@ -24,8 +24,12 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
     // like the provisioner: the instance is created, its token stored, the start recorded, and then the start fails
     report(ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) }).await;
     let agent = machine_agent(&fixture, machine).await;
-    report(ProvisioningReport::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() })
-        .await;
+    report(ProvisioningReport::Started {
+        instance_id: "box".to_owned(),
+        address: "10.0.0.2".to_owned(),
+        base: None,
+    })
+    .await;
     fixture.advance(100);
     report(ProvisioningReport::Failed { message: "no room for a container".to_owned() }).await;
     let failed_ms = now(&fixture);
@@ -85,8 +89,12 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
     let retry_ms = now(&fixture).map(|now_ms| now_ms - 1_000 + 10_000);
     assert_eq!(cause.remedy(), Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms });
     // after a successful start, a new failure has a new time
-    report(ProvisioningReport::Started { instance_id: "box".to_owned(), address: "10.0.0.2".to_owned() })
-        .await;
+    report(ProvisioningReport::Started {
+        instance_id: "box".to_owned(),
+        address: "10.0.0.2".to_owned(),
+        base: None,
+    })
+    .await;
     fails().await;
     assert_eq!(cause_of(&self::causes(&fixture, "machine/0").await, "machine 0").since_ms, now(&fixture));
 }
@@ -94,7 +102,7 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
 #[tokio::test]
 async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_command() {
     let fixture = Fixture::in_memory().await;
-    let add = AddMachines { count: 1, manual: true };
+    let add = AddMachines { count: 1, manual: true, ..AddMachines::default() };
     fixture.admin.handle(add).await.expect("the machine is added");
     let added_ms = now(&fixture);
     let first = fixture
@@ -113,7 +121,11 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
     assert!(matches!(cause_of(&listed, "machine 0").duty, Duty::Enrol { .. }), "{listed:?}");
 
     // a machine that is being removed need not enrol: the provisioner removes it
-    fixture.admin.handle(AddMachines { count: 1, manual: true }).await.expect("the machine is added");
+    fixture
+        .admin
+        .handle(AddMachines { count: 1, manual: true, ..AddMachines::default() })
+        .await
+        .expect("the machine is added");
     fixture
         .admin
         .handle(RemoveMachine { machine: "1".to_owned(), force: Force::No, keep_instance: false })
@@ -132,7 +144,7 @@ async fn a_manual_machine_waits_for_its_operator_and_names_the_expiry_and_the_co
     assert_eq!(again.machine, first.machine);
     let guest = fixture.controller.session(&again.token).await.expect("the token is valid");
     guest
-        .handle(Enrol { token: "cd".repeat(32).to_owned(), address: "10.0.0.9".to_owned() })
+        .handle(Enrol { token: "cd".repeat(32).to_owned(), address: "10.0.0.9".to_owned(), base: None })
         .await
         .expect("the enrolment token is valid");
     fixture.advance(controller::presence::LOST_AFTER_MS + 1);

@@ -39,8 +39,14 @@ async fn a_refusal_because_of_a_pending_removal_names_its_blockers() {
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);
     fixture.advance(125_000);
-    let deploy =
-        Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
+    let deploy = Deploy {
+        application: None,
+        sha256: "web".to_owned(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    };
     let refused = fixture.admin.handle(deploy).await.expect_err("it is still being removed");
     assert_eq!(refused.message, "application \"web\" already exists and is being removed");
     let terminate = Cause::of_unit_agent(&unit("web/0"), Duty::Terminate { relations });
@@ -87,8 +93,14 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);
     fixture.advance(5_000);
-    let deploy =
-        Deploy { application: None, sha256: "web".to_owned(), units: 1, to: None, config: BTreeMap::new() };
+    let deploy = Deploy {
+        application: None,
+        sha256: "web".to_owned(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    };
     let refused = fixture.admin.handle(deploy).await.expect_err("it is still being removed");
     let of_second = cause_of(&refused.blockers, "unit web/1");
     assert_eq!(of_second.since_ms, removed_ms);

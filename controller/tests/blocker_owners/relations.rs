@@ -56,8 +56,14 @@ async fn a_subordinate_without_principals_waits_for_an_integration() {
         Ok(())
     };
     fixture.controller.run(add).await.expect("a new archive");
-    let deploy =
-        Deploy { application: None, sha256: "side".to_owned(), units: 1, to: None, config: BTreeMap::new() };
+    let deploy = Deploy {
+        application: None,
+        sha256: "side".to_owned(),
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    };
     fixture.admin.handle(deploy).await.expect("the deployment succeeds");
     let listed = causes(&fixture, "side").await;
     let waits = cause_of(&listed, "application side");

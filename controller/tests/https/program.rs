@@ -65,9 +65,15 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     executable(&charm.path().join("hooks/install"));
     let options = charms::ReadOptions { cache: charm.path().join("cache"), force: false };
     let source = charms::read(charm.path(), &options).expect("a good charm");
-    admin.handle(UploadArchive(source.archive)).await.expect("the action is kept");
-    let deploy =
-        Deploy { application: None, sha256: source.sha256, units: 1, to: None, config: BTreeMap::new() };
+    admin.handle(UploadArchive(source.archive)).await.expect("the archive is stored");
+    let deploy = Deploy {
+        application: None,
+        sha256: source.sha256,
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    };
     admin.handle(deploy).await.expect("the deployment succeeds");
 
     // The supervisor stores the machine's token, the machine agent stores the unit's token.

@@ -80,6 +80,7 @@ async fn oversized_and_invalid_bodies_are_refused_in_one_line() {
         units: 1,
         to: None,
         config: BTreeMap::new(),
+        ..Deploy::default()
     };
     let error =
         served.user(2, UserRole::Admin).await.in_model("dev").handle(deploy).await.expect_err("too large");
@@ -101,7 +102,7 @@ async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored
     let options = charms::ReadOptions { cache: folder.path().join("cache"), force: false };
     let source = charms::read(folder.path(), &options).expect("a good charm");
     assert_eq!(user.handle(FindArchive { sha256: source.sha256.to_owned() }).await, Ok(None));
-    let uploaded = user.handle(UploadArchive(source.archive.clone())).await.expect("the action is kept");
+    let uploaded = user.handle(UploadArchive(source.archive.clone())).await.expect("the archive is stored");
     assert_eq!((uploaded.sha256.as_str(), uploaded.charm.name.as_str()), (source.sha256.as_str(), "tiny"));
     assert_eq!(
         user.handle(FindArchive { sha256: source.sha256.to_owned() }).await,
@@ -115,6 +116,7 @@ async fn an_invalid_charm_is_refused_with_all_problems_and_a_valid_one_is_stored
         units: 1,
         to: None,
         config: BTreeMap::new(),
+        ..Deploy::default()
     };
     let deployed = user.in_model("dev").handle(deploy).await.expect("the deployment succeeds");
     assert_eq!(deployed.charm_url, "local:tiny-0");

@@ -17,6 +17,7 @@ async fn machines_of_two_models_share_no_address() {
             units: 2,
             to: None,
             config: BTreeMap::new(),
+            ..Deploy::default()
         };
         let admin = fixture.admin.in_model(model);
         admin.handle(deploy).await.expect("the application is deployed");

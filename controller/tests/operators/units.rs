@@ -30,6 +30,7 @@ async fn one_request_adds_nine_units_in_each_transaction() {
         units: 25,
         to: None,
         config: BTreeMap::new(),
+        ..Deploy::default()
     };
     let deployed = fixture.admin.handle(deploy).await.expect("it is deployed");
     assert_eq!((deployed.units.len(), deployed.revision - added.revision), (25, 3), "8 + 9 + 8");

@@ -66,7 +66,14 @@ async fn upload(fixture: &MemoryFixture, summary: &str) -> String {
 
 async fn deploy(fixture: &MemoryFixture, sha256: &str) {
     let sha256 = sha256.to_owned();
-    let deploy = Deploy { application: None, sha256, units: 1, to: None, config: BTreeMap::new() };
+    let deploy = Deploy {
+        application: None,
+        sha256,
+        units: 1,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    };
     fixture.admin.handle(deploy).await.expect("the deployment succeeds");
 }
 

@@ -176,9 +176,10 @@ impl<S: Store, E: Environment> Fixture<S, E> {
             units: units.min(1),
             to: None,
             config: BTreeMap::new(),
+            ..Deploy::default()
         };
         self.admin.handle(deploy).await.expect("the deployment succeeds");
-        // Every unit after the first one is added on a new machine.
+        // The rest is added as a client does it: one transaction of `Deploy` creates only a batch of units.
         let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
         self.admin.handle(add).await.expect("the units are added");
     }

@@ -4,7 +4,7 @@
 //! Life, charm and settings are separate documents, so that changing one conflicts with no change of another
 //! (design 5).
 
-use crate::charm::Charm;
+use crate::charm::{Base, Charm};
 use crate::documents::draft::{Key, Reader, read};
 use crate::documents::effective_life::Documents;
 use crate::documents::key::{GLOBAL, Kind, Model, Parts};
@@ -24,6 +24,9 @@ pub struct ApplicationDoc {
     pub subordinate: bool,
     /// When it was deployed.
     pub created_ms: i64,
+    /// The operating system that the user requested for the machines of its units; none for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_base: Option<Base>,
 }
 
 /// The charm of an application. It is a separate document, so that a refresh touches nothing else.

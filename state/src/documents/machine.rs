@@ -1,6 +1,7 @@
 //! Documents of machines: the machine, its instance, its provisioning error, and the indexes of its units and
 //! open ports.
 
+use crate::charm::Base;
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::life::Life;
@@ -28,6 +29,9 @@ pub struct MachineDoc {
     /// expected to be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub agent_uninstalled: bool,
+    /// The operating system that the user requested for it; none for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_base: Option<Base>,
 }
 
 /// The instance of a machine: what runs it.
@@ -41,6 +45,9 @@ pub struct InstanceDoc {
     pub nonce: Uuid,
     /// The provider's name for the instance; none until the instance exists.
     pub id: Option<String>,
+    /// Its operating system; none until the instance exists, or if it does not name one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
 }
 
 /// Why the provider cannot create or delete the instance of a machine.

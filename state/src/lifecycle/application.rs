@@ -6,7 +6,7 @@
 //! by the other lifecycle modules.
 
 use crate::charm::options::{self, Settings};
-use crate::charm::{Charm, Role};
+use crate::charm::{Base, Charm, Role};
 pub use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::Draft;
@@ -44,6 +44,8 @@ pub struct Deploy {
     pub to: Option<String>,
     /// Configuration options in their textual form.
     pub config: BTreeMap<String, String>,
+    /// The operating system of the machines of its units; none for any.
+    pub base: Option<Base>,
     /// The current time.
     pub now_ms: i64,
 }
@@ -124,12 +126,13 @@ pub fn deploy(
         name: request.name.clone(),
         subordinate: charm.subordinate,
         created_ms: request.now_ms,
+        requested_base: request.base.clone(),
     };
     draft.put(&model.application(application), &doc);
     draft.put(&model.application_life(application), &Life::Alive);
     draft.put(&model.application_name(&request.name), &application);
     draft.put(&model.application_config(application), &settings);
-    let charm_doc = charm_doc(draft, model, &request.name, &request.sha256, &charm);
+    let charm_doc = charm_doc(draft, model, &request.sha256, &charm);
     draft.put(&model.application_charm(application), &charm_doc);
     archive::record_use(draft, model, application, &request.sha256);
     let creation = Creation { now_ms: request.now_ms, ids: &mut *ids };
@@ -193,8 +196,10 @@ fn require_peers_within_limit(charm: &Charm) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn charm_doc(draft: &mut Draft, model: Model, name: &str, sha256: &str, charm: &Charm) -> CharmDoc {
-    let revision = sequence::take(draft, model, &format!("charm/{name}"));
+/// The charm under a new revision. Revisions are numbered by the name of the charm: two charms of one name never have
+/// one URL, whatever revision their files declare.
+fn charm_doc(draft: &mut Draft, model: Model, sha256: &str, charm: &Charm) -> CharmDoc {
+    let revision = sequence::take(draft, model, &format!("charm/{}", charm.name));
     let revision = u32::try_from(revision).expect("fewer than 2^32 refreshes");
     CharmDoc {
         sha256: sha256.to_owned(),
@@ -288,7 +293,7 @@ pub fn refresh(
     let mut next = match current.sha256 == request.sha256 {
         true => current.clone(),
         false => {
-            let next = charm_doc(draft, model, &doc.name, &request.sha256, &charm);
+            let next = charm_doc(draft, model, &request.sha256, &charm);
             CharmDoc { previous: current.previous_of_next(), ..next }
         }
     };

@@ -71,6 +71,7 @@ pub fn add(
         None => {
             let machine = ids();
             machine::add(draft, model, machine, now_ms)?;
+            machine::request_base(draft, model, machine, owner.requested_base.clone());
             machine
         }
     };

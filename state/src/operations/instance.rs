@@ -4,6 +4,7 @@
 //! At most one instance is started for a machine: its nonce is stored before the start. An enrolment token is
 //! used at most once. Called by the provisioner's, the operator's and the machine agent's handlers.
 
+use crate::charm::Base;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
 use crate::documents::refusal::{Code, Refusal};
@@ -37,7 +38,7 @@ pub fn reserve_nonce(
     if !alive && draft.first(&model.machine_units(id), &[]).is_none() {
         return Err(Refusal::new(Code::NotAlive, "cannot start an instance: the machine is not alive"));
     }
-    let instance = InstanceDoc { provider: Some(provider), nonce, id: None };
+    let instance = InstanceDoc { provider: Some(provider), nonce, id: None, base: None };
     draft.put(&model.machine_instance(id), &instance);
     Ok(nonce)
 }
@@ -66,6 +67,14 @@ pub fn record_started(
     }
     draft.remove(&model.machine_provisioning_error(id));
     Ok(())
+}
+
+/// Records the operating system of an instance that was just recorded or enrolled; none if it does not name one.
+pub fn record_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
+    let Some(instance) = draft.get(&model.machine_instance(id)) else { return };
+    if instance.base != base {
+        draft.put(&model.machine_instance(id), &InstanceDoc { base, ..instance });
+    }
 }
 
 /// Records a provisioning error, with the time of the first error of an uninterrupted series, and schedules a
@@ -161,7 +170,8 @@ pub fn enrol(
         return Err(Refusal::new(Code::NotAlive, message));
     }
     token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256);
-    let instance = InstanceDoc { provider: None, nonce: id, id: Some(format!("manual:{address}")) };
+    let instance =
+        InstanceDoc { provider: None, nonce: id, id: Some(format!("manual:{address}")), base: None };
     draft.put(&model.machine_instance(id), &instance);
     doc.address = address.to_owned();
     draft.put(&model.machine(id), &doc);

@@ -156,8 +156,14 @@ async fn model_with_application(store: &Sqlite, archives: &Path) -> Session<Sqli
     made.await.expect("a new store");
     let principal = TokenHolder::User { name: "bench".to_owned(), role: UserRole::Admin };
     let admin = controller.session_for(principal).in_model("bench");
-    let deploy =
-        Deploy { application: None, sha256: "bench".to_owned(), units: 0, to: None, config: BTreeMap::new() };
+    let deploy = Deploy {
+        application: None,
+        sha256: "bench".to_owned(),
+        units: 0,
+        to: None,
+        config: BTreeMap::new(),
+        ..Deploy::default()
+    };
     admin.handle(deploy).await.expect("it is deployed");
     admin
 }

@@ -210,6 +210,7 @@ impl Provider for SimProvider {
         Ok(CreatedInstance {
             instance_id: format!("simulated-{}", spec.machine.name),
             address,
+            base: None,
             token: token(machine),
         })
     }

@@ -4,13 +4,14 @@ use crate::command_error::CommandError;
 use api::{ClientFile, MachineInfo, ModelInfo};
 use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};
+use state::charm::Base;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The content of `instance.yaml`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
     /// The model of the machine.
     pub model: Uuid,
@@ -18,6 +19,12 @@ pub struct Instance {
     pub nonce: Uuid,
     /// The address of the machine.
     pub address: String,
+    /// The host name of the machine; empty if it has that of this host.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub hostname: String,
+    /// The base system over which its root is mounted. It never changes, whatever base systems are added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<PathBuf>,
 }
 
 impl Instance {
@@ -61,6 +68,8 @@ pub struct CreatedInstance {
     pub instance_id: String,
     /// The address of the machine.
     pub address: String,
+    /// Its operating system; none if it does not name one.
+    pub base: Option<Base>,
     /// The token of the machine agent, which is already on disk.
     pub token: String,
 }

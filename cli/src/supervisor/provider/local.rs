@@ -18,7 +18,7 @@ use host::process::Process;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The `local` provider of a data folder.
 pub struct Local {
@@ -57,8 +57,8 @@ impl Local {
         let (machine, folder) = (spec.machine, self.folder(spec.machine.uuid));
         let write = || {
             make_folder(&folder)?;
-            let instance =
-                Instance { model: spec.model.uuid, nonce: spec.nonce, address: machine.address.clone() };
+            let (model, address) = (spec.model.uuid, machine.address.clone());
+            let instance = Instance { model, nonce: spec.nonce, address, ..Instance::default() };
             if Instance::read(&folder)?.as_ref() != Some(&instance) {
                 instance.write(&folder)?;
             }

@@ -133,7 +133,7 @@ mod tests {
         for below in ["a", "units/web-0", "z"] {
             std::fs::create_dir_all(folder.join(below)).expect("made");
         }
-        let instance = Instance { model: Uuid(1), nonce: Uuid(2), address: String::new() };
+        let instance = Instance { model: Uuid(1), nonce: Uuid(2), ..Instance::default() };
         instance.write(&folder).expect("written");
         for file in [AgentConfig::FILE, "machine.log"] {
             std::fs::write(folder.join(file), "").expect("written");

@@ -5,10 +5,12 @@
 //! `instance.yaml`.
 
 pub mod base_system;
+pub mod bases;
 mod console;
 mod instance;
 pub mod local;
 mod machine_folder;
+mod machine_names;
 mod mounts;
 pub mod nspawn;
 

@@ -1,14 +1,16 @@
 //! The `nspawn` provider: a machine is a systemd-nspawn container with its own root file system, init system and
 //! address.
 //!
-//! The root file system is an overlay over a common base system; the address is on the bridge of the data folder.
+//! The root file system is an overlay over a base system that machines share (`bases`); the address is on the bridge of
+//! the data folder.
 //!
 //! ```text
 //! DIR/nspawn/network.yaml           the bridge
+//! DIR/nspawn/base                   the default base system; others are in bases/NAME@RELEASE
 //! DIR/nspawn/programs/              pintle-agent and pintle-hook, mounted in each machine as /usr/local/lib/pintle
 //! DIR/machines/<uuid>/instance.yaml nonce and address; the instance exists once this file exists
 //!                    /agent.yaml    configuration of the agent; a copy of it is in
-//!                    /agent         mounted in the machine as /etc/pintle
+//!                    /agent         mounted in the machine as /etc/pintle, with the names of the other machines
 //!                    /furnished     exists once the machine is ready for its first boot
 //!                    /upper /work   changes to the base system (overlay)
 //!                    /root          the root file system, mounted while the machine runs (a copy of the base if
@@ -21,11 +23,13 @@
 //! After the first boot this host must never write below the root of the machine: a symbolic link created in the
 //! machine would redirect a write of the host's root user to a file of this host.
 
+use super::bases::{self, Bases};
 use super::console;
 use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 use super::machine_folder::{
     address, folders, hand_over, instance_for_list, machine_folders, make_folder, remove_folder,
 };
+use super::machine_names::{self, CONFIG_DIR};
 use super::mounts::{is_mounted, mount_path};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -54,8 +58,6 @@ const PROGRAMS: &str = "/usr/local/lib/pintle";
 const DATA: &str = "/var/lib/pintle";
 /// The path in the machine at which [`CONFIG_DIR`] is mounted.
 const CONFIG_IN_MACHINE: &str = "/etc/pintle";
-/// The folder, beside the machine's root, with the copy of `agent.yaml` for the machine.
-const CONFIG_DIR: &str = "agent";
 /// Exists once the machine is ready for its first boot.
 const READY_FILE: &str = "furnished";
 /// Exit status of systemd-nspawn after a reboot from inside the container (systemd-nspawn(1), "Exit status").
@@ -96,7 +98,7 @@ pub struct Nspawn {
     dir: DataDir,
     /// The executable `pintle-agent` of this host.
     agent: PathBuf,
-    base: PathBuf,
+    bases: Bases,
     network: Network,
     containers: Arc<Mutex<BTreeMap<Uuid, ContainerProcess>>>,
     /// Containers for whose exit a task waits.
@@ -110,7 +112,6 @@ pub fn require() -> Result<(), CommandError> {
         return Err(CommandError::new("cannot use provider nspawn: creating containers requires root"));
     }
     host_programs::require(&[
-        ("debootstrap", "debootstrap"),
         ("systemd-nspawn", "systemd-container"),
         ("nft", "nftables"),
         ("ip", "iproute2"),
@@ -122,12 +123,16 @@ impl Nspawn {
     ///
     /// # Errors
     /// If a program is missing, or the network cannot be created.
-    pub fn open(dir: DataDir, agent: PathBuf, base: PathBuf) -> Result<Nspawn, CommandError> {
+    pub fn open(dir: DataDir, agent: PathBuf, mut bases: Bases) -> Result<Nspawn, CommandError> {
         let own = own_folder(&dir);
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
         make_folder(&own).map_err(to_error)?;
-        let (dir, base) = (DataDir::choose(Some(&mount_path(dir.path())?))?, mount_path(&base)?);
+        let dir = DataDir::choose(Some(&mount_path(dir.path())?))?;
+        bases.default = mount_path(&bases.default)?;
+        for other in &mut bases.others {
+            other.root = mount_path(&other.root)?;
+        }
         let own = own_folder(&dir);
         let programs = own.join("programs");
         fs::create_dir_all(&programs).map_err(to_error)?;
@@ -140,7 +145,7 @@ impl Nspawn {
         let network = Network::open(&own)?;
         network.create()?;
         let (containers, ended) = (Arc::default(), Arc::new(Notify::new()));
-        Ok(Nspawn { dir, agent, base, network, containers, watched: BTreeSet::new(), ended })
+        Ok(Nspawn { dir, agent, bases, network, containers, watched: BTreeSet::new(), ended })
     }
 
     /// The address of this host in the network of the machines.
@@ -188,7 +193,9 @@ impl Nspawn {
             None => {
                 let address =
                     self.network.lowest_free_address(&self.addresses().map_err(to_error)?)?.to_string();
-                let instance = Instance { model: spec.model.uuid, nonce: spec.nonce, address };
+                let root = self.bases.choose(spec.machine.requested_base.as_ref()).to_owned();
+                let (model, nonce) = (spec.model.uuid, spec.nonce);
+                let instance = Instance { model, nonce, address, hostname: hostname(spec), root: Some(root) };
                 instance.write(&folder).map_err(to_error)?;
                 instance
             }
@@ -196,43 +203,16 @@ impl Nspawn {
         let token =
             agent_file::write(&folder, spec.machine, spec.model.uuid, spec.client).map_err(to_error)?;
         copy_agent_config(&folder).map_err(to_error)?;
-        self.mount(&folder)?;
+        machine_names::write(&self.dir).map_err(to_error)?;
+        let base = instance.root.as_deref().unwrap_or(&self.bases.default);
+        mount_root(base, &folder)?;
         let name = hostname(spec);
         if !folder.join(READY_FILE).exists() {
             self.prepare_root(&folder.join("root"), &name, &instance.address)?;
             write_atomic(&folder.join(READY_FILE), b"").map_err(to_error)?;
         }
-        Ok(CreatedInstance { instance_id: format!("nspawn-{name}"), address: instance.address, token })
-    }
-
-    /// Mounts the root file system of a machine, or copies the base if overlays are not available.
-    fn mount(&self, folder: &Path) -> Result<(), CommandError> {
-        let root = folder.join("root");
-        if is_mounted(&root) || root.join("etc").is_dir() {
-            return Ok(());
-        }
-        let make = |name: &str| fs::create_dir_all(folder.join(name)).map(|()| folder.join(name));
-        let made = make("root").and_then(|_| Ok((make("upper")?, make("work")?)));
-        let to_error =
-            |error: io::Error| CommandError::new(format!("cannot make {}: {error}", root.display()));
-        let (upper, work) = made.map_err(to_error)?;
-        let options = format!(
-            "lowerdir={},upperdir={},workdir={}",
-            self.base.display(),
-            upper.display(),
-            work.display()
-        );
-        let mounted =
-            mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()));
-        let Err(error) = mounted else { return Ok(()) };
-        tracing::warn!("{}: cannot mount an overlay ({error}); copying the base system", root.display());
-        let temporary = folder.join("root.new");
-        if temporary.exists() {
-            fs::remove_dir_all(&temporary).map_err(to_error)?;
-        }
-        let (from, to) = (self.base.display().to_string(), temporary.display().to_string());
-        host_programs::run("cp", &["-a", "--reflink=auto", &from, &to])?;
-        fs::rename(&temporary, &root).map_err(to_error)
+        let base = bases::of_root(base);
+        Ok(CreatedInstance { instance_id: format!("nspawn-{name}"), address: instance.address, base, token })
     }
 
     /// Prepares the root of a machine before its first boot: writes its files and installs the agent.
@@ -254,7 +234,15 @@ impl Nspawn {
         );
         write_public_file(&etc.join("systemd/network/10-pintle.network"), &network)?;
         write_public_file(&etc.join("hostname"), &format!("{name}\n"))?;
-        write_public_file(&etc.join("hosts"), &format!("127.0.0.1 localhost\n{address} {name}\n"))?;
+        write_public_file(
+            &etc.join("hosts"),
+            &format!("127.0.0.1 localhost\n{}", machine_names::line(address, name)),
+        )?;
+        for (unit, text) in machine_names::UNITS {
+            write_public_file(&etc.join("systemd/system").join(unit), text)?;
+            let wanted = etc.join("systemd/system/multi-user.target.wants").join(unit);
+            link(&format!("/etc/systemd/system/{unit}"), &wanted)?;
+        }
         // systemd generates the machine ID at the first boot.
         write_public_file(&etc.join("machine-id"), "")?;
         let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
@@ -344,8 +332,8 @@ impl Nspawn {
         self.containers().remove(&machine);
         let folder = self.folder(machine);
         stop_container(&folder).await?;
-        remove_folder(&folder)
-            .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
+        let removed = remove_folder(&folder).and_then(|()| machine_names::write(&self.dir));
+        removed.map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
     /// Hands the machine over. Its container keeps running.
@@ -366,6 +354,30 @@ impl Nspawn {
     fn folder(&self, machine: Uuid) -> PathBuf {
         self.dir.machines().join(machine.to_string())
     }
+}
+
+/// Mounts the root file system of a machine over `base`, or copies `base` if overlays are not available.
+fn mount_root(base: &Path, folder: &Path) -> Result<(), CommandError> {
+    let root = folder.join("root");
+    if is_mounted(&root) || root.join("etc").is_dir() {
+        return Ok(());
+    }
+    let make = |name: &str| fs::create_dir_all(folder.join(name)).map(|()| folder.join(name));
+    let made = make("root").and_then(|_| Ok((make("upper")?, make("work")?)));
+    let to_error = |error: io::Error| CommandError::new(format!("cannot make {}: {error}", root.display()));
+    let (upper, work) = made.map_err(to_error)?;
+    let options =
+        format!("lowerdir={},upperdir={},workdir={}", base.display(), upper.display(), work.display());
+    let mounted = mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()));
+    let Err(error) = mounted else { return Ok(()) };
+    tracing::warn!("{}: cannot mount an overlay ({error}); copying the base system", root.display());
+    let temporary = folder.join("root.new");
+    if temporary.exists() {
+        fs::remove_dir_all(&temporary).map_err(to_error)?;
+    }
+    let (from, to) = (base.display().to_string(), temporary.display().to_string());
+    host_programs::run("cp", &["-a", "--reflink=auto", &from, &to])?;
+    fs::rename(&temporary, &root).map_err(to_error)
 }
 
 fn hostname(spec: &InstanceSpec<'_>) -> String {
@@ -396,13 +408,9 @@ fn link(to: &str, path: &Path) -> io::Result<()> {
     symlink(to, path)
 }
 
-fn own_folder(dir: &DataDir) -> PathBuf {
+/// The provider's own folder in the data folder.
+pub(super) fn own_folder(dir: &DataDir) -> PathBuf {
     dir.path().join("nspawn")
-}
-
-/// The default folder of the base system.
-pub fn default_base(dir: &DataDir) -> PathBuf {
-    own_folder(dir).join("base")
 }
 
 /// The running container process of a machine's folder.

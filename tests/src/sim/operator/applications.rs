@@ -26,6 +26,7 @@ impl SimOperator {
                 units,
                 to: to.clone(),
                 config: BTreeMap::new(),
+                ..Deploy::default()
             };
             async move { session.handle(deploy).await }
         };

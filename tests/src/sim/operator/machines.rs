@@ -7,7 +7,7 @@ use api::{AddMachines, Handle, ListMachines, RetryProvisioning};
 impl SimOperator {
     pub(super) async fn add_machine(&self) {
         self.trace("add-machine".to_owned());
-        let add = AddMachines { count: 1, manual: false };
+        let add = AddMachines { count: 1, manual: false, ..AddMachines::default() };
         let call = |session: SimSession| {
             let add = add.clone();
             async move { session.handle(add).await }

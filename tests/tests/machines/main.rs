@@ -3,11 +3,14 @@
 //! Requires root and the packages of tests/prerequisites.sh. The base system is built once, in target/machines.
 //! `PINTLE_KILL_MINUTES=10` kills random processes for ten minutes at the end.
 
+mod bases;
+
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tests::host::{Host, is_root, skip};
@@ -154,12 +157,16 @@ fn listing(dir: &Path) -> BTreeSet<String> {
 }
 
 fn base() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/machines/base")
+    // another name for another list of packages: an existing base system is used as it is
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/machines/base-2")
 }
 
-fn up(dir: &Path) -> Host {
+fn up(dir: &Path, more: &[&str]) -> Host {
+    // the first test creates the base system
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
     let host = Host::new(dir);
-    host.ok(&["up", "--provider", "nspawn", "--base", text(&base())]);
+    host.ok(&[&["up", "--provider", "nspawn", "--base", text(&base())], more].concat());
     host
 }
 
@@ -185,7 +192,7 @@ fn a_principal_survives_every_crash_on_a_real_machine_and_leaves_nothing() {
     }
     let (dir, charms) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::new().unwrap());
     let before = listing(dir.path());
-    let host = up(dir.path());
+    let host = up(dir.path(), &[]);
     host.ok(&["deploy", text(&charm(charms.path(), "slow", SLOW))]);
     until_word(&host, "one");
     let machine = Machine::of(&host).expect("it runs the unit");

@@ -1,0 +1,83 @@
+//! Tests the base systems of machines, and that machines resolve each other's names.
+
+use crate::{Machine, base, up};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tests::host::{is_root, skip};
+use tests::scene::text;
+
+/// A charm that reports what it runs on.
+fn reporter(at: &Path) -> PathBuf {
+    let charm = at.join("reporter");
+    fs::create_dir_all(charm.join("hooks")).expect("a new folder");
+    fs::write(charm.join("metadata.yaml"), "name: reporter\nsummary: s\ndescription: d\n").expect("written");
+    let start = "#!/bin/sh\n. /etc/os-release\nstatus-set active \"$ID $VERSION_ID on $(hostname -f)\"\n";
+    fs::write(charm.join("hooks/start"), start).expect("written");
+    charm
+}
+
+/// The other base system is a copy of the default one whose os-release says Ubuntu 22.04.
+#[test]
+fn machines_have_the_requested_base_and_know_each_other() {
+    if !is_root() {
+        return skip("machines", "nspawn machines need root");
+    }
+    let (dir, other) = (TempDir::with_prefix("pintle-").unwrap(), TempDir::with_prefix("pintle-").unwrap());
+    let ubuntu = other.path().join("ubuntu");
+    up(dir.path(), &[]).ok(&["down"]);
+    let copied = Command::new("cp").args(["-a", "--reflink=auto", text(&base()), text(&ubuntu)]).status();
+    assert!(copied.expect("cp is there").success());
+    fs::remove_file(ubuntu.join("etc/os-release")).unwrap();
+    fs::write(ubuntu.join("etc/os-release"), "NAME=Ubuntu\nID=ubuntu\nVERSION_ID=\"22.04\"\n").unwrap();
+    let charm = reporter(other.path());
+
+    let host = up(dir.path(), &["--base-root", &format!("ubuntu@22.04={}", ubuntu.display())]);
+    host.ok(&["deploy", text(&charm), "--base", "ubuntu@22.04"]);
+    host.until_status("reporter/0", "active", "ubuntu 22.04 on dev-0.pintle.internal");
+    let warned = host.pintle(&["deploy", text(&charm), "newer", "--base", "ubuntu@24.04"]).stderr;
+    assert!(warned.contains("ubuntu@24.04 is not available: the machine is debian@12"), "{warned}");
+    host.until_status("newer/0", "active", "debian 12 on dev-1.pintle.internal");
+    let status = host.status();
+    let base = |kind: &str, name: &str| {
+        let base = &status[kind][name]["base"];
+        format!(
+            "{} {}",
+            base["name"].as_str().unwrap_or_default(),
+            base["channel"].as_str().unwrap_or_default()
+        )
+    };
+    assert_eq!([base("machines", "0"), base("applications", "reporter")], ["ubuntu 22.04", "ubuntu 22.04"]);
+    assert_eq!([base("machines", "1"), base("applications", "newer")], ["debian 12", "debian 12"]);
+
+    let machine = |name: &str| {
+        let folders = fs::read_dir(dir.path().join("machines")).unwrap().flatten();
+        let is_it = |folder: &PathBuf| {
+            fs::read_to_string(folder.join("instance.yaml")).is_ok_and(|text| text.contains(name))
+        };
+        Machine { folder: folders.map(|entry| entry.path()).find(is_it).expect("it exists") }
+    };
+    for (own, other) in [("dev-0", "dev-1"), ("dev-1", "dev-0")] {
+        let machine = machine(own);
+        machine.run(&["ping", "-c", "1", "-W", "5", own]);
+        host.until("its neighbour answers", |_| {
+            machine
+                .try_in(&["ping", "-c", "1", "-W", "5", other])
+                .filter(|ping| ping.status.success())
+                .map(drop)
+        });
+        machine.run(&["gpg", "--version"]);
+        machine.run(&["add-apt-repository", "--help"]);
+        assert!(machine.root("etc/ssl/certs/ca-certificates.crt").exists());
+    }
+    // a charm's own lines stay
+    machine("dev-0").run(&["sh", "-c", "echo 192.0.2.1 own >> /etc/hosts"]);
+    host.ok(&["remove-application", "newer", "--no-prompt"]);
+    host.until("its name is gone", |_| {
+        let hosts = machine("dev-0").run(&["cat", "/etc/hosts"]);
+        assert!(hosts.contains("192.0.2.1 own\n"), "{hosts}");
+        (!hosts.contains("dev-1")).then_some(())
+    });
+    host.ok(&["down"]);
+}
