@@ -21,7 +21,7 @@ use run_folders::RunFolders;
 
 use crate::clock::kernel_boot;
 use crate::folder::{self, UnitFolder};
-use crate::hook_session::HookSession;
+use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot;
 use crate::tool_socket::{Gate, ToolCall, closed_reply};
@@ -179,6 +179,7 @@ impl HostCharms {
     /// Answers tool calls until `process_end` completes or a reboot is requested.
     async fn serve_tools(
         &self,
+        run: u64,
         session: &mut HookSession<'_>,
         hook_host: &impl HookHost,
         process_end: impl Future<Output = ()>,
@@ -196,10 +197,11 @@ impl HostCharms {
                             Ok(answer) => break answer,
                             Err(request) => request,
                         };
+                        let request = std::pin::pin!(request_of_tool(run, session, hook_host, request));
                         tokio::select! {
                             biased;
                             () = &mut process_end => break 'hook,
-                            bag = hook_host.fetch_bag(&request) => session.insert_bag(&request, bag),
+                            () = request => {}
                         }
                     };
                     // a client that has disconnected calls again with the same id, or never
@@ -233,6 +235,24 @@ impl HostCharms {
         }
         self.run_folders.delete_expired(&self.folder, run.number);
         HookResult { exit, writes, reports }
+    }
+}
+
+/// Makes a request that a tool call of the run needs, and passes the answer to the session.
+async fn request_of_tool(
+    run: u64,
+    session: &mut HookSession<'_>,
+    hook_host: &impl HookHost,
+    request: ControllerRequest,
+) {
+    match request {
+        ControllerRequest::Bag(request) => {
+            let bag = hook_host.fetch_bag(&request).await;
+            session.insert_bag(&request, bag);
+        }
+        ControllerRequest::LeaderSettings { call, change } => {
+            session.note_leader_write(hook_host.write_leader_settings(run, call, &change).await);
+        }
     }
 }
 

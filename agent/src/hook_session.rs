@@ -15,7 +15,7 @@ use calls_file::{AnsweredCall, AppendError, CALLS, FetchedBagLine, TextOrBytes};
 pub use calls_file::{CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
-use state::terms::settings::Bag;
+use state::terms::settings::{Bag, BagChange};
 use state::unit::hook_context::{HookContext, Level, Reboot, ReportContent, Writes};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
@@ -24,7 +24,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// The size limit of a file that a tool reads: the same as that of its stdin.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -35,6 +35,20 @@ const LEVEL_STORED: Level = Level::Info;
 
 /// The size up to which the inputs and the answer of a call that has changed nothing are stored literally.
 const LITERAL_BYTES_MAX: usize = 4 << 10;
+
+/// A request to the controller that a tool call needs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ControllerRequest {
+    /// Fetch a bag that the view omits.
+    Bag(BagRequest),
+    /// Change the leader settings.
+    LeaderSettings {
+        /// The number of the call in its run.
+        call: u32,
+        /// The change.
+        change: BagChange,
+    },
+}
 
 /// The exit code of a tool that failed.
 const EXIT_FAILED: u8 = 1;
@@ -53,6 +67,8 @@ pub struct HookSession<'a> {
     is_leader: &'a dyn Fn() -> bool,
     /// Why the bag that the next call needs cannot be fetched.
     fetch_error: Option<String>,
+    /// The controller's answer to the change of the leader settings that the next call needs.
+    leader_write: Option<Result<(), String>>,
     /// The file of the calls is full, which is logged once.
     is_full: bool,
 }
@@ -78,6 +94,7 @@ impl<'a> HookSession<'a> {
             on_report,
             is_leader,
             fetch_error: None,
+            leader_write: None,
             is_full: false,
         }
     }
@@ -112,7 +129,9 @@ impl<'a> HookSession<'a> {
             let args: Vec<Vec<u8>> = answered.args.iter().map(|arg| arg.as_slice().to_vec()).collect();
             let bytes = |stored: &TextOrBytes| stored.as_slice().to_vec();
             let files = answered.files.iter();
+            let leader_write = if answered.code == 0 { Ok(()) } else { Err(String::new()) };
             let inputs = Inputs {
+                leader_write: Some(leader_write),
                 stdin: answered.stdin.as_ref().map(bytes),
                 files: files
                     .map(|(path, found)| (path.clone(), found.as_ref().map(bytes).map_err(Clone::clone)))
@@ -122,7 +141,7 @@ impl<'a> HookSession<'a> {
                 CallOutcome::Reply(reply) => reply,
                 // the file has no such bag: it could not be fetched, and the call failed
                 CallOutcome::Need(Need::Bag(_)) => ToolReply { code: EXIT_FAILED, ..ToolReply::default() },
-                CallOutcome::Need(Need::Stdin | Need::File(_)) => return false,
+                CallOutcome::Need(Need::Stdin | Need::File(_) | Need::LeaderSettings(_)) => return false,
             };
             if !matches!(answered.stdout, TextOrBytes::Digest { .. }) {
                 self.answered.insert(
@@ -154,14 +173,19 @@ impl<'a> HookSession<'a> {
         }
     }
 
+    /// Adds the controller's answer to the change of the leader settings that a call needs.
+    pub fn note_leader_write(&mut self, answer: Result<(), String>) {
+        self.leader_write = Some(answer);
+    }
+
     /// Answers one call of the process `pid`. A repeated id receives the same answer; only a call that has changed
     /// nothing and has a long answer is answered again. The call is stored before it is answered. Returns the whole
     /// reply frame.
     ///
     /// # Errors
-    /// The bag that the call needs: the caller fetches it, passes it to [`HookSession::insert_bag`], and calls
-    /// again.
-    pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, BagRequest> {
+    /// The request to the controller that the call needs: the caller makes it, passes the answer to
+    /// [`HookSession::insert_bag`] or [`HookSession::note_leader_write`], and calls again.
+    pub fn answer(&mut self, frame: &[u8], pid: Option<i32>) -> Result<Vec<u8>, ControllerRequest> {
         let Ok(request) = RequestFrame::decode(frame) else {
             return Ok(bad_request("malformed request"));
         };
@@ -183,7 +207,11 @@ impl<'a> HookSession<'a> {
         let is_leader = (self.is_leader)();
         self.context.restrict_leadership(is_leader);
         let before = self.context.writes.clone();
-        let mut inputs = Inputs { stdin: request.stdin.map(<[u8]>::to_vec), ..Inputs::default() };
+        let mut inputs = Inputs {
+            stdin: request.stdin.map(<[u8]>::to_vec),
+            leader_write: self.leader_write.take(),
+            ..Inputs::default()
+        };
         let mut reply = loop {
             match commands::call(&mut self.context, &tool, &args, &inputs) {
                 CallOutcome::Reply(reply) => break reply,
@@ -195,21 +223,24 @@ impl<'a> HookSession<'a> {
                 }
                 CallOutcome::Need(Need::Bag(bag_request)) => match self.fetch_error.take() {
                     Some(reason) => break ToolReply::error(EXIT_FAILED, &reason),
-                    None => return Err(bag_request),
+                    None => return Err(ControllerRequest::Bag(bag_request)),
                 },
+                CallOutcome::Need(Need::LeaderSettings(change)) => {
+                    return Err(ControllerRequest::LeaderSettings { call: self.last_call + 1, change });
+                }
                 CallOutcome::Need(Need::File(path)) => {
-                    let found = read_file(&cwd.join(expand(&path)), &path);
+                    let found = read_file(&absolute(&cwd, &path));
                     inputs.files.insert(path, found);
                 }
             }
         };
         if let Some((path, bytes)) = &reply.output_file
-            && let Err(error) = write_file(&cwd.join(expand(path)), bytes)
+            && let Err(reason) = write_file(&absolute(&cwd, path), bytes)
         {
-            let failed = ToolReply::error(EXIT_FAILED, &format!("open {path}: {}", go_error_text(&error)));
+            let failed = ToolReply::error(EXIT_FAILED, &reason);
             (reply.code, reply.stderr) = (failed.code, failed.stderr);
         }
-        let changes = self.context.writes != before;
+        let changes = self.context.writes != before || inputs.leader_write == Some(Ok(()));
         let answer_bytes = reply.stdout.len() + reply.stderr.len();
         let has_effect = changes || !reply.reports.is_empty();
         let mut call = AnsweredCall {
@@ -284,6 +315,24 @@ fn done(ToolReply { code, stdout, stderr, .. }: &ToolReply) -> Vec<u8> {
     encode(ReplyFrame::Done { code: *code, stdout, stderr })
 }
 
+/// The absolute path of a file that a tool names, as Juju's tools show it in messages: relative to the working directory
+/// of the client, without `.` and `..`.
+fn absolute(cwd: &Path, path: &str) -> PathBuf {
+    let path = expand(path);
+    if path.is_absolute() {
+        return path;
+    }
+    let mut clean = PathBuf::new();
+    for part in cwd.join(path).components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(clean.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => clean.push(part),
+        }
+    }
+    clean
+}
+
 /// Expands `~/` to the home of the agent's user, which is the charm's user.
 fn expand(path: &str) -> PathBuf {
     match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
@@ -311,13 +360,18 @@ fn open_regular_file(options: &mut OpenOptions, path: &Path) -> io::Result<File>
     }
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file =
-        open_regular_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)?;
-    file.write_all(bytes)
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    open_regular_file(OpenOptions::new().write(true).create(true).truncate(true).mode(0o644), path)
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|error| open_error(path, &error))
 }
 
-fn read_file(path: &Path, shown_path: &str) -> Result<Vec<u8>, String> {
+/// The message of Go's os package for a file that cannot be opened.
+fn open_error(path: &Path, error: &io::Error) -> String {
+    format!("open {}: {}", path.display(), go_error_text(error))
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let read = || {
         let mut bytes = Vec::new();
         open_regular_file(OpenOptions::new().read(true), path)?
@@ -328,5 +382,5 @@ fn read_file(path: &Path, shown_path: &str) -> Result<Vec<u8>, String> {
             false => Ok(bytes),
         }
     };
-    read().map_err(|error: io::Error| format!("open {shown_path}: {}", go_error_text(&error)))
+    read().map_err(|error: io::Error| open_error(path, &error))
 }

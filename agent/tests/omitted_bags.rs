@@ -3,7 +3,7 @@
 
 mod support;
 
-use agent::hook_session::{CallsFile, HookSession};
+use agent::hook_session::{CallsFile, ControllerRequest, HookSession};
 use hook_client::{CallHeader, encode_request};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
@@ -48,11 +48,18 @@ fn frame(number: u8) -> Vec<u8> {
     frame
 }
 
+fn bag_request(request: ControllerRequest) -> BagRequest {
+    match request {
+        ControllerRequest::Bag(request) => request,
+        ControllerRequest::LeaderSettings { change, .. } => panic!("{change:?}"),
+    }
+}
+
 fn bag(host: &str) -> Option<Bag> {
     Some(Bag::from([("host".to_owned(), host.to_owned())]))
 }
 
-fn printed(answer: Result<Vec<u8>, BagRequest>) -> (u8, String, String) {
+fn printed(answer: Result<Vec<u8>, ControllerRequest>) -> (u8, String, String) {
     support::printed(&answer.expect("no bag is needed"))
 }
 
@@ -64,7 +71,7 @@ fn ok(text: &str) -> (u8, String, String) {
 fn a_bag_is_requested_once_in_a_hook_even_if_the_agent_restarts() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
-    let request = first.answer(&frame(1), None).expect_err("the bag is omitted");
+    let request = first.answer(&frame(1), None).map_err(bag_request).expect_err("the bag is omitted");
     assert_eq!((request.relation, request.position.revision), (Uuid(9), 7));
     first.insert_bag(&request, Ok(bag("a")));
     assert_eq!(printed(first.answer(&frame(1), None)), ok("a\n"));
@@ -80,7 +87,7 @@ fn a_bag_is_requested_once_in_a_hook_even_if_the_agent_restarts() {
 fn a_fetched_bag_that_was_not_read_yet_is_not_requested_again() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
-    let request = first.answer(&frame(1), None).expect_err("the bag is omitted");
+    let request = first.answer(&frame(1), None).map_err(bag_request).expect_err("the bag is omitted");
     first.insert_bag(&request, Ok(bag("a")));
 
     let mut second = session(run.path());
@@ -92,7 +99,7 @@ fn a_fetched_bag_that_was_not_read_yet_is_not_requested_again() {
 fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
     let run = tempfile::tempdir().unwrap();
     let mut first = session(run.path());
-    let request = first.answer(&frame(1), None).expect_err("the bag is omitted");
+    let request = first.answer(&frame(1), None).map_err(bag_request).expect_err("the bag is omitted");
     first.insert_bag(&request, Err("cannot read settings for unit \"mysql/0\": no answer".to_owned()));
     let refused =
         (1, String::new(), "ERROR cannot read settings for unit \"mysql/0\": no answer\n".to_owned());
@@ -101,7 +108,8 @@ fn a_bag_that_cannot_be_fetched_fails_that_call_only() {
     let mut second = session(run.path());
     assert!(second.replay(&CallsFile::read(run.path()).expect("whole lines")), "the hook is the same");
     assert_eq!(printed(second.answer(&frame(1), None)), refused, "the same call");
-    let request = second.answer(&frame(2), None).expect_err("a later call requests it again");
+    let request =
+        second.answer(&frame(2), None).map_err(bag_request).expect_err("a later call requests it again");
     second.insert_bag(&request, Ok(bag("a")));
     assert_eq!(printed(second.answer(&frame(2), None)), ok("a\n"));
 }

@@ -18,7 +18,7 @@ use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
 use host::file::write_atomic_unsynced;
 use host::process::Process;
 use state::terms::names::Uuid;
-use state::terms::settings::Bag;
+use state::terms::settings::{Bag, BagChange};
 use state::unit::environment::MachineFacts;
 use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
@@ -149,6 +149,9 @@ impl HookHost for NoRequests {
     }
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
         panic!("{request:?}")
+    }
+    async fn write_leader_settings(&self, _: u64, _: u32, change: &BagChange) -> Result<(), String> {
+        panic!("{change:?}")
     }
 }
 

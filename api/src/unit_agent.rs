@@ -4,11 +4,12 @@ use crate::archives::Archive;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use state::operations::leadership::GrantedLease;
+use state::operations::leadership::{GrantedLease, LeaderWrite};
 pub use state::operations::session::Attach;
 use state::operations::session::GrantedSession;
 use state::terms::position::{Committed, Position};
 use state::unit::activity::Activity;
+use state::unit::leader_settings::LeaderSettingsView;
 use state::unit::record::{CommitOutcome, Record, RunReport};
 use state::unit::snapshot::{BagRequest, BagView, Delta};
 
@@ -17,6 +18,7 @@ requests! { UnitAgentRequests {
     Commit = post "/v1/models/{model}/unit-agents/{agent}/commit", UnitAgent => Committed<CommitOutcome>;
     Report = post "/v1/models/{model}/unit-agents/{agent}/report", UnitAgent => ();
     Claim = post "/v1/models/{model}/unit-agents/{agent}/claim", UnitAgent => Option<GrantedLease>;
+    WriteLeaderSettings = post "/v1/models/{model}/unit-agents/{agent}/leader-settings", UnitAgent => LeaderSettingsView;
     BagRequest = post "/v1/models/{model}/unit-agents/{agent}/bag", UnitAgent => Option<BagView>;
     FetchArchive = post "/v1/models/{model}/unit-agents/{agent}/archive", UnitAgent => Archive;
 } watch {
@@ -55,6 +57,15 @@ pub struct Claim {
     pub epoch: u64,
     /// Whether to release the leadership instead of claiming it.
     pub release: bool,
+}
+
+/// Changes the settings of the application that only its leader may write, exactly once. Returns all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WriteLeaderSettings {
+    /// The epoch of the session.
+    pub epoch: u64,
+    /// The change.
+    pub write: LeaderWrite,
 }
 
 /// Returns the charm archive of this digest. The caller verifies the digest.

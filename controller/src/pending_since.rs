@@ -113,6 +113,9 @@ impl PendingSince<'_> {
                 charm.max(self.document_time_ms(&model.application_config(application)))
             }
             Operation::Hook(Hook::LeaderElected { .. }) => self.document_time_ms(&model.leader(application)),
+            Operation::Hook(Hook::LeaderSettingsChanged { .. }) => {
+                self.document_time_ms(&model.leader_settings(application))
+            }
             Operation::Hook(Hook::Stop | Hook::Remove) => {
                 self.last_run_ms(id).max(self.dying_since_ms(id, doc))
             }

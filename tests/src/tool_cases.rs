@@ -175,10 +175,13 @@ impl Case {
     }
 
     fn run(&self, fixtures: &BTreeMap<String, Value>, directory: &Path) -> Result<Vec<String>, String> {
-        let before = fixture::context(&fixture::resolve(fixtures, &self.context)?)?;
+        let fixture = fixture::resolve(fixtures, &self.context)?;
+        let before = fixture::context(&fixture)?;
         let here = directory.to_string_lossy();
         let placed = |text: &str| text.replace("${DIR}", &here);
-        for (name, text) in &self.files {
+        let mut files = BTreeMap::from([("metadata.yaml".to_owned(), fixture::metadata(&fixture)?)]);
+        files.extend(self.files.clone());
+        for (name, text) in &files {
             std::fs::write(directory.join(name), placed(text)).map_err(|error| error.to_string())?;
         }
         let mut context = before.clone();
@@ -209,7 +212,7 @@ impl Case {
         }
         immediate.extend::<Vec<ReportContent>>(reply.reports);
         problems.extend(self.effect.problems(&before, &context, &immediate));
-        for name in self.files.keys() {
+        for name in files.keys() {
             std::fs::remove_file(directory.join(name)).map_err(|error| error.to_string())?;
         }
         Ok(problems)
@@ -276,12 +279,16 @@ fn tool(
                 return Ok(reply);
             }
             CallOutcome::Need(_) if *context != before => return Err("a need changed the context".to_owned()),
+            CallOutcome::Need(Need::LeaderSettings(_)) if inputs.leader_write.is_none() => {
+                inputs.leader_write = Some(Ok(()));
+            }
             CallOutcome::Need(Need::Stdin) if inputs.stdin.is_none() => {
                 inputs.stdin = Some(stdin.as_bytes().to_vec())
             }
             CallOutcome::Need(Need::File(path)) if !inputs.files.contains_key(&path) => {
-                let content = std::fs::read(directory.join(&path))
-                    .map_err(|_| format!("open {path}: no such file or directory"));
+                let absolute = directory.join(&path);
+                let content = std::fs::read(&absolute)
+                    .map_err(|_| format!("open {}: no such file or directory", absolute.display()));
                 inputs.files.insert(path, content);
             }
             CallOutcome::Need(need) => return Err(format!("asked twice for {need:?}")),

@@ -113,7 +113,7 @@ impl Charms for HostCharms {
             (|report: &RunReport| hook_host.report(report), || hook_host.is_leader());
         let mut session =
             HookSession::new(context, digest, CallsFile::open(&run_folder), &on_report, &is_leader);
-        self.serve_tools(&mut session, hook_host, async {
+        self.serve_tools(run.number, &mut session, hook_host, async {
             // the exit status of the shim is irrelevant: its outcome file counts
             shim.wait().await.ok();
         })

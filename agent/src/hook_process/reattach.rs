@@ -77,7 +77,7 @@ impl HostCharms {
             return None;
         }
         let shim = Process::read(&run_folder.join(shim::SHIM_PID));
-        self.serve_tools(&mut session, hook_host, async {
+        self.serve_tools(run.number, &mut session, hook_host, async {
             while read_outcome(&run_folder).is_none() && shim.is_some_and(|shim| shim.is_alive()) {
                 tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
             }

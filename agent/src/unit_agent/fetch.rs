@@ -1,14 +1,18 @@
 //! Fetches bags that are omitted from the view (design 9): before a hook that concerns one, and when a tool
 //! first reads another one.
 //!
-//! Also implements [`HookHost`], the requests of a running hook's tools to the agent.
+//! Also implements [`HookHost`], the requests of a running hook's tools to the agent; one of them changes the leader
+//! settings at the controller.
 
 use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
 use crate::ports::{Clock, HookHost, UnitStorage};
-use api::UnitAgentRequests;
+use api::{UnitAgentRequests, WriteLeaderSettings};
 use host::backoff::Backoff;
-use state::terms::settings::Bag;
+use state::documents::prelude::LeaderWriteNumber;
+use state::operations::leadership::LeaderWrite;
+use state::terms::settings::{Bag, BagChange};
+use state::unit::leader_settings::LeaderSettingsView;
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::pin::pin;
@@ -60,6 +64,38 @@ async fn fetch_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     }
 }
 
+/// Changes the leader settings, and retries while the controller is unreachable and the unit leads without interruption.
+/// A retry has the number of the first attempt, so that it is applied once.
+async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
+    shared: &Shared<S, A, C>,
+    run: u64,
+    call: u32,
+    change: &BagChange,
+) -> Result<LeaderSettingsView, String> {
+    let leadership = || shared.facts.borrow().leader_generation(shared.clocks_now());
+    let not_leader = || "not the leader".to_owned();
+    let (generation, mut backoff) = (leadership().ok_or_else(not_leader)?, LINK_BACKOFF);
+    loop {
+        if leadership() != Some(generation) {
+            return Err(not_leader());
+        }
+        if let Some(epoch) = shared.epoch() {
+            let number = LeaderWriteNumber { generation, run, call };
+            let write = LeaderWrite { number, change: change.clone() };
+            match shared.api.handle(WriteLeaderSettings { epoch, write }).await {
+                Ok(written) => return Ok(written),
+                Err(error) if error.is_transient() => {}
+                Err(error) => return Err(error.message),
+            }
+        }
+        shared.pause(&mut backoff).await;
+    }
+}
+
+fn no_answer() -> String {
+    format!("the controller did not answer for {} s", TOOL_FETCH_TIMEOUT_MS / 1000)
+}
+
 impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for Shared<S, A, C> {
     fn report(&self, report: &RunReport) {
         self.facts.borrow_mut().pending_reports.push(report);
@@ -76,8 +112,26 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for Shared<S, A, C
         let answer = tokio::select! {
             biased;
             answer = answer => answer,
-            () = late => Err(format!("the controller did not answer for {} s", TOOL_FETCH_TIMEOUT_MS / 1000)),
+            () = late => Err(no_answer()),
         };
         answer.map_err(|why| format!("cannot read settings for {}: {why}", request.owner))
+    }
+
+    async fn write_leader_settings(&self, run: u64, call: u32, change: &BagChange) -> Result<(), String> {
+        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_FETCH_TIMEOUT_MS));
+        let answer = pin!(write_until_answered(self, run, call, change));
+        let written = tokio::select! {
+            biased;
+            answer = answer => answer?,
+            () = late => return Err(no_answer()),
+        };
+        let view = {
+            let mut facts = self.facts.borrow_mut();
+            let Some(view) = facts.view.as_mut() else { return Ok(()) };
+            Arc::make_mut(view).note_written_leader_settings(written);
+            view.clone()
+        };
+        self.storage.cache_view(&view).await;
+        Ok(())
     }
 }

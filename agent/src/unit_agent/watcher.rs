@@ -83,9 +83,12 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
             let mut facts = self.0.facts.borrow_mut();
             match facts.view.as_mut() {
                 _ if delta.full => {
-                    let view = Snapshot::from_full(delta).map_err(|_| {
+                    let mut view = Snapshot::from_full(delta).map_err(|_| {
                         ApiError::new(ErrorCode::Broken, "the controller sent an incomplete view")
                     })?;
+                    if let Some(before) = &facts.view {
+                        view.keep_written_leader_settings(before);
+                    }
                     facts.view = Some(Arc::new(view));
                 }
                 Some(view) if view.position.store_generation == delta.position.store_generation => {

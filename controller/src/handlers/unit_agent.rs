@@ -10,7 +10,9 @@ use crate::session::Authorised;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
 use api::error::{ApiError, ErrorCode};
-use api::{Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit};
+use api::{
+    Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit, WriteLeaderSettings,
+};
 use state::documents::application::may_read_archive;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::{GLOBAL, Model};
@@ -21,6 +23,7 @@ use state::operations::session::{self, GrantedSession};
 use state::restore::resync;
 use state::terms::names::Uuid;
 use state::terms::position::Committed;
+use state::unit::leader_settings::LeaderSettingsView;
 use state::unit::operation::Operation;
 use state::unit::record::{CommitOutcome, Record};
 use state::unit::snapshot::{BagRequest, BagView};
@@ -194,6 +197,16 @@ impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
             leases.renew(application, now_ms);
         }
         Ok(claimed)
+    }
+}
+
+impl<S: Store, E: Environment> Handle<WriteLeaderSettings> for Authorised<S, E> {
+    async fn handle(&self, request: WriteLeaderSettings) -> Result<LeaderSettingsView, ApiError> {
+        let (model, unit) = self.unit()?;
+        let WriteLeaderSettings { epoch, write } = request;
+        let transition =
+            move |draft: &mut Draft<'_>| leadership::write_settings(draft, model, unit, epoch, &write);
+        Ok(self.controller.run(transition).await?.answer)
     }
 }
 

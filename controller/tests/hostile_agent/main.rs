@@ -13,7 +13,7 @@ mod world;
 use api::error::{ApiError, ErrorCode};
 use api::{
     Attach, Claim, Commit, EnqueueAction, FetchArchive, GetAction, GetStatus, GetWhy, Handle, InModel,
-    LogQuery, Report, ShowUnit, Stream, Watch, WatchUnit,
+    LogQuery, Report, ShowUnit, Stream, Watch, WatchUnit, WriteLeaderSettings,
 };
 use controller::Controller;
 use controller::store::Store;
@@ -60,6 +60,9 @@ async fn send(world: &World, api: &Api, route: &str, body: &str) -> Result<(), A
         "attach" => answer(environment, api.handle(parsed::<Attach>(body)?)).await.map(drop),
         "commit" => answer(environment, api.handle(parsed::<Commit>(body)?)).await.map(drop),
         "report" => answer(environment, api.handle(parsed::<Report>(body)?)).await,
+        "leader-settings" => {
+            answer(environment, api.handle(parsed::<WriteLeaderSettings>(body)?)).await.map(drop)
+        }
         "bag" => answer(environment, api.handle(parsed::<BagRequest>(body)?)).await.map(drop),
         "watch" => {
             let mut stream = answer(environment, api.watch(parsed::<WatchUnit>(body)?)).await?;
@@ -81,7 +84,7 @@ fn may_change(world: &World, key: &str) -> bool {
     let ids = parts.ids();
     match parts.kind {
         Kind::Action => key == world.model.action(2).text(),
-        Kind::ApplicationStatus => ids == [world.application],
+        Kind::ApplicationStatus | Kind::LeaderSettings => ids == [world.application],
         Kind::Bag => {
             ids == [world.relation.1, world.application] || ids == [world.relation.1, world.hostile.unit]
         }

@@ -2,13 +2,17 @@
 
 use crate::mutation::Foreign;
 use crate::support::*;
-use api::{Attach, Claim, Commit, Deploy, EnqueueAction, Handle, Report, UploadArchive, WatchUnit};
+use api::{
+    Attach, Claim, Commit, Deploy, EnqueueAction, Handle, Report, UploadArchive, WatchUnit,
+    WriteLeaderSettings,
+};
 use controller::store::Store;
 use controller::{Controller, Session};
 use serde_json::Value;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::prelude::{Model, TokenHolder};
+use state::documents::prelude::{LeaderWriteNumber, Model, TokenHolder};
+use state::operations::leadership::LeaderWrite;
 use state::terms::member_version::Version;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;
@@ -115,6 +119,7 @@ impl World {
                 units,
                 to: None,
                 config: BTreeMap::new(),
+                ..Deploy::default()
             };
             admin.handle(deploy).await.expect("the deployment succeeds");
         }
@@ -228,6 +233,11 @@ impl World {
             store_generation: self.store.store_generation(),
             revision: self.store.newest_revision(),
         };
+        let write = LeaderWrite {
+            number: LeaderWriteNumber { generation: 1, run: agent.sequence + 1, call: 1 },
+            change: [("lead".to_owned(), "web/0".to_owned())].into(),
+        };
+        let leader_settings = WriteLeaderSettings { epoch: agent.epoch, write };
         let bag = BagRequest { relation: uuid, owner: Owner::Application("db".to_owned()), position };
         vec![
             ("attach", serde_json::to_value(attach).expect("plain data")),
@@ -244,6 +254,7 @@ impl World {
             ("commit", json(made(Operation::Hook(Hook::ConfigChanged(digest))))),
             ("report", send(Activity::Action { id: 2, name: "backup".to_owned() }, all_reports())),
             ("report", send(Activity::from(&hook(RelationEvent::Broken).operation), Vec::new())),
+            ("leader-settings", serde_json::to_value(leader_settings).expect("plain data")),
             ("bag", serde_json::to_value(bag).expect("plain data")),
             (
                 "watch",

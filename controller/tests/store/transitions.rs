@@ -17,12 +17,13 @@ use controller::store::{ApplyError, Store};
 use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
-use state::documents::prelude::{ArchiveUse, Kind, Model, TokenHolder, last_id};
+use state::documents::prelude::{ArchiveUse, Kind, LeaderWriteNumber, Model, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::token;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, archive, cleanup, machine, model, relation, scope, unit};
 use state::operations::force::{self, ForceRequest, ForceTimer};
+use state::operations::leadership::LeaderWrite;
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::Attach;
 use state::operations::{

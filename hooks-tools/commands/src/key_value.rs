@@ -1,4 +1,4 @@
-//! Parses `key=value` arguments (spec/hook-tools.md 1.7). Called by relation-set and state-set.
+//! Parses `key=value` arguments (spec/hook-tools.md 1.7). Called by relation-set, leader-set, state-set and add-metric.
 
 use crate::quote::quote;
 use std::collections::BTreeMap;
@@ -8,13 +8,25 @@ use std::collections::BTreeMap;
 /// # Errors
 /// The text of a usage error.
 pub fn parse(words: &[String]) -> Result<BTreeMap<String, String>, String> {
+    parse_pairs(words, true)
+}
+
+/// Parses pairs as [`parse`], but refuses empty values.
+///
+/// # Errors
+/// The text of a usage error.
+pub fn parse_nonempty(words: &[String]) -> Result<BTreeMap<String, String>, String> {
+    parse_pairs(words, false)
+}
+
+fn parse_pairs(words: &[String], allows_empty_values: bool) -> Result<BTreeMap<String, String>, String> {
     let mut pairs = BTreeMap::new();
     for word in words.iter().filter(|word| !word.is_empty()) {
         let expected = |word: &str| format!("expected \"key=value\", got {}", quote(word));
         let (key, value) = word.split_once('=').ok_or_else(|| expected(word))?;
         let (key, value) = (key.trim(), value.trim());
-        if key.is_empty() {
-            return Err(expected(&format!("={value}")));
+        if key.is_empty() || (value.is_empty() && !allows_empty_values) {
+            return Err(expected(&format!("{key}={value}")));
         }
         if pairs.insert(key.to_owned(), value.to_owned()).is_some() {
             return Err(format!("key {} specified more than once", quote(key)));

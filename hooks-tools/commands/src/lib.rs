@@ -18,8 +18,10 @@ mod action_fail;
 mod action_get;
 mod action_log;
 mod action_set;
+mod add_metric;
 mod application_version_set;
 mod config_get;
+mod credential_get;
 mod flags;
 mod format;
 mod goal_state;
@@ -28,16 +30,21 @@ mod is_leader;
 mod json;
 mod juju_log;
 mod juju_reboot;
+mod k8s_spec;
 mod key_value;
+mod leader_get;
+mod leader_set;
 mod natural_order;
 mod network_get;
 mod number;
 mod opened_ports;
+mod payload;
 mod ports;
 mod quote;
 mod relation_get;
 mod relation_ids;
 mod relation_list;
+mod relation_model_get;
 mod relation_set;
 mod settings_file;
 mod state_get;
@@ -66,19 +73,33 @@ const TOOLS: &[&Tool] = &[
     &action_get::TOOL,
     &action_log::TOOL,
     &action_set::TOOL,
+    &add_metric::TOOL,
     &application_version_set::TOOL,
     &ports::CLOSE,
     &config_get::TOOL,
+    &credential_get::TOOL,
     &goal_state::TOOL,
     &is_leader::TOOL,
     &juju_log::TOOL,
     &juju_reboot::TOOL,
+    &k8s_spec::RAW_GET,
+    &k8s_spec::RAW_SET,
+    &k8s_spec::SPEC_GET,
+    &k8s_spec::SPEC_SET,
+    &leader_get::TOOL,
+    &leader_set::TOOL,
     &network_get::TOOL,
     &ports::OPEN,
     &opened_ports::TOOL,
+    &payload::REGISTER,
+    &payload::STATUS_SET,
+    &payload::UNREGISTER,
+    &k8s_spec::POD_SPEC_GET,
+    &k8s_spec::POD_SPEC_SET,
     &relation_get::TOOL,
     &relation_ids::TOOL,
     &relation_list::TOOL,
+    &relation_model_get::TOOL,
     &relation_set::TOOL,
     &state_set::DELETE,
     &state_get::TOOL,

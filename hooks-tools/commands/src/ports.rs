@@ -79,11 +79,7 @@ fn open(
     if let Some(other) = overlap(&closing.applied_to(&context.opened_ports), range) {
         return Err(conflict(&verb, other, &context.unit, ""));
     }
-    for (unit, unit_ports) in &context.machine_ports {
-        if let Some(other) = all_ranges(unit_ports).find(|other| other.conflicts(range)) {
-            return Err(conflict(&verb, other, unit, ""));
-        }
-    }
+    check_other_units(context, &verb, range)?;
     ports.open.entry(endpoint.to_owned()).or_default().insert(range);
     Ok(())
 }
@@ -108,6 +104,7 @@ fn close(
     if let Some(other) = overlap(&ports.open, range) {
         return Err(conflict(&verb, other, &context.unit, " requested earlier"));
     }
+    check_other_units(context, &verb, range)?;
     let is_open_at = |endpoint: &str| {
         is_open(&context.opened_ports, endpoint, range) || is_open(&ports.open, endpoint, range)
     };
@@ -117,6 +114,16 @@ fn close(
     };
     if must_close {
         ports.close.entry(endpoint.to_owned()).or_default().insert(range);
+    }
+    Ok(())
+}
+
+/// Refuses a range that conflicts with one of another unit of the machine, even to close it.
+fn check_other_units(context: &HookContext, verb: &str, range: PortRange) -> Result<(), String> {
+    for (unit, unit_ports) in &context.machine_ports {
+        if let Some(other) = all_ranges(unit_ports).find(|other| other.conflicts(range)) {
+            return Err(conflict(verb, other, unit, ""));
+        }
     }
     Ok(())
 }
@@ -176,6 +183,9 @@ mod tests {
         let expected = "ERROR cannot open 80/tcp (unit \"web/0\"): port range conflicts with 80/tcp (unit \"other/3\")\n";
         assert_eq!((reply.code, String::from_utf8(reply.stderr).unwrap()), (1, expected.to_owned()));
         assert_eq!(call(&mut context, "open-port", &["80/udp"]).code, 0);
+        let reply = call(&mut context, "close-port", &["80"]);
+        let expected = expected.replace("cannot open", "cannot close");
+        assert_eq!((reply.code, String::from_utf8(reply.stderr).unwrap()), (1, expected));
     }
 
     #[test]

@@ -30,9 +30,13 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     call.positionals(0)?;
     let data = call.parsed.is_on("include-data");
     let statuses = &call.context.statuses;
+    let is_bare = !data && matches!(call.parsed.text("format"), None | Some("smart"));
     if call.parsed.is_on("application") {
         if !call.context.leader {
             return failed("finding application status: this unit is not the leader");
+        }
+        if is_bare {
+            return Ok(ToolOutput::value(Value::text(statuses.application.status.as_str())));
         }
         let units =
             statuses.units.iter().map(|(unit, status)| (unit.to_string(), Value::Map(details(status, data))));
@@ -42,8 +46,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         let all = BTreeMap::from([("application-status".to_owned(), Value::Map(application))]);
         return Ok(ToolOutput::value(Value::Map(all)));
     }
-    let smart = matches!(call.parsed.text("format"), None | Some("smart"));
-    Ok(ToolOutput::value(match smart && !data {
+    Ok(ToolOutput::value(match is_bare {
         true => Value::text(statuses.unit.status.as_str()),
         false => Value::Map(details(&statuses.unit, data)),
     }))

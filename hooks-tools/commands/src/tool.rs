@@ -8,6 +8,7 @@ use crate::settings_file;
 use crate::value::Value;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
+use state::terms::settings::BagChange;
 use state::unit::hook_context::{HookContext, HookRelation, ReportContent, TooLarge};
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
@@ -52,6 +53,9 @@ pub struct Inputs {
     /// The content of files, by the path as the tool named it. The error is the text of the failed open
     /// (`open /x: no such file or directory`).
     pub files: BTreeMap<String, Result<Vec<u8>, String>>,
+    /// The controller's answer to [`Need::LeaderSettings`]; the error is the reason for the charm. `None` if it was not
+    /// asked.
+    pub leader_write: Option<Result<(), String>>,
 }
 
 /// Content that a tool requires before it can run.
@@ -63,6 +67,8 @@ pub enum Need {
     File(String),
     /// A bag that the view omits. The caller adds it to the context of the hook.
     Bag(BagRequest),
+    /// A change of the leader settings at the controller, which must succeed before the tool does.
+    LeaderSettings(BagChange),
 }
 
 /// The outcome of one call.
@@ -191,21 +197,29 @@ impl Invocation<'_> {
             .map_or(Ok(()), |request| Err(ToolError::Need(Need::Bag(request))))
     }
 
+    /// The content of a file; of stdin if `path` is `-`.
+    ///
+    /// # Errors
+    /// The need of the file or of stdin if the caller has not read it yet, and a failure if the file cannot be opened.
+    pub fn content(&self, path: &str) -> Result<&[u8], ToolError> {
+        if path == "-" {
+            return self.inputs.stdin.as_deref().ok_or(ToolError::Need(Need::Stdin));
+        }
+        match self.inputs.files.get(path) {
+            None => Err(ToolError::Need(Need::File(path.to_owned()))),
+            Some(Err(reason)) => failed(reason),
+            Some(Ok(bytes)) => Ok(bytes),
+        }
+    }
+
     /// Reads the settings of `--file`. Without this flag there are none.
     ///
     /// # Errors
     /// The need of the file or of stdin if the caller has not read it yet. A failure if the file cannot be opened, or is
     /// not one mapping of settings.
     pub fn file(&self) -> Result<BTreeMap<String, String>, ToolError> {
-        let bytes = match self.parsed.text("file") {
-            None => return Ok(BTreeMap::new()),
-            Some("-") => self.inputs.stdin.as_ref().ok_or(ToolError::Need(Need::Stdin))?,
-            Some(path) => match self.inputs.files.get(path) {
-                None => return Err(ToolError::Need(Need::File(path.to_owned()))),
-                Some(Err(reason)) => return failed(reason),
-                Some(Ok(bytes)) => bytes,
-            },
-        };
+        let Some(path) = self.parsed.text("file") else { return Ok(BTreeMap::new()) };
+        let bytes = self.content(path)?;
         settings_file::parse(bytes).map_err(ToolError::Failed)
     }
 }

@@ -10,6 +10,8 @@ use crate::documents::effective_life::Documents;
 use crate::documents::key::{GLOBAL, Kind, Model, Parts};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::settings::Bag;
+use crate::unit::leader_settings::LeaderSettingsView;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -114,6 +116,36 @@ pub struct GrantDoc {
     pub generation: u64,
 }
 
+/// The settings that leaders of an application have stored (leader-set).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderSettingsDoc {
+    /// Incremented with every change of the values.
+    pub version: u64,
+    /// Which write changed them last. A write that arrives late never replaces that of a higher number.
+    pub number: LeaderWriteNumber,
+    /// The values.
+    pub values: Bag,
+}
+
+/// Orders the writes of leader settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeaderWriteNumber {
+    /// The generation of the leadership. Run numbers of different leaders are not comparable.
+    pub generation: u64,
+    /// The number of the run.
+    pub run: u64,
+    /// The tool call in that run.
+    pub call: u32,
+}
+
+impl LeaderSettingsDoc {
+    /// The settings as units see them.
+    pub fn view(self) -> LeaderSettingsView {
+        LeaderSettingsView { version: self.version, values: self.values }
+    }
+}
+
 /// The charm of an application, with what it declares.
 pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
     let charm = documents.document(&model.application_charm(id))?;
@@ -158,6 +190,10 @@ impl Model {
     /// The leader of the application; absent until a unit has been elected.
     pub fn leader(&self, application: Uuid) -> Key<GrantDoc> {
         self.key(Kind::Leader, &[application])
+    }
+    /// The settings that leaders of the application have stored; absent until one has.
+    pub fn leader_settings(&self, application: Uuid) -> Key<LeaderSettingsDoc> {
+        self.key(Kind::LeaderSettings, &[application])
     }
     /// Index of the units of an application.
     pub fn unit_of(&self, application: Uuid, unit: Uuid) -> Key<()> {

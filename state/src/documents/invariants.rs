@@ -313,7 +313,7 @@ impl Check<'_> {
             (Kind::ApplicationName, Kind::Application),
             (Kind::RelationKey, Kind::Relation),
         ] {
-            for (key, id) in read_all::<Uuid>(self.reader, &model.all(names)) {
+            for (key, id) in read_all::<Uuid>(self.reader, &model.prefix(names)) {
                 let exists = self.exists(kind, id);
                 self.require(exists, || format!("I26: {key} refers to no {kind}"));
             }
@@ -345,6 +345,7 @@ impl Check<'_> {
             Kind::ApplicationCharm,
             Kind::ApplicationConfig,
             Kind::ApplicationStatus,
+            Kind::LeaderSettings,
             Kind::ApplicationRelationRemoval,
         ];
         let owned = of_units.map(|kind| (kind, Kind::Unit)).into_iter();

@@ -22,7 +22,7 @@ use crate::lifecycle::{archive, relation, unit};
 use crate::operations::leadership;
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
-use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
+use crate::terms::names::{UnitName, Uuid, check_new_name};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -152,17 +152,7 @@ pub fn deploy(
 }
 
 fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refusal> {
-    if !is_application_name(name) {
-        let message = format!("invalid application name {name:?}");
-        return Err(Refusal::new(Code::Invalid, message).hint(
-            "use lower-case letters, digits and hyphens; start with a letter; no part may be only digits",
-        ));
-    }
-    if name.len() > NAME_LENGTH_MAX {
-        let message =
-            format!("invalid application name of {} letters: at most {NAME_LENGTH_MAX}", name.len());
-        return Err(Refusal::new(Code::Invalid, message).hint("deploy it under a shorter name"));
-    }
+    check_new_name("application", name)?;
     let Some(holder) = draft.get(&model.application_name(name)) else {
         return Ok(());
     };
@@ -189,8 +179,11 @@ fn registered_charm(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refus
 fn require_peers_within_limit(charm: &Charm) -> Result<(), Refusal> {
     let peers = charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer).count();
     if peers > relation::PEERS_MAX {
-        let message =
-            format!("charm {} has {peers} peer relations, at most {}", charm.name, relation::PEERS_MAX);
+        let message = format!(
+            "cannot use charm {}: it has {peers} peer relations, at most {}",
+            charm.name,
+            relation::PEERS_MAX
+        );
         return Err(Refusal::new(Code::Invalid, message));
     }
     Ok(())
@@ -419,6 +412,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_status(id));
     draft.remove(&model.application_name(&doc.name));
     draft.remove(&model.leader(id));
+    draft.remove(&model.leader_settings(id));
     draft.remove(&model.sequence(&leadership::generation_sequence(id)));
     draft.remove(&model.application_relation_removal(id));
     draft.put(&model.tombstone(id), &TombstoneDoc::new(TombstoneKind::Application, doc.name));

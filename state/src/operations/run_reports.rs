@@ -152,6 +152,7 @@ fn status_before(hook: &HookName) -> Option<(WorkloadStatus, StatusMessage)> {
         HookName::Remove => Some((WorkloadStatus::Maintenance, StatusMessage::RemovingCharm)),
         HookName::Install
         | HookName::LeaderElected
+        | HookName::LeaderSettingsChanged
         | HookName::ConfigChanged
         | HookName::Start
         | HookName::UpgradeCharm

@@ -4,6 +4,7 @@
 //! commits it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a
 //! clock: `hook_context_builder` builds it, and the hook session lends it to the hook tools.
 
+pub use super::leader_settings::LEADER_SETTINGS_BYTES_MAX;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, Level, PortWrites, Ports, Reboot,
     ReportContent, TooLarge, WRITES_MAX, Writes,
@@ -36,6 +37,8 @@ pub struct HookContext {
     /// Whether the unit is the leader for at least another 30 s. The agent revokes it by
     /// [`HookContext::restrict_leadership`]; it never becomes true again in this hook (spec/hook-tools.md 2.2).
     pub leader: bool,
+    /// The settings that the leader has stored (leader-get), with what this hook has stored at once.
+    pub leader_settings: Bag,
     /// The relations whose scope the unit has entered.
     pub relations: BTreeMap<RelationNumber, HookRelation>,
     /// Every option that the charm declares: the value that was set, else the default, else null.
@@ -56,6 +59,9 @@ pub struct HookContext {
     pub public_address: Option<String>,
     /// The state that the model is converging to (goal-state).
     pub goal_state: GoalState,
+    /// The cloud with its credential (credential-get); `None` if the application does not have trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cloud: Option<CloudSpec>,
     /// The writes of this hook so far.
     pub writes: Writes,
 }
@@ -276,6 +282,42 @@ pub struct Address {
     pub value: String,
     /// The subnet in CIDR notation.
     pub cidr: String,
+}
+
+/// The cloud of the model. Empty texts are not known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CloudSpec {
+    /// The type, for example `manual`.
+    pub kind: String,
+    /// The name of the cloud.
+    pub name: String,
+    /// The region.
+    pub region: String,
+    /// The endpoint of its API.
+    pub endpoint: String,
+    /// The endpoint of its identity service.
+    pub identity_endpoint: String,
+    /// The endpoint of its storage service.
+    pub storage_endpoint: String,
+    /// The credential of the model.
+    pub credential: Option<CloudCredential>,
+    /// The certificates of its authorities, as PEM.
+    pub ca_certificates: Vec<String>,
+    /// Whether its certificate is not verified.
+    pub skip_tls_verify: bool,
+    /// Whether the controller is in the same cloud.
+    pub is_controller_cloud: bool,
+}
+
+/// A credential of a cloud.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CloudCredential {
+    /// How it authenticates, for example `certificate`.
+    pub auth_type: String,
+    /// Its values.
+    pub attributes: BTreeMap<String, String>,
+    /// The names of values that are left out.
+    pub redacted: Vec<String>,
 }
 
 /// The state that the model is converging to.

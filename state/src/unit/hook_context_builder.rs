@@ -92,6 +92,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
             proxies: view.model.proxies.clone(),
         },
         leader: input.is_leader,
+        leader_settings: view.newest_leader_settings().values.clone(),
         relations,
         config,
         charm_state: local.charm_state.clone(),
@@ -102,6 +103,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         private_address: address.clone(),
         public_address: address,
         goal_state: goal_state(view),
+        cloud: None,
         writes: Writes::default(),
     })
 }

@@ -15,6 +15,8 @@ pub enum HookName {
     Install,
     /// `leader-elected`
     LeaderElected,
+    /// `leader-settings-changed`
+    LeaderSettingsChanged,
     /// `config-changed`
     ConfigChanged,
     /// `start`
@@ -59,6 +61,7 @@ impl fmt::Display for HookName {
         f.write_str(match self {
             HookName::Install => "install",
             HookName::LeaderElected => "leader-elected",
+            HookName::LeaderSettingsChanged => "leader-settings-changed",
             HookName::ConfigChanged => "config-changed",
             HookName::Start => "start",
             HookName::UpgradeCharm => "upgrade-charm",

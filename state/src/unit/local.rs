@@ -234,6 +234,8 @@ pub struct Local {
     /// The leadership generation for which leader-elected was queued. Whether the unit is the leader now depends on
     /// its lease, which is not stored.
     pub elected_generation: Option<u64>,
+    /// The version of the leader settings that leader-settings-changed delivered last.
+    pub leader_settings_version: u64,
     /// Whether the charm has set its status since install (spec C.4).
     pub status_set: bool,
     /// The workload status and message that the charm set last.
@@ -351,6 +353,7 @@ impl Local {
             dead: false,
             state_lost: false,
             elected_generation: None,
+            leader_settings_version: 0,
             status_set: false,
             status: None,
             skipped: BTreeSet::new(),

@@ -7,7 +7,7 @@
 //! view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
 //! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `pending_relation_hook` and
 //! `retry` (which operation that is), `start_reason` (why), `wait_reasons` (what holds it back), `hook_context` and
-//! `writes` (what a hook reads and writes), `hook_context_builder`, `dispatch` and `environment` (how the hook's
+//! `writes` (what a hook reads and writes), `leader_settings` (what it writes at once), `hook_context_builder`, `dispatch` and `environment` (how the hook's
 //! process receives that), `outcome` and `pending_reports` (what a finished run becomes), `run_retention` (how long its
 //! folder is kept).
 
@@ -21,6 +21,7 @@ pub mod hook_context;
 pub mod hook_context_builder;
 pub mod hook_name;
 mod jitter;
+pub mod leader_settings;
 pub mod local;
 pub mod omitted_bags;
 pub mod operation;

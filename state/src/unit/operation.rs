@@ -150,6 +150,11 @@ pub enum Hook {
         /// The generation. `None`: the lease moved before the hook could run, and the hook is skipped (spec A.15).
         generation: Option<u64>,
     },
+    /// `leader-settings-changed` on a unit that is not the leader.
+    LeaderSettingsChanged {
+        /// The version of the settings that it delivers.
+        version: u64,
+    },
     /// `config-changed` for these inputs.
     ConfigChanged(ConfigDigest),
     /// `start`, once per boot.
@@ -245,6 +250,7 @@ impl Hook {
         match self {
             Hook::Install => HookName::Install,
             Hook::LeaderElected { .. } => HookName::LeaderElected,
+            Hook::LeaderSettingsChanged { .. } => HookName::LeaderSettingsChanged,
             Hook::ConfigChanged(_) => HookName::ConfigChanged,
             Hook::Start { .. } => HookName::Start,
             Hook::UpgradeCharm => HookName::UpgradeCharm,

@@ -186,6 +186,26 @@ pub(super) fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
         .then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
 }
 
+/// Runs leader-settings-changed on a unit whose leader has stored other settings than it has observed.
+///
+/// Juju up to 3.6 also runs the hook after install and after each restart of an agent, whether or not the settings
+/// changed; here it runs for a change only (spec/uniter.md A.1).
+pub(super) fn leader_settings_changed(
+    local: &Local,
+    view: &Snapshot,
+    now: &Now,
+    alive: bool,
+) -> Option<ChosenOperation> {
+    // after a restart the view, not the lease, shows who leads
+    let follows = now.leader_generation.is_none()
+        && view.leader.as_ref().is_some_and(|grant| grant.holder != local.name);
+    let version = view.newest_leader_settings().version;
+    if !(alive && local.installed && follows && version != local.leader_settings_version) {
+        return None;
+    }
+    ChosenOperation::hook(Hook::LeaderSettingsChanged { version }, StartReason::LeaderSettingsChanged)
+}
+
 /// Runs the next action. `episode` is the open failure, which the action does not affect.
 pub(super) fn pending_action(
     local: &Local,

@@ -13,8 +13,9 @@ use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
 pub use super::pending_operations::config_digest;
 use super::pending_operations::{
-    action, config_changed, created, enter_scope, first_charm, follow_up, is_alive, leadership, lost_charm,
-    relation_hook, shut_down, start_after_reboot, update_status, update_status_due, upgrade,
+    action, config_changed, created, enter_scope, first_charm, follow_up, is_alive, leader_settings_changed,
+    leadership, lost_charm, relation_hook, shut_down, start_after_reboot, update_status, update_status_due,
+    upgrade,
 };
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
@@ -102,6 +103,9 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
         .or_else(|| enter_scope(local, view, now, alive, &mut waits))
         .or_else(|| created(local, view, now, alive, &mut waits))
         .or_else(|| leadership(local, now, alive))
+        .or_else(|| {
+            leader_settings_changed(local, view, now, alive).map(|chosen| chosen.act(local, view, now))
+        })
         .or_else(|| action(local, view, now))
         .or_else(|| shut_down(local, view, now, alive, &mut waits))
         .or_else(|| upgrade(local, view, alive).map(|chosen| chosen.act(local, view, now)))

@@ -256,6 +256,9 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
         Operation::Hook(Hook::LeaderElected { .. }) => {
             Operation::Hook(Hook::LeaderElected { generation: now.leader_generation })
         }
+        Operation::Hook(Hook::LeaderSettingsChanged { .. }) => {
+            Operation::Hook(Hook::LeaderSettingsChanged { version: view.newest_leader_settings().version })
+        }
         Operation::Hook(Hook::Relation { relation, endpoint, event }) => {
             let remote = view.relations.get(relation);
             let event = refresh_event(event, remote, local, *relation);

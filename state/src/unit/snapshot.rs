@@ -15,6 +15,7 @@ use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::Bag;
+use crate::unit::leader_settings::LeaderSettingsView;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,6 +195,8 @@ pub enum Change {
     Config(BTreeMap<String, Value>),
     /// The leadership lease of the application.
     Leader(Option<GrantView>),
+    /// The settings that the leader has stored.
+    LeaderSettings(LeaderSettingsView),
     /// The operator's mark that resolves the unit's error.
     Resolved(Option<ResolvedDoc>),
     /// An action of the unit.
@@ -303,6 +306,12 @@ pub struct Snapshot {
     pub config: BTreeMap<String, Value>,
     /// The leadership lease of the application.
     pub leader: Option<GrantView>,
+    /// The settings that the leader has stored.
+    #[serde(default)]
+    pub leader_settings: LeaderSettingsView,
+    /// The leader settings that this unit has stored and that no delta has contained yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_leader_settings: Option<LeaderSettingsView>,
     /// The operator's mark that resolves the unit's error.
     pub resolved: Option<ResolvedDoc>,
     /// The unit's actions that have not ended, by task number.
@@ -350,6 +359,8 @@ impl Snapshot {
             charm: charm.ok_or(IncompleteView)?,
             config: BTreeMap::new(),
             leader: None,
+            leader_settings: LeaderSettingsView::default(),
+            written_leader_settings: None,
             resolved: None,
             actions: BTreeMap::new(),
             relations: BTreeMap::new(),
@@ -400,6 +411,10 @@ impl Snapshot {
             Change::Charm(view) => self.charm = view,
             Change::Config(values) => self.config = values,
             Change::Leader(grant) => self.leader = grant,
+            Change::LeaderSettings(settings) => {
+                self.written_leader_settings.take_if(|written| written.version <= settings.version);
+                self.leader_settings = settings;
+            }
             Change::Resolved(mark) => self.resolved = mark,
             Change::Action { id, action } => put(&mut self.actions, id, action),
             Change::Relation { relation, head: None } => {

@@ -43,6 +43,8 @@ pub enum StartReason {
     Configured,
     /// The unit became the leader.
     LeadershipGained,
+    /// The leader has changed its settings.
+    LeaderSettingsChanged,
     /// The machine was rebooted.
     Rebooted,
     /// The interval of update-status has passed.

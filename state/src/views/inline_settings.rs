@@ -51,6 +51,7 @@ impl BagSizes {
                 | Change::Charm(_)
                 | Change::Config(_)
                 | Change::Leader(_)
+                | Change::LeaderSettings(_)
                 | Change::Resolved(_)
                 | Change::Action { .. }
                 | Change::Member { .. }

@@ -9,8 +9,8 @@
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
-    ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
-    last_id, last_number,
+    ActionDoc, ApplicationDoc, BagDoc, LeaderSettingsDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc,
+    SessionDoc, UnitDoc, last_id, last_number,
 };
 use crate::lifecycle::{application, machine, relation};
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
@@ -20,6 +20,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
+use crate::unit::leader_settings::LeaderSettingsView;
 use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
@@ -123,6 +124,7 @@ impl SentView {
                 Change::Charm(_)
                 | Change::Config(_)
                 | Change::Leader(_)
+                | Change::LeaderSettings(_)
                 | Change::Resolved(_)
                 | Change::Action { .. }
                 | Change::Bag { .. }
@@ -160,6 +162,7 @@ pub fn full_view_within(
         Change::Charm(view_reader.charm()?),
         Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
         Change::Leader(view_reader.leader()),
+        Change::LeaderSettings(view_reader.leader_settings()),
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
@@ -255,6 +258,12 @@ impl UnitViewReader<'_> {
     pub fn leader(&self) -> Option<GrantView> {
         let grant = read(self.reader, &self.model.leader(self.doc.application))?;
         Some(GrantView { holder: grant.holder_name, generation: grant.generation })
+    }
+
+    /// The settings that the leader of the application has stored.
+    pub fn leader_settings(&self) -> LeaderSettingsView {
+        let settings = read(self.reader, &self.model.leader_settings(self.doc.application));
+        settings.map(LeaderSettingsDoc::view).unwrap_or_default()
     }
 
     /// An action that is pending or running; none for one that has finished.

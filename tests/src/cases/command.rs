@@ -18,7 +18,7 @@ use state::terms::settings::BagChange;
 use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
 use state::unit::outcome::Exit;
-use state::unit::snapshot::{ActionView, RelationView};
+use state::unit::snapshot::{ActionView, GrantView, RelationView};
 use std::collections::BTreeMap;
 
 /// The error is a message for the author of the case.
@@ -135,6 +135,12 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
         ["reply", "lost"] => world.reply_lost = true,
         ["refuse", text @ ..] => world.refusal = Some(text.join(" ")),
         ["lease", "expired"] => world.lease = None,
+        ["leader", unit] => {
+            let holder = unit.parse::<UnitName>().map_err(|error| error.to_string())?;
+            world.leases += 1;
+            world.view.leader = Some(GrantView { holder, generation: world.leases });
+        }
+        ["leader-settings", "changed"] => world.view.leader_settings.version += 1,
         ["lease", "granted"] => {
             world.leases += 1;
             world.lease = Some(world.leases);

@@ -52,6 +52,8 @@ pub fn fresh() -> Snapshot {
         charm: charm(1, false, &ENDPOINTS.map(str::to_owned)),
         config: BTreeMap::new(),
         leader: None,
+        leader_settings: Default::default(),
+        written_leader_settings: None,
         resolved: None,
         actions: BTreeMap::new(),
         relations: BTreeMap::new(),

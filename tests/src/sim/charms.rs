@@ -150,10 +150,18 @@ impl SimCharms {
                     if leads {
                         self.world.note(Fact::LeadershipPromised { unit: self.location.unit });
                     }
+                    let mut leader_write = None;
                     let reply = loop {
-                        let request = match call(&mut context, leads, &tool, &args) {
+                        let request = match call(&mut context, leads, &tool, &args, leader_write.take()) {
                             Ok(reply) => break reply,
-                            Err(request) => request,
+                            Err(Need::Bag(request)) => request,
+                            Err(Need::LeaderSettings(change)) => {
+                                let call = u32::try_from(number + 1).expect("scripts are short");
+                                let write = hook_host.write_leader_settings(process.run, call, &change);
+                                leader_write = Some(write.await);
+                                continue;
+                            }
+                            Err(need) => panic!("no script gives a tool a file: {need:?}"),
                         };
                         match hook_host.fetch_bag(&request).await {
                             Ok(values) => self.store_fetched(&mut context, &request, values),
@@ -194,19 +202,20 @@ impl SimCharms {
     }
 }
 
-/// Executes a tool call. `Err`: the bag that must be fetched into the context first.
+/// Executes a tool call. `leader_write`: the controller's answer to a change of the leader settings. `Err`: what the
+/// controller is asked for first.
 fn call(
     context: &mut HookContext,
     leads: bool,
     tool: &str,
     args: &[String],
-) -> Result<ToolReply, BagRequest> {
+    leader_write: Option<Result<(), String>>,
+) -> Result<ToolReply, Need> {
     context.restrict_leadership(leads);
     let args: Vec<Vec<u8>> = args.iter().map(|arg| arg.clone().into_bytes()).collect();
-    match commands::call(context, tool, &args, &Inputs::default()) {
+    match commands::call(context, tool, &args, &Inputs { leader_write, ..Inputs::default() }) {
         CallOutcome::Reply(reply) => Ok(reply),
-        CallOutcome::Need(Need::Bag(request)) => Err(request),
-        CallOutcome::Need(need) => panic!("no script gives a tool a file: {need:?}"),
+        CallOutcome::Need(need) => Err(need),
     }
 }
 
@@ -325,7 +334,8 @@ impl Charms for SimCharms {
         let (mut context, mut all) = (context?, Vec::new());
         for (number, recorded) in calls.iter().enumerate() {
             // a call whose bag could not be fetched fails again
-            call(&mut context, recorded.leads, &recorded.tool, &recorded.args).ok();
+            let written = if recorded.reply.code == 0 { Ok(()) } else { Err(String::new()) };
+            call(&mut context, recorded.leads, &recorded.tool, &recorded.args, Some(written)).ok();
             let reports = number_reports(&self.world, number, &recorded.reply, &mut all);
             reports.iter().for_each(|report| hook_host.report(report));
         }

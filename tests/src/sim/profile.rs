@@ -121,6 +121,7 @@ fault_profile! {
     janitor_crash: [0, 0, 20, 200],
     /// Of a hook: it opens or closes a port.
     hook_changes_port: [100, 100, 100, 500],
+    hook_sets_leader_settings: [0, 100, 300],
     /// Of the actions of operators: a relation is suspended or resumed, in addition to the few times without
     /// it.
     suspend_relation: [0, 0, 0, 0, 0, 0, 0, 300],

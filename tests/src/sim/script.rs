@@ -17,6 +17,8 @@ pub const FAILED_HOOK_KEY: &str = "poison";
 pub const COUNTER: &str = "n";
 /// Names a read of all settings of a member.
 pub const SETTINGS: &str = "settings";
+/// The leader setting that leaders write: the name of the leader, then what is new.
+pub const LEADER_KEY: &str = "lead";
 /// The configuration option that operators set.
 pub const LEVEL: &str = "level";
 
@@ -57,6 +59,8 @@ async fn work(
     if world.chance_of(100) {
         return Some(Exit::Code(0)); // a hook that exits without writing
     }
+    let led = process.call("leader-get", &[LEADER_KEY]).await?;
+    note_read(world, process, LEADER_KEY.to_owned(), &led);
     let count = process.call("state-get", &[COUNTER]).await?;
     let count: u64 = String::from_utf8_lossy(&count.stdout).trim().parse().unwrap_or(0);
     let next = format!("{COUNTER}={}", count + 1);
@@ -91,6 +95,9 @@ async fn work(
             }
         }
     }
+    if may_write(context) && world.chance_of(world.profile().hook_sets_leader_settings) {
+        set_leader_settings(world, process, &unit).await?;
+    }
     process.call("status-set", &["active", &next]).await?;
     world.note(Fact::HookSetStatus { folder: process.folder, run: process.run, message: next.clone() });
     if world.chance_of(100) {
@@ -123,13 +130,27 @@ async fn work(
     Some(Exit::Code(0))
 }
 
+/// Changes the leader setting, if the unit leads, and reads it back.
+async fn set_leader_settings(world: &World, process: &HookProcess, unit: &str) -> Option<()> {
+    let text = format!("{unit}={}", world.below(1_000_000));
+    let set = process.call("leader-set", &[&format!("{LEADER_KEY}={text}")]).await?;
+    if set.code == 0 {
+        let (folder, run, what) = (process.folder, process.run, LEADER_KEY.to_owned());
+        world.note(Fact::HookWrote { folder, run, what: what.clone(), text });
+        let own = process.call("leader-get", &[LEADER_KEY]).await?;
+        note_read(world, process, what, &own);
+    }
+    Some(())
+}
+
 /// Whether the hook may publish settings. Two charms that answer every change of the other with a change never
 /// rest: in relation-changed hooks only requirers write.
 fn may_write(context: &HookContext) -> bool {
     match &context.trigger {
         HookTrigger::Relation { hook, .. } => !hook.ends_with("-changed") || hook.starts_with("echo-"),
-        HookTrigger::Hook(_)
-        | HookTrigger::Storage { .. }
+        // or the leader would answer its followers for ever
+        HookTrigger::Hook(hook) => hook != "leader-settings-changed",
+        HookTrigger::Storage { .. }
         | HookTrigger::Secret { .. }
         | HookTrigger::Workload { .. }
         | HookTrigger::Action(_)

@@ -316,9 +316,21 @@ pub struct SimEnvironment {
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
 }
 
+/// A backup of the controller's data folder: the store, and the files of the charm archives.
+pub struct Backup {
+    pub store: MemoryStore,
+    pub archives: BTreeMap<String, Vec<u8>>,
+}
+
 impl SimEnvironment {
     pub fn new(world: World) -> SimEnvironment {
         SimEnvironment { world, archives: Arc::default() }
+    }
+    pub fn archive_files(&self) -> BTreeMap<String, Vec<u8>> {
+        self.archives.lock().expect("one thread").clone()
+    }
+    pub fn restore_archive_files(&self, files: BTreeMap<String, Vec<u8>>) {
+        *self.archives.lock().expect("one thread") = files;
     }
 }
 

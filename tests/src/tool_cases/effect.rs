@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expected {
-    /// unit_status, application_status, workload_version, log, action_log; as [`reports_as_json`] shows them.
+    /// unit_status, application_status, workload_version, log, action_log; as [`reports_as_json`] shows them; and
+    /// leader_settings, as a difference.
     immediate: Map<String, Value>,
     on_commit: OnCommit,
 }
@@ -64,8 +65,19 @@ impl Expected {
     ) -> Vec<String> {
         let mut problems = self.on_commit.problems(before, after);
         let actual = reports_as_json(after, reports);
-        if self.immediate != actual {
-            problems.push(difference("immediate", &self.immediate, actual));
+        let mut immediate = self.immediate.clone();
+        let leader_settings = immediate.remove("leader_settings").unwrap_or(json!({}));
+        match serde_json::from_value::<BagDifference>(leader_settings) {
+            Err(error) => problems.push(format!("  leader_settings: {error}")),
+            Ok(change) => {
+                let expected = change.applied_to(&before.leader_settings);
+                if expected != after.leader_settings {
+                    problems.push(difference("leader settings", expected, &after.leader_settings));
+                }
+            }
+        }
+        if immediate != actual {
+            problems.push(difference("immediate", &immediate, actual));
         }
         problems
     }

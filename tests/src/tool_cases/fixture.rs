@@ -2,13 +2,14 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::status::WorkloadStatus;
 use state::unit::hook_context::{
-    ALL_ENDPOINTS, Address, Counterpart, Device, Goal, GoalState, GoalStatus, HookContext, HookModel,
-    HookRelation, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status, Statuses, Writes,
+    ALL_ENDPOINTS, Address, CloudCredential, CloudSpec, Counterpart, Device, Goal, GoalState, GoalStatus,
+    HookContext, HookModel, HookRelation, HookTrigger, Network, OmittedBags, Ports, RunningAction, Status,
+    Statuses, Writes,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,6 +83,13 @@ struct Fixture {
     config: FixtureConfig,
     #[serde(default)]
     charm_state: BTreeMap<String, String>,
+    #[serde(default)]
+    leader_settings: BTreeMap<String, String>,
+    #[serde(default)]
+    trust: bool,
+    cloud: Option<FixtureCloud>,
+    #[serde(default)]
+    payload_classes: Vec<FixturePayloadClass>,
     #[serde(default)]
     status: FixtureStatuses,
     #[serde(default)]
@@ -200,6 +208,37 @@ struct FixtureStorage {
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct FixtureCloud {
+    #[serde(rename = "type")]
+    kind: String,
+    name: String,
+    region: String,
+    endpoint: String,
+    identity_endpoint: String,
+    storage_endpoint: String,
+    credential: Option<FixtureCredential>,
+    cacertificates: Vec<String>,
+    skip_tls_verify: bool,
+    is_controller_cloud: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct FixtureCredential {
+    auth_type: String,
+    attrs: BTreeMap<String, String>,
+    redacted: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct FixturePayloadClass {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Default, Deserialize)]
 struct FixtureGoals {
     #[serde(default)]
     units: BTreeMap<String, FixtureGoal>,
@@ -218,6 +257,15 @@ pub fn part<T: DeserializeOwned>(value: &Value, name: &str) -> Result<T, String>
     serde_json::from_value(value.clone()).map_err(|error| format!("{name}: {error}"))
 }
 
+/// The metadata.yaml of the charm, with the payload classes of the fixture.
+pub fn metadata(value: &Value) -> Result<String, String> {
+    let fixture: Fixture = part(value, "fixture")?;
+    let classes = fixture.payload_classes.iter();
+    let classes: Map<String, Value> =
+        classes.map(|class| (class.name.clone(), json!({ "type": class.kind }))).collect();
+    Ok(json!({ "name": fixture.unit.application, "payloads": classes }).to_string())
+}
+
 pub fn context(value: &Value) -> Result<HookContext, String> {
     let fixture: Fixture = part(value, "fixture")?;
     let trigger = trigger(&fixture)?;
@@ -233,6 +281,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
             proxies: Default::default(),
         },
         leader: fixture.leader,
+        leader_settings: fixture.leader_settings,
         relations: fixture
             .relations
             .into_iter()
@@ -252,6 +301,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         public_address: fixture.public_address.filter(|address| !address.is_empty()),
         principal: None,
         goal_state: fixture.goal_state.into(),
+        cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
         writes: Writes::default(),
         unit: fixture.unit,
     })
@@ -350,6 +400,28 @@ impl From<FixtureNetwork> for Network {
             addresses: device.addrs.into_iter().map(address).collect(),
         });
         Network { devices: devices.collect(), egress: network.egress, ingress: network.ingress }
+    }
+}
+
+impl From<FixtureCloud> for CloudSpec {
+    fn from(cloud: FixtureCloud) -> CloudSpec {
+        let credential = |credential: FixtureCredential| CloudCredential {
+            auth_type: credential.auth_type,
+            attributes: credential.attrs,
+            redacted: credential.redacted,
+        };
+        CloudSpec {
+            kind: cloud.kind,
+            name: cloud.name,
+            region: cloud.region,
+            endpoint: cloud.endpoint,
+            identity_endpoint: cloud.identity_endpoint,
+            storage_endpoint: cloud.storage_endpoint,
+            credential: cloud.credential.map(credential),
+            ca_certificates: cloud.cacertificates,
+            skip_tls_verify: cloud.skip_tls_verify,
+            is_controller_cloud: cloud.is_controller_cloud,
+        }
     }
 }
 

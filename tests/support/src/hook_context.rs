@@ -37,6 +37,7 @@ pub fn context() -> HookContext {
             proxies: Default::default(),
         },
         leader: true,
+        leader_settings: BTreeMap::new(),
         relations: BTreeMap::from([(1, relation)]),
         config: BTreeMap::new(),
         charm_state: BTreeMap::new(),
@@ -48,6 +49,7 @@ pub fn context() -> HookContext {
         public_address: None,
         principal: None,
         goal_state: GoalState::default(),
+        cloud: None,
         writes: Writes::default(),
     }
 }

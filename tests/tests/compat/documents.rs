@@ -24,7 +24,7 @@ types! { made_documents, loads_documents:
     ModelDoc DestructionDoc
     MachineDoc InstanceDoc ProvisioningErrorDoc
     ApplicationDoc CharmDoc ArchiveDoc
-    UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc
+    UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc LeaderSettingsDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc LogDoc
     ForcedRemovalDoc TombstoneDoc

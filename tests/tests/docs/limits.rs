@@ -41,6 +41,7 @@ const ROWS: &[(&str, &[Constant])] = &[
         &[
             (ADMISSION, "UNAUTHENTICATED_MAX", Count),
             (ADMISSION, "SILENT_MS", Time),
+            (ADMISSION, "HALF_HELLO_MS", Time),
             (ADMISSION, "PROGRESS_MS", Time),
         ],
     ),
@@ -74,6 +75,10 @@ const ROWS: &[(&str, &[Constant])] = &[
     ),
     ("removals of one dry run", &[("state/src/operations/dry_run.rs", "TARGETS_MAX", Count)]),
     ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
+    (
+        "the leader settings of an application",
+        &[("state/src/unit/leader_settings.rs", "LEADER_SETTINGS_BYTES_MAX", Bytes)],
+    ),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),
     // What an agent may send

@@ -36,6 +36,14 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
         .await;
+    let number_of_write = LeaderWriteNumber { generation: 1, run: 1, call: 1 };
+    let change = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
+    let (epoch, write) = (local.epoch, LeaderWrite { number: number_of_write, change });
+    fixture
+        .call("leadership::write_settings", move |draft| {
+            leadership::write_settings(draft, MODEL, unit, epoch, &write).map(drop)
+        })
+        .await;
     let mut written = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 1000);
     let bag = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
     written.writes = Writes {

@@ -1,12 +1,14 @@
 //! The writes of a record: bags, ports, and what is dropped or refused.
 
-use crate::documents::prelude::BagDoc;
+use crate::documents::prelude::{BagDoc, LeaderWriteNumber};
 use crate::lifecycle::unit;
-use crate::operations::leadership;
+use crate::operations::leadership::{self, LeaderWrite};
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;
 use crate::tests::*;
-use crate::unit::hook_context::{BagWrites, PortWrites};
+use crate::unit::hook_context::{BagWrites, LEADER_SETTINGS_BYTES_MAX, PortWrites};
+use crate::unit::leader_settings::LeaderSettingsView;
+use crate::unit::snapshot::Change;
 
 #[test]
 fn only_the_leader_writes_the_applications_bag() {
@@ -21,6 +23,61 @@ fn only_the_leader_writes_the_applications_bag() {
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, app)).expect("its bag");
     assert_eq!((bag.counter, bag.values["b"].as_str(), bag.owner.as_str()), (1, "2", "web"));
     assert_eq!(world.sent[&db.unit].len(), 1, "one bag is one change: {:?}", world.sent[&db.unit]);
+}
+
+fn leader_write(generation: u64, call: u32, key: &str, value: &str) -> LeaderWrite {
+    LeaderWrite { number: LeaderWriteNumber { generation, run: 1, call }, change: change(key, value) }
+}
+
+/// Writes as web/0, and returns the version of the leader settings.
+fn write_settings(world: &mut World, agent: &Agent, write: &LeaderWrite) -> Result<u64, Refusal> {
+    let (unit, epoch) = (agent.unit, agent.epoch);
+    let written = world.run(|draft, _| leadership::write_settings(draft, MODEL, unit, epoch, write))?;
+    Ok(written.version)
+}
+
+#[test]
+fn only_the_leader_of_this_generation_writes_leader_settings() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 2);
+    let (web, other) = (Agent::attach(&mut world, "web/0"), Agent::attach(&mut world, "web/1"));
+    let refused = |result: Result<u64, Refusal>| result.expect_err("it is not the leader").message;
+    let write = leader_write(1, 1, "a", "1");
+    assert_eq!(refused(write_settings(&mut world, &web, &write)), "not the leader");
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
+    assert_eq!(refused(write_settings(&mut world, &other, &write)), "not the leader");
+    assert_eq!(write_settings(&mut world, &web, &write), Ok(1));
+    world.run(|draft, _| leadership::claim(draft, MODEL, other.unit, true)).expect("it takes over");
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, true)).expect("it takes over again");
+    assert_eq!(refused(write_settings(&mut world, &web, &leader_write(1, 2, "a", "2"))), "not the leader");
+    assert_eq!(write_settings(&mut world, &web, &leader_write(3, 1, "a", "3")), Ok(2));
+    let stored = read(world.reader(), &MODEL.leader_settings(app)).expect("it was written");
+    assert_eq!(stored.values, change("a", "3"));
+    let fenced = Agent { epoch: web.epoch - 1, ..web };
+    let refusal = write_settings(&mut world, &fenced, &leader_write(3, 2, "a", "4")).expect_err("fenced");
+    assert_eq!(refusal.code, Code::Fenced);
+}
+
+#[test]
+fn a_write_of_leader_settings_is_applied_once_and_never_after_a_later_one() {
+    let mut world = World::new();
+    let app = world.deploy("web", "web", 2);
+    let (web, other) = (Agent::attach(&mut world, "web/0"), Agent::attach(&mut world, "web/1"));
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
+    let (first, second) = (leader_write(1, 1, "a", "1"), leader_write(1, 2, "a", "2"));
+    assert_eq!(write_settings(&mut world, &web, &first), Ok(1));
+    assert_eq!(write_settings(&mut world, &web, &first), Ok(1), "a repetition");
+    assert_eq!(write_settings(&mut world, &web, &second), Ok(2));
+    let shown = LeaderSettingsView { version: 2, values: change("a", "2") };
+    assert_eq!(world.sent[&other.unit], [Change::LeaderSettings(shown)], "other units see them");
+    assert_eq!(write_settings(&mut world, &web, &first), Ok(2), "it was overtaken");
+    let stored = read(world.reader(), &MODEL.leader_settings(app)).expect("it was written");
+    assert_eq!(stored.values, change("a", "2"));
+    assert_eq!(write_settings(&mut world, &web, &leader_write(1, 3, "a", "")), Ok(3));
+    assert_eq!(write_settings(&mut world, &web, &leader_write(1, 4, "a", "")), Ok(3), "nothing changes");
+    let large = leader_write(1, 5, "a", &"x".repeat(LEADER_SETTINGS_BYTES_MAX));
+    let refusal = write_settings(&mut world, &web, &large).expect_err("it is too large");
+    assert_eq!(refusal.code, Code::Invalid);
 }
 
 #[test]

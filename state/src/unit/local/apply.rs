@@ -302,6 +302,7 @@ impl Local {
                 self.elected_generation = *generation;
                 self.follow_up = None;
             }
+            Hook::LeaderSettingsChanged { version } => self.leader_settings_version = *version,
             Hook::ConfigChanged(seen) => {
                 self.config = Some(seen.clone());
                 self.follow_up = (!self.started).then_some(FollowUp::Start);

@@ -80,6 +80,9 @@ impl Unit {
                 hold(!self.stopped, "relation-joined and relation-changed do not run after stop");
                 hold(!self.config_pending, "config-changed follows upgrade-charm");
             }
+            Hook::LeaderSettingsChanged { .. } => {
+                hold(self.installed, "leader-settings-changed runs after install");
+            }
             Hook::Relation { .. } | Hook::LeaderElected { .. } => {}
         }
         wrong

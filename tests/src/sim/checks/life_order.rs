@@ -17,7 +17,7 @@ impl Check for LifeOrder {
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let kinds = [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife];
-        let lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(*kind)));
+        let lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.prefix(*kind)));
         self.0 = lives.map(|(key, life)| (key, Some(life))).collect();
     }
 

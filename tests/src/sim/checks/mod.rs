@@ -29,6 +29,7 @@ mod foreign_instances;
 mod hooks;
 mod instance_termination;
 mod journal_size;
+mod leader_settings;
 mod leadership;
 mod leaked_instances;
 mod life_order;
@@ -107,6 +108,7 @@ impl Default for Checks {
             Box::<names_and_tokens::NamesAndTokens>::default(),
             Box::<run_intervals::RunIntervals>::default(),
             Box::<leadership::Leadership>::default(),
+            Box::<leader_settings::LeaderSettings>::default(),
             Box::<leaked_instances::LeakedInstances>::default(),
             Box::<life_order::LifeOrder>::default(),
             Box::<applied_once::AppliedOnce>::default(),

@@ -52,7 +52,7 @@ impl Check for References {
 
     fn store_restored(&mut self, reader: &dyn Reader, model: Model) {
         let kinds = [Kind::UnitLife, Kind::ApplicationLife, Kind::RelationLife, Kind::MachineLife];
-        self.lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.all(*kind))).collect();
+        self.lives = kinds.iter().flat_map(|kind| read_all::<Life>(reader, &model.prefix(*kind))).collect();
         let suspended = read_all::<SuspendedDoc>(reader, &model.prefix(Kind::RelationSuspended));
         self.suspended = suspended.iter().filter_map(|(key, _)| last_id(key)).collect();
     }

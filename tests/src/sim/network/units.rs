@@ -10,7 +10,7 @@ use api::error::{ApiError, ErrorCode};
 use api::request::Message;
 use api::{
     Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Request, Stream, UnitWatchEvent, Watch,
-    WatchUnit,
+    WatchUnit, WriteLeaderSettings,
 };
 use controller::store::Store;
 use state::documents::prelude::{Model, TokenHolder};
@@ -19,6 +19,7 @@ use state::operations::session::GrantedSession;
 use state::terms::names::Uuid;
 use state::terms::position::{Committed, Position};
 use state::terms::settings::Bag;
+use state::unit::leader_settings::LeaderSettingsView;
 use state::unit::record::CommitOutcome;
 use state::unit::snapshot::{BagRequest, BagView};
 use tokio::sync::oneshot;
@@ -195,6 +196,12 @@ impl Handle<Report> for Link {
 impl Handle<Claim> for Link {
     async fn handle(&self, claim: Claim) -> Result<Option<GrantedLease>, ApiError> {
         self.send("claim", claim).await
+    }
+}
+
+impl Handle<WriteLeaderSettings> for Link {
+    async fn handle(&self, request: WriteLeaderSettings) -> Result<LeaderSettingsView, ApiError> {
+        self.send("leader settings", request).await
     }
 }
 

@@ -5,7 +5,7 @@ use crate::sim::faults::{ControllerFault, inject};
 use crate::sim::identities::MODEL;
 use crate::sim::machine::Machine;
 use crate::sim::mutants::Mutant;
-use crate::sim::store::SimStore;
+use crate::sim::store::{Backup, SimStore};
 use crate::sim::world::tasks::StepResult;
 use controller::store::Store;
 use state::documents::prelude::Model;
@@ -30,7 +30,8 @@ impl System {
                 self.store.fill(self.world.now_ms() + for_ms);
             }
             Some(ControllerFault::Backup) if !self.restored => {
-                self.backup = Some(self.store.map().fork(self.store.store_generation()));
+                let store = self.store.map().fork(self.store.store_generation());
+                self.backup = Some(Backup { store, archives: self.environment.archive_files() });
             }
             Some(ControllerFault::Restore) => self.restore(),
             Some(ControllerFault::InstanceEnds) => {
@@ -53,15 +54,16 @@ impl System {
         machines.get(self.world.below(machines.len() as u64) as usize).cloned()
     }
 
-    /// Restores the store from its backup, once per run.
+    /// Restores the data folder of the controller from its backup, once per run.
     pub(super) fn restore(&mut self) {
         let Some(backup) = self.backup.take().filter(|_| !self.restored) else { return };
         self.restored = true;
         let store_generation = match self.world.profile().has(Mutant::StoreGenerationIsKept) {
-            true => backup.store_generation(),
+            true => backup.store.store_generation(),
             false => Uuid(self.world.random_u128()),
         };
-        self.store = SimStore::new(backup.fork(store_generation), self.world.clone());
+        self.store = SimStore::new(backup.store.fork(store_generation), self.world.clone());
+        self.environment.restore_archive_files(backup.archives);
         self.world.trace(|| format!("controller: restored from revision {}", self.store.newest_revision()));
         self.seen = self.store.newest_revision();
         self.cloud.expire_stale_listings();

@@ -7,7 +7,7 @@ use crate::sim::identities::{MODEL, admin};
 use crate::sim::network::{SimController, SimNetwork};
 use crate::sim::operator::SimOperator;
 use crate::sim::provider::{self, SimCloud};
-use crate::sim::store::{SimEnvironment, SimStore};
+use crate::sim::store::{Backup, SimEnvironment, SimStore};
 use crate::sim::world::tasks::Tasks;
 use crate::sim::world::{TaskId, World};
 use controller::Controller;
@@ -25,8 +25,8 @@ pub struct System {
     pub(super) world: World,
     pub(super) tasks: Tasks,
     pub(super) store: SimStore,
-    /// The backup of the store.
-    pub(super) backup: Option<MemoryStore>,
+    /// The backup of the controller's data folder.
+    pub(super) backup: Option<Backup>,
     pub(super) restored: bool,
     pub(super) environment: SimEnvironment,
     pub(super) network: SimNetwork,

@@ -1,0 +1,110 @@
+//! The settings that the leader of an application stores (leader-set), as the units of the application see them.
+//!
+//! The leader writes them at the controller before the tool returns, not with the record of its hook: a hook that fails
+//! later has stored them all the same (spec/hook-tools.md 3). Every unit reads them from its view (leader-get), and the
+//! other units run leader-settings-changed when their version differs from the one that they have observed.
+
+use super::hook_context::{HookContext, TooLarge};
+use super::snapshot::Snapshot;
+use super::writes::size;
+use crate::terms::settings::{self, Bag, BagChange};
+use serde::{Deserialize, Serialize};
+
+/// The most bytes of an application's leader settings, as JSON: 256 KiB, enough for a hundred certificates. They are
+/// inlined in the view of each unit of the application.
+pub const LEADER_SETTINGS_BYTES_MAX: usize = 256 << 10;
+
+/// The leader settings of an application in the view of a unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeaderSettingsView {
+    /// Increases with every change of the values; 0 if no leader has stored any.
+    pub version: u64,
+    /// The values.
+    pub values: Bag,
+}
+
+/// Returns why `values` with `change` applied cannot be stored: they are too large, or contain NUL.
+pub fn refusal_reason(values: &Bag, change: &BagChange) -> Option<String> {
+    if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0')) {
+        return Some(format!("leader setting {key:?} contains NUL, which no setting may contain"));
+    }
+    let mut after = values.clone();
+    settings::apply(&mut after, change);
+    let bytes = size(&after);
+    // deleting is always possible
+    (bytes > LEADER_SETTINGS_BYTES_MAX && bytes >= size(values)).then(|| {
+        format!("leader settings of {bytes} bytes are too large: {LEADER_SETTINGS_BYTES_MAX} bytes at most")
+    })
+}
+
+impl HookContext {
+    /// Checks that a change of the leader settings can be stored.
+    ///
+    /// # Errors
+    /// [`TooLarge`] with the text for the charm.
+    pub fn check_leader_settings(&self, change: &BagChange) -> Result<(), TooLarge> {
+        refusal_reason(&self.leader_settings, change).map_or(Ok(()), |reason| Err(TooLarge(reason)))
+    }
+
+    /// Applies a change that the controller has stored, so that this hook reads it.
+    pub fn apply_leader_settings(&mut self, change: &BagChange) {
+        settings::apply(&mut self.leader_settings, change);
+    }
+}
+
+impl Snapshot {
+    /// The newest leader settings that the unit knows: those of the view, or what the unit itself has stored since.
+    pub fn newest_leader_settings(&self) -> &LeaderSettingsView {
+        match &self.written_leader_settings {
+            Some(written) if written.version > self.leader_settings.version => written,
+            Some(_) | None => &self.leader_settings,
+        }
+    }
+
+    /// Notes what the unit itself has just stored:
+    ///
+    /// 1. A hook of the leader calls leader-set, and the controller stores the change.
+    /// 2. The hook ends, and the next one starts before the view contains the change.
+    /// 3. The second hook must read what the first one has written.
+    pub fn note_written_leader_settings(&mut self, written: LeaderSettingsView) {
+        if written.version > self.newest_leader_settings().version {
+            self.written_leader_settings = Some(written);
+        }
+    }
+
+    /// Keeps what the unit has stored, as the view `before` this one shows, unless this view contains it: a full view may
+    /// have been on its way when the unit wrote.
+    pub fn keep_written_leader_settings(&mut self, before: &Snapshot) {
+        if let Some(written) = &before.written_leader_settings
+            && before.position.store_generation == self.position.store_generation
+        {
+            self.note_written_leader_settings(written.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(key: &str, value: &str) -> BagChange {
+        BagChange::from([(key.to_owned(), value.to_owned())])
+    }
+
+    #[test]
+    fn settings_at_the_limit_are_accepted_and_deleting_is_always_possible() {
+        // {"a":"xxx"} has 8 bytes around the value
+        let largest = "x".repeat(LEADER_SETTINGS_BYTES_MAX - 8);
+        assert_eq!(refusal_reason(&Bag::new(), &change("a", &largest)), None);
+        let refused =
+            refusal_reason(&Bag::new(), &change("a", &(largest.clone() + "x"))).expect("a byte more");
+        assert!(refused.contains("leader settings of 262145 bytes"), "{refused}");
+        let mut too_large = Bag::from([("a".to_owned(), largest + "x"), ("b".to_owned(), "1".to_owned())]);
+        assert_eq!(refusal_reason(&too_large, &change("b", "")), None);
+        assert!(refusal_reason(&too_large, &change("c", "1")).is_some());
+        settings::apply(&mut too_large, &change("a", ""));
+        assert_eq!(refusal_reason(&too_large, &change("c", "1")), None);
+        assert!(refusal_reason(&Bag::new(), &change("a", "\0")).is_some());
+    }
+}
