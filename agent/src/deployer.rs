@@ -129,12 +129,13 @@ impl Deployer {
         }
         let quarantined = self.quarantine_path(&folder, unit);
         if !folder.root().exists() && quarantined.exists() {
-            folder::private_dir(&self.machine.join(AGENTS_DIR))?;
+            folder::public_dir(&self.machine.join(AGENTS_DIR))?;
             fs::rename(&quarantined, folder.root())
                 .with_context(|| format!("cannot move {}", quarantined.display()))?;
             self.update_controllers(&folder)?;
         }
-        folder::private_dir(folder.root())
+        folder::public_dir(&self.machine.join(AGENTS_DIR))
+            .and_then(|()| folder::public_dir(folder.root()))
             .with_context(|| format!("cannot create {}", folder.root().display()))?;
         match config::read(folder.root()) {
             Ok(known) if known.uuid == unit => return Ok(known),

@@ -69,6 +69,19 @@ impl fmt::Display for UnitFolder {
 /// # Errors
 /// If the folder exists and belongs to another user, or is not a folder.
 pub fn private_dir(path: &Path) -> io::Result<()> {
+    dir_of_mode(path, 0o700)
+}
+
+/// Creates a folder that every user may enter, because a charm is in it or below it: services of a charm run as other
+/// users. Its files are private, each by its own mode. The folders above it are created for its user only.
+///
+/// # Errors
+/// If the folder exists and belongs to another user, or is not a folder.
+pub fn public_dir(path: &Path) -> io::Result<()> {
+    dir_of_mode(path, 0o755)
+}
+
+fn dir_of_mode(path: &Path, mode: u32) -> io::Result<()> {
     match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Ok(()) | Err(_) => {}
@@ -77,7 +90,7 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     if !found.is_dir() || found.uid() != nix::unistd::geteuid().as_raw() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not a folder of this user"));
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 impl UnitFolder {

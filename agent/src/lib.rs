@@ -9,7 +9,7 @@
 //! * the program: `arguments`, `installed_programs`;
 //! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
-//! * local files: `folder`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
+//! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
 //! * hooks: `hook_process`, `socket_dir`, `tool_socket`, `hook_session`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
@@ -34,6 +34,7 @@ pub mod hook_session;
 pub mod inspect;
 pub mod installed_programs;
 pub mod journal;
+mod juju_paths;
 pub mod machine_agent;
 pub mod machine_program;
 pub mod observation;

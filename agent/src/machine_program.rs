@@ -10,6 +10,7 @@ use crate::config;
 use crate::deployer::Deployer;
 use crate::file_watch::FileWatch;
 use crate::installed_programs::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, hook_client};
+use crate::juju_paths::{self, DATA_DIR};
 use crate::machine_agent::{MachineAgent, MachineAgentEnd};
 use crate::sd_notify::{self, NotifyState};
 use crate::service::{self, Supervision, systemd};
@@ -25,9 +26,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument;
-
-/// The folder of a manually provisioned machine.
-const DATA_DIR: &str = "/var/lib/pintle";
 
 /// Applies the machine's log level whenever it changes, in this process and in the unit agents.
 async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Infallible {
@@ -118,6 +116,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
     umask(Mode::from_bits_truncate(0o077));
     let config = config::read(&dir)?;
     Process::this().write(&dir.join("machine.pid"))?;
+    juju_paths::provide(&dir, &config.name)?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;
     let machine_agent = || {

@@ -13,6 +13,7 @@
 //! After a crash between any two steps the next start resumes, because of the file `dead` or because of the
 //! replaced service.
 
+use crate::juju_paths;
 use crate::service::systemd;
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
@@ -47,6 +48,7 @@ pub fn note_dead(data: &Path) -> Result<()> {
 /// If a file cannot be deleted, or systemd refuses.
 pub async fn uninstall(data: &Path) -> Result<()> {
     systemd::replace_with_removal(Path::new("/"), crate::installed_programs::path(), data)?;
+    juju_paths::withdraw(data)?;
     remove(data)?;
     systemd::uninstall().await
 }
@@ -70,7 +72,10 @@ fn resume_if(data: &Path, is_removal: bool) -> Result<()> {
         bail!("cannot uninstall {}: its machine was not removed", data.display());
     }
     match take_lock(data)? {
-        Some(_lock) => remove(data),
+        Some(_lock) => {
+            juju_paths::withdraw(data)?;
+            remove(data)
+        }
         None => Ok(()),
     }
 }

@@ -10,9 +10,10 @@ use crate::config;
 use crate::deployer::{AGENT_LOCK, FINISHED};
 use crate::fault::{self, Recognised};
 use crate::file_watch;
-use crate::folder::{EXIT_DISK, UnitFolder};
+use crate::folder::{EXIT_DISK, UnitFolder, public_dir};
 use crate::hook_process::HostCharms;
 use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, hook_client};
+use crate::juju_paths;
 use crate::journal::{self, Journal, Loaded};
 use crate::reboot;
 use crate::sd_notify::{self, NotifyState};
@@ -151,9 +152,10 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     let has_started_run = matches!(local.step, Step::Started(_));
     let (gate, gate_seen) = watch::channel(if has_started_run { Gate::Undecided } else { Gate::Closed });
     let calls = tool_socket::listen(&socket, gate_seen)?;
+    let shown = juju_paths::shown_folder(&folder);
     let host_environment = MachineFacts {
-        charm_dir: folder.charm().display().to_string(),
-        tools_dir: folder.tools().display().to_string(),
+        charm_dir: shown.charm().display().to_string(),
+        tools_dir: shown.tools().display().to_string(),
         socket: socket.display().to_string(),
         machine: config.machine.clone(),
         api_addresses: config.controllers.clone(),
@@ -232,7 +234,8 @@ async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &
 /// Links every tool name to the one client (spec/hook-tools.md 1.1).
 fn link_tools(folder: &UnitFolder) -> Result<()> {
     let tools = folder.tools();
-    std::fs::create_dir_all(&tools)?;
+    public_dir(tools.parent().unwrap_or(&tools))?;
+    public_dir(&tools)?;
     let client = hook_client()?;
     for name in commands::NAMES {
         let link = tools.join(name);

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -113,6 +114,7 @@ fn install_until(
             manifest.remove(name);
             let _ = fs::remove_file(new.join(name));
             fs::write(new.join(name), text)?;
+            fs::set_permissions(new.join(name), fs::Permissions::from_mode(0o644))?;
         }
         compile(&new);
         reached(CrashPoint::Unpacked)?;
@@ -324,6 +326,7 @@ impl CarryOver<'_> {
             };
             if is_parent && fs::symlink_metadata(&place).is_err() {
                 fs::create_dir(&place)?;
+                fs::set_permissions(&place, fs::Permissions::from_mode(0o755))?;
             }
         }
         Ok(place)

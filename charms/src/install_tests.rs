@@ -72,6 +72,30 @@ fn the_first_revision_is_installed_with_its_number() {
     assert_eq!(names(unit.path()), ["charm".to_owned(), manifest]);
 }
 
+/// The umask of agents is 077; it belongs to the whole process, so this test runs in one of its own.
+#[test]
+fn other_users_may_read_the_charm_whatever_the_umask_is() {
+    const CHILD: &str = "PINTLE_TEST_UMASK";
+    if std::env::var_os(CHILD).is_none() {
+        let name = "install::tests::other_users_may_read_the_charm_whatever_the_umask_is";
+        let mut child = std::process::Command::new(std::env::current_exe().expect("this program"));
+        let ended = child.args(["--exact", name]).env(CHILD, "1").status().expect("it starts");
+        assert!(ended.success());
+        return;
+    }
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
+    let unit = TempDir::new().expect("tempdir");
+    let charm = unit.path().join("charm");
+    revision(1, ONE).install(&charm).expect("installs");
+    for (path, mode) in [("", 0o755), ("hooks", 0o755), ("hooks/install", 0o755), ("metadata.yaml", 0o644)]
+        .into_iter()
+        .chain([("old", 0o755), ("revision", 0o644), (".juju-charm", 0o644)])
+    {
+        let found = fs::metadata(charm.join(path)).expect("it is there").permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{path}: {found:o}");
+    }
+}
+
 #[test]
 fn files_the_charm_wrote_are_kept_and_files_of_the_old_revision_are_removed() {
     let unit = TempDir::new().expect("tempdir");

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The expected content of one path of an unpacked charm.
@@ -63,6 +64,7 @@ pub fn unpack(archive: &[u8], sha256: &str, target: &Path) -> Result<Manifest, U
     }
     let (mut zip, members) = archive_entries::list("charm archive", archive).map_err(UnpackError::Unsafe)?;
     fs::create_dir(target)?;
+    fs::set_permissions(target, fs::Permissions::from_mode(FOLDER_MODE))?;
     let unpacked = extract(target, &mut zip, &members);
     if unpacked.is_err() {
         fs::remove_dir_all(target)?;
@@ -70,10 +72,16 @@ pub fn unpack(archive: &[u8], sha256: &str, target: &Path) -> Result<Manifest, U
     unpacked
 }
 
+/// The mode of the charm's folders.
+const FOLDER_MODE: u32 = 0o755;
+
 fn extract(target: &Path, zip: &mut ZipReader, members: &[Member]) -> Result<Manifest, UnpackError> {
     let root: OwnedFd = File::open(target)?.into();
     for folder in folders(members) {
-        mkdirat(&root, folder.as_str(), Mode::from_bits_truncate(0o755)).map_err(io::Error::from)?;
+        mkdirat(&root, folder.as_str(), Mode::from_bits_truncate(FOLDER_MODE)).map_err(io::Error::from)?;
+        // The umask of the process may have cleared bits, and a service of the charm may run as another user. There are
+        // no links yet.
+        fs::set_permissions(target.join(&folder), fs::Permissions::from_mode(FOLDER_MODE))?;
     }
     let mut manifest = Manifest::new();
     for member in members {
@@ -134,6 +142,6 @@ fn create(root: &OwnedFd, path: &str, mode: u32) -> io::Result<File> {
         );
     let file = File::from(openat2(root, path, how)?);
     // The umask of the process may have cleared bits that a hook needs.
-    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    file.set_permissions(PermissionsExt::from_mode(mode))?;
     Ok(file)
 }

@@ -1,0 +1,149 @@
+//! The paths of Juju that charms look for on a machine of its own: `/var/lib/juju`, and `jujud version` in its tools.
+//!
+//! A machine that is a folder of another host has no paths outside this folder. On other machines (containers and
+//! manually provisioned ones), whose folder is [`DATA_DIR`], `/var/lib/juju` is a link to it, because both have the same
+//! layout. A `/var/lib/juju` that exists belongs to Juju and is left alone.
+//!
+//! Called by `machine_program`, `unit_program` and `uninstall`.
+
+use crate::folder::{UnitFolder, public_dir};
+use anyhow::{Context, Result};
+use host::file::{ignore_not_found, write_atomic};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+/// The folder of a machine that has a host of its own.
+pub const DATA_DIR: &str = "/var/lib/pintle";
+/// The folder that charms expect.
+const JUJU_DIR: &str = "/var/lib/juju";
+
+/// Provides the paths for the machine of this name in the folder `data`. May be repeated.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn provide(data: &Path, machine: &str) -> Result<()> {
+    let tools = data.join("tools");
+    let folder = tools.join(format!("machine-{}", machine.replace('/', "-")));
+    public_dir(&tools).and_then(|()| public_dir(&folder)).with_context(|| folder.display().to_string())?;
+    let program = folder.join("jujud");
+    let script = jujud_script();
+    if fs::read_to_string(&program).ok().as_ref() != Some(&script) {
+        write_atomic(&program, script.as_bytes()).with_context(|| program.display().to_string())?;
+    }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    if data == Path::new(DATA_DIR) {
+        public_dir(data)?;
+        link_juju_dir(Path::new(JUJU_DIR), data)?;
+    }
+    Ok(())
+}
+
+/// Removes the link to the folder of a machine that is uninstalled.
+///
+/// # Errors
+/// If it cannot be removed.
+pub fn withdraw(data: &Path) -> io::Result<()> {
+    withdraw_link(Path::new(JUJU_DIR), data)
+}
+
+/// The folder of a unit by the path that its hooks see: below `/var/lib/juju` if that is a link to its machine's folder.
+pub fn shown_folder(folder: &UnitFolder) -> UnitFolder {
+    match is_link_to(Path::new(JUJU_DIR), &folder.machine()) {
+        true => UnitFolder::new(Path::new(JUJU_DIR).join("agents").join(folder.tag())),
+        false => folder.clone(),
+    }
+}
+
+/// The program that charm-helpers asks for the version of Juju (spec/hook-tools.md 7).
+fn jujud_script() -> String {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let version = api::JUJU_VERSION;
+    format!(
+        "#!/bin/sh\n# Provided by Pintle: charms ask for the version of Juju here.\n\
+         if [ \"$1\" = version ]; then echo {version}-ubuntu-{architecture}; exit 0; fi\n\
+         echo \"ERROR jujud: only \\\"jujud version\\\" is available\" >&2\nexit 1\n"
+    )
+}
+
+fn is_link_to(link: &Path, data: &Path) -> bool {
+    fs::read_link(link).is_ok_and(|target| target == data)
+}
+
+/// Creates the link unless something else has this name.
+fn link_juju_dir(link: &Path, data: &Path) -> Result<()> {
+    if fs::symlink_metadata(link).is_ok() {
+        if !is_link_to(link, data) {
+            tracing::warn!("{} exists: charms do not find their folders there", link.display());
+        }
+        return Ok(());
+    }
+    symlink(data, link).with_context(|| format!("cannot create {}", link.display()))
+}
+
+fn withdraw_link(link: &Path, data: &Path) -> io::Result<()> {
+    match is_link_to(link, data) {
+        true => ignore_not_found(fs::remove_file(link)).map(drop),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn jujud_prints_its_version_and_nothing_else_is_offered() {
+        let machine = tempfile::tempdir().unwrap();
+        for _ in 0..2 {
+            provide(machine.path(), "0/lxd/1").unwrap();
+        }
+        let jujud = machine.path().join("tools/machine-0-lxd-1/jujud");
+        let printed = Command::new(&jujud).arg("version").output().unwrap();
+        let version = String::from_utf8(printed.stdout).unwrap();
+        assert!(version.starts_with(&format!("{}-ubuntu-", api::JUJU_VERSION)), "{version}");
+        assert!(version.ends_with('\n') && printed.status.success());
+        let other = Command::new(&jujud).arg("machine").output().unwrap();
+        assert_eq!(other.status.code(), Some(1));
+        assert_eq!(
+            String::from_utf8(other.stderr).unwrap(),
+            "ERROR jujud: only \"jujud version\" is available\n"
+        );
+    }
+
+    #[test]
+    fn a_folder_of_juju_is_left_alone_and_a_link_is_withdrawn() {
+        let lib = tempfile::tempdir().unwrap();
+        let (data, juju) = (lib.path().join("pintle"), lib.path().join("juju"));
+        link_juju_dir(&juju, &data).unwrap();
+        link_juju_dir(&juju, &data).unwrap();
+        assert_eq!(fs::read_link(&juju).unwrap(), data);
+        withdraw_link(&juju, &lib.path().join("other")).unwrap();
+        assert!(is_link_to(&juju, &data), "it is the link of another machine");
+        withdraw_link(&juju, &data).unwrap();
+        assert!(fs::symlink_metadata(&juju).is_err());
+        fs::create_dir(&juju).unwrap();
+        link_juju_dir(&juju, &data).unwrap();
+        withdraw_link(&juju, &data).unwrap();
+        assert!(juju.is_dir());
+    }
+
+    #[test]
+    fn every_user_may_enter_the_folders_down_to_the_charm_and_none_of_the_private_ones() {
+        let outer = tempfile::tempdir().unwrap();
+        let folder = UnitFolder::new(outer.path().join("agents/unit-web-0"));
+        public_dir(folder.root()).unwrap();
+        crate::folder::private_dir(&folder.run(1)).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(
+            (mode(folder.root()), mode(&folder.run(1)), mode(&folder.file("hooks"))),
+            (0o755, 0o700, 0o700)
+        );
+    }
+}
