@@ -14,9 +14,8 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::{lock, renewal};
+use crate::supervisor::renewal;
 use host::file::{ignore_not_found, write_atomic};
-use host::process::Process;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -193,6 +192,7 @@ fn refusal(dir: &DataDir, original: &Path, exists: bool) -> CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use host::process::Process;
     use std::process::Command;
 
     fn identity(device: u64, inode: u64, path: &str) -> FolderIdentity {
