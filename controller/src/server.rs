@@ -18,6 +18,7 @@ use crate::request_dispatch::{HandlerReply, Service, services};
 use crate::session::{Controller, Session};
 use crate::store::{Store, unavailable};
 use crate::tokens;
+use admission::Progress;
 use api::API_VERSION;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Content, Entry, InModel, Message, Method};
@@ -38,10 +39,10 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use tracing::Instrument;
 use upload::Uploads;
 
@@ -157,8 +158,10 @@ async fn serve_connection(
     );
     let handshake = async {
         stream.readable().await?;
-        connection.has_sent();
-        acceptor.accept(stream).await
+        connection.progress(Progress::HalfHello);
+        let started = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
+        connection.progress(Progress::Hello);
+        started.into_stream(acceptor.config().clone()).await
     };
     let Ok(Ok(tls)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
     let inner = TowerToHyperService::new(router);

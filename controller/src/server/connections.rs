@@ -3,7 +3,7 @@
 //! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
 //! opens them with [`Connections::admit`]; the handlers of requests present tokens to them.
 
-use super::admission::{Admission, Admit, Authenticated, ConnectionId, Limits};
+use super::admission::{Admission, Admit, Authenticated, ConnectionId, Limits, Progress};
 use api::error::{ApiError, ErrorCode};
 use axum::body::{Body, Bytes};
 use hyper::body::{Frame, SizeHint};
@@ -159,9 +159,9 @@ impl Connection {
         }
     }
 
-    /// Records that the peer has sent something.
-    pub fn has_sent(&self) {
-        self.0.connections.table().admission.has_sent(self.0.id);
+    /// Records how far the peer has come with its handshake.
+    pub fn progress(&self, progress: Progress) {
+        self.0.connections.table().admission.progress(self.0.id, progress);
     }
 
     /// Records that a request with the token of this hash has arrived, before the token is looked up.
