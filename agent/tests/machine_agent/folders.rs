@@ -141,3 +141,31 @@ async fn folders_are_set_aside_up_to_the_bound() {
         .expect("deleted");
     deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect("there is room again");
 }
+
+/// A folder that was deleted must not be back after a power loss: the folder above it is synced before the controller
+/// may forget the unit.
+#[test]
+fn the_folders_of_the_units_are_synced_before_a_recall_is_confirmed() {
+    const MACHINE: &str = "PINTLE_TEST_SYNCED_MACHINE";
+    if let Some(machine) = std::env::var_os(MACHINE) {
+        return deployer(Path::new(&machine)).verify_absent(Uuid(7)).expect("no folder belongs to it");
+    }
+    let machine = tempfile::tempdir().expect("a folder");
+    let calls = machine.path().join("calls");
+    for name in ["agents", "unknown"] {
+        fs::create_dir(machine.path().join(name)).expect("created");
+    }
+    let traced = std::process::Command::new("strace")
+        .args(["-f", "-y", "-e", "trace=fsync,fdatasync", "-o"])
+        .arg(&calls)
+        .arg(std::env::current_exe().expect("it has a path"))
+        .args(["--exact", "folders::the_folders_of_the_units_are_synced_before_a_recall_is_confirmed"])
+        .env(MACHINE, machine.path())
+        .output();
+    assert!(traced.expect("strace is installed").status.success());
+    let calls = fs::read_to_string(calls).expect("written");
+    for name in ["agents", "unknown"] {
+        let folder = format!("<{}>", machine.path().join(name).display());
+        assert!(calls.lines().any(|call| call.contains(&folder) && call.ends_with("= 0")), "{name}: {calls}");
+    }
+}

@@ -102,6 +102,15 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
     scene.until("it is set aside", |_| file.exists().then_some(()));
     until_named(&scene, &folder, wrong, "and delete them");
     assert!(scene.ok(&["why", "db/0"]).contains("state.yaml.corrupt-1"));
+    // the controller holds this in memory only: the machine agent reports it to the next one again
+    let controller = scene.pid(&scene.dir.join("controller.pid")).expect("it runs");
+    scene.kill(controller);
+    scene.until("another controller serves", |scene| {
+        let pid = scene.pid(&scene.dir.join("controller.pid")).filter(|pid| *pid != controller);
+        pid.filter(|_| scene.pintle(&["status"]).code == 0)
+    });
+    until_named(&scene, &folder, wrong, "and delete them");
+    assert!(scene.ok(&["why", "db/0"]).contains("state.yaml.corrupt-1"));
     // the remedy: read the files, and delete them
     for name in ["state.yaml.corrupt-1", "journal.yaml.corrupt-1"] {
         fs::remove_file(folder.join(name)).ok();
