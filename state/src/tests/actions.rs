@@ -31,7 +31,7 @@ fn an_action_on_a_dead_unit_is_refused_with_its_blockers() {
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
     agent.start(&mut world);
-    world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, agent.unit, 60)).expect("the removal is accepted");
     for operation in [Operation::Hook(Hook::Stop), Operation::Hook(Hook::Remove), Operation::SetDead] {
         agent.done(&mut world, operation);
     }
@@ -158,15 +158,19 @@ fn the_pending_actions_of_a_removed_unit_fail() {
     let larger = json!({"to": "x".repeat(PARAMS_BYTES_MAX)});
     let (code, text) = refused(enqueue(&mut world, unit, "backup", larger));
     assert_eq!(code, Code::Invalid);
-    assert!(text.contains("the parameters of action \"backup\" take 65545 bytes: 65536 at most"), "{text}");
+    assert!(
+        text.contains("cannot enqueue action \"backup\": its parameters take 65545 bytes, at most 65536"),
+        "{text}"
+    );
     for _ in 0..action::ENQUEUED_MAX {
         enqueue(&mut world, unit, "backup", large()).expect("it fits");
     }
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
-    world.run(|draft, _| unit::destroy(draft, MODEL, unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, unit, 60)).expect("the removal is accepted");
+    let failed = doc(&world, 1);
     assert_eq!(
-        (doc(&world, 1).status, doc(&world, 1).message.as_str()),
-        (ActionStatus::Failed, "unit web/0 was removed")
+        (failed.status, failed.message.as_str(), failed.completed_ms),
+        (ActionStatus::Failed, "unit web/0 was removed", Some(60))
     );
 }
 
@@ -325,7 +329,7 @@ fn an_action_that_has_not_started_is_cancelled_and_the_unit_is_not_shown_it_any_
     );
     assert_eq!(
         refused(cancel(&mut world, second)),
-        (Code::Invalid, "task 2 has completed already".to_owned())
+        (Code::Invalid, "cannot cancel task 2: it has completed already".to_owned())
     );
     assert_eq!(refused(cancel(&mut world, 7)).0, Code::NotFound);
 }

@@ -66,7 +66,7 @@ fn destroying_an_application_of_100_000_units_costs_as_much_as_one_of_ten() {
     };
     let one = |documents: &Documents| {
         let id = Uuid(3 << 64);
-        cost(documents, |draft| assert_eq!(unit::destroy(draft, MODEL, id), Ok(unit::Destroyed::Dying)))
+        cost(documents, |draft| assert_eq!(unit::destroy(draft, MODEL, id, 60), Ok(unit::Destroyed::Dying)))
     };
     // its own life, from which all others are derived, and the six documents of its peer relation, whose scope is empty
     assert_eq!(application(&few).1, 1 + 6);

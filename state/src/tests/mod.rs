@@ -383,7 +383,7 @@ impl Agent {
         self.done(world, Operation::Hook(Hook::Stop));
         self.done(world, Operation::Hook(Hook::Remove));
         assert_eq!(self.done(world, Operation::SetDead), CommitOutcome::default());
-        world.run(|draft, _| unit::remove(draft, MODEL, self.unit)).expect("it is dead");
+        world.run(|draft, _| unit::remove(draft, MODEL, self.unit, 60)).expect("it is dead");
     }
 }
 

@@ -36,7 +36,7 @@ fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
     let enter = call(move |draft, ids| {
         scope::enter(draft, MODEL, late, id, &Bag::new(), Creation { now_ms: 1, ids })
     });
-    let destroy_unit = call(move |draft, _| unit::destroy(draft, MODEL, late).map(|_| ()));
+    let destroy_unit = call(move |draft, _| unit::destroy(draft, MODEL, late, 60).map(|_| ()));
     let destroy_application = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
     excludes(&world, &destroy_unit, &enter, Some(Code::NotAlive));
     excludes(&world, &destroy_application, &enter, Some(Code::NotAlive));
@@ -88,7 +88,7 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     excludes(&world, &destroy, &relate, Some(Code::NotAlive));
     excludes(&world, &relate, &destroy, None);
     // the last unit leaves the machine while another is assigned
-    let remove = call(move |draft, _| unit::destroy(draft, MODEL, unit).map(|_| ()));
+    let remove = call(move |draft, _| unit::destroy(draft, MODEL, unit, 60).map(|_| ()));
     let share = call(move |draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids).map(|_| ()));
     excludes(&world, &remove, &share, Some(Code::NotAlive));
     excludes(&world, &share, &remove, None);

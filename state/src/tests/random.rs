@@ -93,11 +93,11 @@ fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
         }
         6 => {
             let id = pick(world, random, Kind::Unit)?;
-            world.run(|draft, _| unit::destroy(draft, MODEL, id))?;
+            world.run(|draft, _| unit::destroy(draft, MODEL, id, 60))?;
         }
         7 => {
             let id = pick(world, random, Kind::Unit)?;
-            world.run(|draft, _| unit::remove(draft, MODEL, id))?;
+            world.run(|draft, _| unit::remove(draft, MODEL, id, 60))?;
         }
         8 => {
             let id = pick(world, random, Kind::Machine)?;

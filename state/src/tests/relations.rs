@@ -124,7 +124,7 @@ fn a_unit_in_scope_cannot_be_dead_and_leaves_peer_scopes_with_its_death() {
     let (id, mut web, _db) = pair(&mut world);
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
     web.enter(&mut world, ring);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let committed = web.done(&mut world, Operation::SetDead);
     let text = "unit web/0 cannot be dead: it is in the scope of relation db:server web:db";
     assert_eq!(committed.refusal.as_deref(), Some(text));
@@ -178,7 +178,12 @@ fn endpoints_are_inferred_or_refused_in_one_line() {
         ("web", "nobody", Code::NotFound, "application \"nobody\" not found"),
         ("web:dbx", "db", Code::NotFound, "application \"web\" has no \"dbx\" relation"),
         ("web", "web", Code::Invalid, "cannot integrate web with itself"),
-        ("web:", "db", Code::Invalid, "\"web:\" is not an application or an endpoint (like web or web:db)"),
+        (
+            "web:",
+            "db",
+            Code::Invalid,
+            "invalid endpoint \"web:\": expected APPLICATION or APPLICATION:ENDPOINT, for example web:db",
+        ),
         ("web", "plain", Code::Invalid, "no relations found"),
     ];
     for (left, right, code, text) in &mut cases {

@@ -126,7 +126,7 @@ fn a_dying_unit_has_departed_for_all_others_before_its_own_agent_leaves() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let number = world.number(id);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let gone = Change::Member { relation: number, unit: "web/0".parse().expect("a name"), incarnation: None };
     assert_eq!(world.sent[&db.unit], std::slice::from_ref(&gone));
     let seen = view::full_view(world.reader(), MODEL, db.unit).expect("it is there").shown();
@@ -166,7 +166,7 @@ fn a_removed_unit_receives_its_tombstone() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
-    world.run(|draft, _| unit::destroy(draft, MODEL, first)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, first, 60)).expect("the removal is accepted");
     assert_eq!(world.sent[&first], [Change::Removed]);
     let gone = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
     assert_eq!(world.sent[&second], [gone]);
@@ -266,7 +266,7 @@ fn the_bag_of_a_removed_unit_can_be_fetched_until_its_relation_is_removed() {
     let mut world = World::new();
     let (id, mut web, db) = pair(&mut world);
     let owner = Owner::Unit("web/0".parse().expect("a name"));
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("alive");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("alive");
     web.finish(&mut world);
     assert!(world.is_removed(web.unit));
     let asked = BagRequest { relation: id, owner, position: Position::default() };

@@ -27,7 +27,7 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     };
     look(&mut world, NOW);
     assert_eq!(forced(&world), 0, "who is alive has no budget");
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     look(&mut world, NOW);
     look(&mut world, NOW + 1_000);
     sweep(&mut world, NOW + budget - 1);
@@ -56,7 +56,7 @@ fn a_raised_budget_counts_its_whole_length() {
         force::start_budget_timer(draft, MODEL, web.unit, 600_000, NOW);
         Ok(())
     };
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     world.run(|draft, _| mark(draft)).expect("no refusal");
     let hour = BTreeMap::from([("teardown-budget".to_owned(), "1h".to_owned())]);
     world.run(|draft, _| model::configure(draft, MODEL, &hour, &[])).expect("a duration");
@@ -73,7 +73,7 @@ fn a_raised_budget_counts_its_whole_length() {
 fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     world
         .run(|draft, _| {
             force::start_budget_timer(draft, MODEL, web.unit, 10, NOW);
@@ -90,7 +90,7 @@ fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
 fn force_requested_by_a_person_does_not_delay_the_budget() {
     let mut world = World::new();
     let (_, web, _) = qr(&mut world);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let waited = |draft: &mut Draft| {
         force::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
         force::store_timers(

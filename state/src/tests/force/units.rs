@@ -87,7 +87,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     web.done(&mut graceful, Operation::Hook(Hook::Remove));
     web.done(&mut graceful, Operation::SetDead);
     shown.extend(news(&graceful, db.unit));
-    graceful.run(|draft, _| unit::remove(draft, MODEL, web.unit)).expect("it is dead");
+    graceful.run(|draft, _| unit::remove(draft, MODEL, web.unit, 60)).expect("it is dead");
     shown.extend(news(&graceful, db.unit));
 
     let mut seen = Vec::new();

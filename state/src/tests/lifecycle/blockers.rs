@@ -34,12 +34,12 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     let error = Some("hook install: exit status 1".to_owned());
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![own(error.clone())]);
     assert_eq!(named(&world, EntityId::Application(app)), vec![own(error)]);
-    let refusal = world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect_err("it is not dead");
+    let refusal = world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect_err("it is not dead");
     assert_eq!((refusal.code, refusal.blockers.len()), (Code::Busy, 1));
     agent.done(&mut world, Operation::Hook(Hook::Install));
     agent.done(&mut world, Operation::SetDead);
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![machine]);
-    world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("it is dead");
+    world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect("it is dead");
     assert!(world.is_removed(app));
     let never_started = (Entity::Machine("0".to_owned()), Actor::Provisioner, None);
     assert_eq!(named(&world, EntityId::Machine(id)), vec![never_started]);

@@ -9,5 +9,5 @@ pub fn machine_of(world: &World, unit: Uuid) -> Uuid {
 }
 
 pub fn destroy_unit(world: &mut World, id: Uuid) -> Destroyed {
-    world.run(|draft, _| unit::destroy(draft, MODEL, id)).expect("the removal is accepted")
+    world.run(|draft, _| unit::destroy(draft, MODEL, id, 60)).expect("the removal is accepted")
 }

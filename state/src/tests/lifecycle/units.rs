@@ -104,7 +104,7 @@ fn scenarios_165_and_166_a_unit_whose_agent_never_attached_is_removed_immediatel
     assert!(world.is_removed(first));
     assert_eq!(destroy_unit(&mut world, first), Destroyed::Removed, "a second time changes nothing");
     let revision = world.documents.revision;
-    let answer = world.run(|draft, _| unit::destroy(draft, MODEL, Uuid(1)));
+    let answer = world.run(|draft, _| unit::destroy(draft, MODEL, Uuid(1), 60));
     assert_eq!(refused(answer).0, Code::NotFound);
     assert_eq!(world.documents.revision, revision);
     Agent::attach(&mut world, "web/1");
@@ -146,12 +146,12 @@ fn a_dying_unit_never_deployed_is_removed_without_an_agent() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    assert_eq!(refused(world.run(|draft, _| unit::remove(draft, MODEL, unit))).0, Code::Busy);
+    assert_eq!(refused(world.run(|draft, _| unit::remove(draft, MODEL, unit, 60))).0, Code::Busy);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!machine::has_attached_unit(world.reader(), MODEL, machine_of(&world, unit)));
     let view = view::machine(world.reader(), MODEL, machine_of(&world, unit)).expect("it is there");
     assert_eq!(view.units[&unit].life, Life::Dying);
-    world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("no operation has started");
+    world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect("no operation has started");
     assert!(world.is_removed(unit) && world.is_removed(app));
 }
 

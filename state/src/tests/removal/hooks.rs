@@ -63,9 +63,9 @@ fn a_dry_run_predicts_the_next_leader() {
     assert_eq!(elected(&world), ["shop/1 leader-elected"]);
     let (other, _) = add(&mut world);
     assert_eq!(elected(&world), [""; 0], "it may be either");
-    world.run(|draft, _| unit::destroy(draft, MODEL, other).map(drop)).expect("no agent has attached");
+    world.run(|draft, _| unit::destroy(draft, MODEL, other, 60).map(drop)).expect("no agent has attached");
     assert_eq!(elected(&world), ["shop/1 leader-elected"]);
-    world.run(|draft, _| unit::destroy(draft, MODEL, shop.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, shop.unit, 60)).expect("the removal is accepted");
     assert_eq!(elected(&world), [""; 0], "it is under way already");
 }
 
@@ -157,7 +157,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     db.done(&mut world, joined);
     let changed = db.relation_hook(number, RelationEvent::Changed { unit, version });
     db.done(&mut world, changed);
-    world.run(|draft, _| unit::destroy(draft, MODEL, other.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, other.unit, 60)).expect("the removal is accepted");
 
     let result = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(

@@ -22,7 +22,7 @@ fn no_subordinate_is_added_to_a_full_machine_and_the_principal_sees_why() {
         "{refusal}"
     );
     let last = world.unit("web/23");
-    world.run(|draft, _| unit::destroy(draft, MODEL, last)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, last, 60)).expect("the removal is accepted");
     assert!(!shown(&world, agent.unit).unit.machine_full);
     assert_eq!(agent.enter(&mut world, id), CommitOutcome::default());
 }

@@ -122,7 +122,7 @@ fn scenario_119_containers_are_separate() {
 fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
     let mut world = World::new();
     let (id, mut web, mut logging) = qs(&mut world);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     assert_eq!(world.life(logging.unit), Some(Life::Dying), "I23, at the same revision");
     assert!(!world.sent[&logging.unit].is_empty(), "and it is told");
     web.leave(&mut world, id);
@@ -149,7 +149,7 @@ fn a_subordinate_is_dying_if_anything_above_it_is() {
         assert_eq!(world.life(logging.unit), Some(Life::Dying), "{application}");
     }
     let (mut world, web, logging) = beginning();
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let machine = document(&world, web.unit).machine;
     world.run(|draft, _| machine::destroy(draft, MODEL, machine)).expect("nobody there is alive");
     assert_eq!(world.life(logging.unit), Some(Life::Dying));
@@ -199,7 +199,7 @@ fn scenario_122_a_subordinate_remains_alive_while_one_relation_exists() {
 fn scenario_123_a_subordinate_is_not_removed_by_itself() {
     let mut world = World::new();
     let (_, _, logging) = qs(&mut world);
-    let answer = world.run(|draft, _| unit::destroy(draft, MODEL, logging.unit));
+    let answer = world.run(|draft, _| unit::destroy(draft, MODEL, logging.unit, 60));
     let text = "cannot remove unit logging/0: it is a subordinate";
     assert_eq!(refused(answer), (Code::Forbidden, text.into()));
 }
@@ -266,7 +266,7 @@ fn a_subordinate_that_never_started_is_removed_with_its_relation() {
     started(&mut world, "web/0").enter(&mut world, id);
     let unit = world.unit("logging/0");
     destroy(&mut world, id);
-    world.run(|draft, _| unit::remove(draft, MODEL, unit)).expect("no agent has spoken for it");
+    world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect("no agent has spoken for it");
     assert!(world.is_removed(unit));
 }
 

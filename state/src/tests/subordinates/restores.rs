@@ -44,7 +44,7 @@ fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enter
     let mut older = world.copy();
     let ends = |world: &mut World| {
         world.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
-        world.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
+        world.run(|draft, _| unit::remove(draft, MODEL, logging.unit, 60)).expect("it is Dead");
     };
     ends(&mut world);
     assert_eq!(web.enter(&mut world, id), CommitOutcome::default());
@@ -77,7 +77,7 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     let peers = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
     web.enter(&mut world, peers);
     let ring = world.number(peers);
-    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit)).expect("the removal is accepted");
+    world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     web.leave(&mut world, id);
     web.done(&mut world, Operation::Hook(Hook::Stop));
     let mut resync = web.record(Operation::Resync, Outcome::Ok);
@@ -131,7 +131,7 @@ fn a_subordinate_that_had_run_stop_before_a_restore_is_replaced() {
     before.leave(&mut older, id);
     assert!(!head(&older, web.unit, id).suspended, "it may come in again");
     older.run(|draft, _| unit::set_dead(draft, MODEL, logging.unit)).expect("it is in no scope");
-    older.run(|draft, _| unit::remove(draft, MODEL, logging.unit)).expect("it is Dead");
+    older.run(|draft, _| unit::remove(draft, MODEL, logging.unit, 60)).expect("it is Dead");
     assert_eq!(before.enter(&mut older, id), CommitOutcome::default());
     assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
 }
