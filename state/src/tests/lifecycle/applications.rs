@@ -198,7 +198,7 @@ fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
     for (sha256, charm) in [("eight", with_peers(8)), ("nine", with_peers(9))] {
         world.upload(sha256, charm);
     }
-    let too_many = (Code::Invalid, "charm web has 9 peer relations, at most 8".to_owned());
+    let too_many = (Code::Invalid, "cannot use charm web: it has 9 peer relations, at most 8".to_owned());
     let request = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };
     assert_eq!(refused(world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))), too_many);
     let mut refresh = |sha256: &str| {
@@ -229,7 +229,7 @@ fn invalid_names_and_unknown_archives_are_refused() {
         (Code::AlreadyExists, "application \"web\" already exists".into())
     );
     assert_eq!(deploy("Web", "web", None), (Code::Invalid, "invalid application name \"Web\"".into()));
-    let too_long = "invalid application name of 300 letters: at most 63";
+    let too_long = "invalid application name of 300 characters: at most 63";
     assert_eq!(deploy(&"w".repeat(300), "web", None), (Code::Invalid, too_long.into()));
     assert_eq!(deploy("other", "none", None), (Code::NotFound, "charm archive none not found".into()));
     assert_eq!(deploy("other", "web", Some("4")), (Code::NotFound, "machine 4 not found".into()));
