@@ -265,7 +265,7 @@ mod tests {
         let file = folder.file("journal.yaml.corrupt-1");
         std::fs::write(&file, "damaged").expect("written");
         let named = why(folder.root(), no_client()).await.expect("it is explained");
-        assert!(named.contains("which it set aside: journal.yaml.corrupt-1\n"), "{named}");
+        assert!(named.contains("which were set aside: journal.yaml.corrupt-1\n"), "{named}");
         assert!(named.contains("in agents/unit-web-0, and delete them"), "{named}");
         std::fs::remove_file(file).expect("it is there");
         let after = why(folder.root(), no_client()).await.expect("it is explained");

@@ -64,12 +64,16 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn tasks_are_cancelled_and_those_that_cannot_be_are_named() {
-    let blocked = [("8".to_owned(), "task 8 has started on unit ledger/0".to_owned())].into();
+    let blocked =
+        [("8".to_owned(), "cannot cancel task 8: it has started on unit ledger/0".to_owned())].into();
     let session = FakeSession::new(FakeController { blocked, ..FakeController::default() });
     let failure = run_command(&["cancel-task", "7", "8", "9", "--format", "json"], &session, None)
         .await
         .expect_err("one of them has started");
-    assert_eq!((failure.message.as_str(), failure.code), ("task 8 has started on unit ledger/0", 1));
+    assert_eq!(
+        (failure.message.as_str(), failure.code),
+        ("cannot cancel task 8: it has started on unit ledger/0", 1)
+    );
     let printed: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     let task = |id: &str| json!({"action": "post", "completed at": "1970-01-01 10:00:09", "id": id, "status": "cancelled", "unit": "ledger/0"});
     assert_eq!(printed, json!({"actions": [task("7"), task("9")]}));
@@ -77,7 +81,7 @@ async fn tasks_are_cancelled_and_those_that_cannot_be_are_named() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn an_unknown_task_is_reported_with_the_word_of_the_command() {
-    let refuses = [("999".to_owned(), "action 999 not found".to_owned())].into();
+    let refuses = [("999".to_owned(), "task 999 not found".to_owned())].into();
     let session = FakeSession::new(FakeController { refuses, ..FakeController::default() });
     for (verb, expected) in
         [("show-operation", "operation 999 not found"), ("show-task", "task 999 not found")]

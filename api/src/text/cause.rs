@@ -157,7 +157,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
         }
         Duty::ClearFault { fault, .. } => fault::duty(*fault),
         Duty::InspectSetAside { files, .. } => {
-            format!("inspect damaged files of its memory, which it set aside: {}", files.join(", "))
+            format!("inspect damaged files of its stored state, which were set aside: {}", files.join(", "))
         }
         Duty::Reboot => "reboot the machine, as a hook requested".to_owned(),
         Duty::RebootByHand { .. } => format!(

@@ -1,6 +1,7 @@
-//! The list of all commands: module, help text and call of each. One file per command.
+//! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`
+//! and `constraints` hold two commands each. `charm_source`, `removal` and `settings` are what several commands share.
 //!
-//! A new command is added here and in a file of its own, nowhere else. `dispatch` is called by `main`; it opens the
+//! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the
 //! session for the commands that need a controller. A command fails if an argument is invalid, if the controller refuses
 //! its request or does not answer, or if a file cannot be read or written.
 

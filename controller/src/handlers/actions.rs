@@ -64,7 +64,7 @@ impl<S: Store, E: Environment> Handle<CancelAction> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<GetAction> for Authorised<S, E> {
     async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionInfo, ApiError> {
         let action = self.view(move |reader, model| {
-            let doc = read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
+            let doc = read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found("task", id))?;
             Ok(action_info(doc))
         });
         action.await

@@ -87,7 +87,8 @@ impl<S: Store, E: Environment> Handle<RemoveDeadUnit> for Authorised<S, E> {
             Existence::Tombstone => return Ok(()),
             Existence::Unknown => return Err(unauthorised()),
         }
-        self.controller.run(move |draft| unit::remove(draft, model, unit)).await?;
+        let now_ms = self.controller.environment.wall_ms();
+        self.controller.run(move |draft| unit::remove(draft, model, unit, now_ms)).await?;
         self.controller.presence.forget(unit);
         Ok(())
     }

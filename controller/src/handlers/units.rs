@@ -85,13 +85,14 @@ impl<S: Store, E: Environment> Handle<ResolvedRequest> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveUnit) -> Result<WriteResponse, ApiError> {
         let (model, text) = (self.model().await?, removal.unit);
-        let force = force_request(removal.force, self.controller.environment.wall_ms());
+        let now_ms = self.controller.environment.wall_ms();
+        let force = force_request(removal.force, now_ms);
         let transition = move |draft: &mut Draft<'_>| {
             let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
             let id = unit::find(draft, model, &name)?;
             match force {
                 Some(force) => force::unit(draft, model, id, force).map(drop),
-                None => unit::destroy(draft, model, id).map(drop),
+                None => unit::destroy(draft, model, id, now_ms).map(drop),
             }
         };
         self.remove(model, transition, force).await

@@ -270,7 +270,7 @@ async fn every_older_revision_reads_as_it_was<S: Store, G>(open: impl Fn(u64) ->
         for DocumentChange { key, value } in store
             .changes_after(position, usize::MAX)
             .await
-            .expect("the action is kept")
+            .expect("the changes are kept")
             .into_iter()
             .flat_map(|c| c.entries.to_vec())
         {

@@ -18,9 +18,9 @@ pub struct Model(pub Uuid);
 /// The model under which documents of no model are stored.
 pub const GLOBAL: Model = Model(Uuid(0));
 
-/// The initial capacity of a key. Most keys fit: a kind (at most 18 bytes) and three uuids of 37 bytes each
-/// (111).
-const KEY_LENGTH: usize = 128;
+/// The initial capacity of a key, enough for all keys that consist of ids: a uuid (36), `/subordinate` (12), and three
+/// uuids after their slashes (111) are 159 bytes.
+const KEY_CAPACITY: usize = 160;
 
 string_enum! {
     /// The kind of document that a key names: the part after the model.
@@ -141,7 +141,7 @@ string_enum! {
 impl Model {
     /// `<model>/<kind>/<id>/...`, composed without a formatter because keys are composed very often.
     fn text(&self, kind: Kind, ids: &[Uuid]) -> String {
-        let mut text = String::with_capacity(KEY_LENGTH);
+        let mut text = String::with_capacity(KEY_CAPACITY);
         self.0.append_to(&mut text);
         text.push('/');
         text.push_str(kind.as_str());

@@ -5,6 +5,7 @@
 
 use crate::documents::prelude::Model;
 use crate::terms::cause::Cause;
+use crate::terms::names::InvalidName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -54,6 +55,12 @@ pub struct Refusal {
     /// boxed because every answer has room for a refusal.
     #[serde(skip)]
     pub model: Option<Box<Model>>,
+}
+
+impl From<InvalidName> for Refusal {
+    fn from(InvalidName { message, hint }: InvalidName) -> Refusal {
+        Refusal::new(Code::Invalid, message).hint(hint)
+    }
 }
 
 impl Refusal {

@@ -11,7 +11,7 @@ use crate::documents::prelude::{GLOBAL, Model, ModelDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::machine::provision::HarvestMode;
 use crate::terms::life::Life;
-use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_application_name};
+use crate::terms::names::{Uuid, check_new_name};
 use crate::terms::proxy::Proxies;
 use crate::unit::snapshot::{HOOK_RETRIES_DEFAULT, ModelView};
 use serde_json::Value;
@@ -33,14 +33,7 @@ const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 /// # Errors
 /// If the name is invalid, too long or taken, also by a model that is being removed.
 pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
-    if !is_application_name(name) {
-        let message = format!("invalid model name {name:?}");
-        return Err(Refusal::new(Code::Invalid, message).hint("use lower case letters, digits and dashes"));
-    }
-    if name.len() > NAME_LENGTH_MAX {
-        let message = format!("invalid model name of {} letters: at most {NAME_LENGTH_MAX}", name.len());
-        return Err(Refusal::new(Code::Invalid, message).hint("use a shorter name"));
-    }
+    check_new_name("model", name)?;
     if let Some(holder) = draft.get(&GLOBAL.model_name(name)) {
         let message = format!("model {name:?} already exists");
         if draft.get(&Model(holder).model_life()) == Some(Life::Alive) {

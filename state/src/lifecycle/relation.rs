@@ -48,7 +48,9 @@ fn split(text: &str) -> Result<(&str, Option<&str>), Refusal> {
         None => (text, None),
     };
     if !is_application_name(name) || endpoint == Some("") {
-        let message = format!("{text:?} is not an application or an endpoint (like web or web:db)");
+        let message = format!(
+            "invalid endpoint {text:?}: expected APPLICATION or APPLICATION:ENDPOINT, for example web:db"
+        );
         return Err(Refusal::new(Code::Invalid, message));
     }
     Ok((name, endpoint))

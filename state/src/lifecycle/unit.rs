@@ -178,7 +178,7 @@ pub(crate) fn add_subordinate(
 /// machine agent that has started to deploy it recalls it because of its tombstone (scenarios 165, 166). Any
 /// other unit becomes Dying, and its agent does the rest. Repeating the request changes nothing. Refused for a
 /// subordinate.
-pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, Refusal> {
+pub fn destroy(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Destroyed, Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id).map(|()| Destroyed::Removed);
     };
@@ -192,7 +192,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
         return Ok(Destroyed::Dying);
     }
     if has_never_attached(draft, model, id) {
-        remove_documents(draft, model, id, &doc);
+        remove_documents(draft, model, id, &doc, now_ms);
         return Ok(Destroyed::Removed);
     }
     draft.put(&model.unit_life(id), &Life::Dying);
@@ -287,7 +287,7 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
 ///
 /// # Errors
 /// If the unit is not Dead and an agent has attached for it, or if it never existed.
-pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
+pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<(), Refusal> {
     let Some(doc) = draft.get(&model.unit(id)) else {
         return ok_if_removed(draft, model, id);
     };
@@ -299,12 +299,12 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         let message = format!("cannot remove unit {}: it is not dead", doc.name);
         return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
     }
-    remove_documents(draft, model, id, &doc);
+    remove_documents(draft, model, id, &doc, now_ms);
     Ok(())
 }
 
-fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc) {
-    action::cancel_all(draft, model, id, &doc.name);
+fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, now_ms: i64) {
+    action::fail_all(draft, model, id, &doc.name, now_ms);
     leadership::release(draft, model, id);
     token::revoke(draft, id);
     draft.remove(&model.unit(id));

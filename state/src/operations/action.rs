@@ -23,8 +23,8 @@ use crate::unit::record::{Outcome, Record, RunReport};
 use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};
 use serde_json::{Map, Value};
 
-/// The maximum number of enqueued actions of one unit. All of them are cancelled in the transaction that removes
-/// the unit, with two writes each beside its own 30.
+/// The maximum number of enqueued actions of one unit. All of them fail in the transaction that removes the unit, with
+/// two writes each beside its own 30.
 pub const ENQUEUED_MAX: usize = 20;
 
 /// The maximum number of unfinished actions of one unit: the enqueued ones, and one that was cancelled, made room for
@@ -76,12 +76,16 @@ pub fn enqueue(
     let params = params::validate(action, given).map_err(|message| Refusal::new(Code::Invalid, message))?;
     let bytes = size(&params);
     if bytes > PARAMS_BYTES_MAX {
-        let message =
-            format!("the parameters of action {name:?} take {bytes} bytes: {PARAMS_BYTES_MAX} at most");
+        let message = format!(
+            "cannot enqueue action {name:?}: its parameters take {bytes} bytes, at most {PARAMS_BYTES_MAX}"
+        );
         return Err(Refusal::new(Code::Invalid, message));
     }
     if draft.page::<bool>(&model.actions_of(unit), "", ENQUEUED_MAX).len() >= ENQUEUED_MAX {
-        let message = format!("{ENQUEUED_MAX} actions wait for unit {} already", doc.name);
+        let message = format!(
+            "cannot enqueue action {name:?}: {ENQUEUED_MAX} actions wait for unit {} already",
+            doc.name
+        );
         return Err(Refusal::new(Code::Busy, message));
     }
     // After a restore, a new action with a number that this unit has seen would wait without end. The number comes
@@ -116,17 +120,22 @@ pub fn enqueue(
 /// The unit may have started it without the controller's knowledge. Then it is not stopped, and what it reports
 /// replaces the cancellation: see `reportable`.
 pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<ActionDoc, Refusal> {
-    let mut doc = draft.get(&model.action(id)).ok_or_else(|| Refusal::not_found("action", id))?;
+    let mut doc = draft.get(&model.action(id)).ok_or_else(|| Refusal::not_found("task", id))?;
     match doc.status {
         ActionStatus::Pending => {}
         ActionStatus::Cancelled => return Ok(doc),
         ActionStatus::Running => {
-            let refusal =
-                Refusal::new(Code::Busy, format!("task {id} has started on unit {}", doc.unit_name));
+            let refusal = Refusal::new(
+                Code::Busy,
+                format!("cannot cancel task {id}: it has started on unit {}", doc.unit_name),
+            );
             return Err(refusal.hint("only a task that has not started can be cancelled"));
         }
         ActionStatus::Completed | ActionStatus::Failed => {
-            return Err(Refusal::new(Code::Invalid, format!("task {id} has {} already", doc.status)));
+            return Err(Refusal::new(
+                Code::Invalid,
+                format!("cannot cancel task {id}: it has {} already", doc.status),
+            ));
         }
     }
     doc.status = ActionStatus::Cancelled;
@@ -235,14 +244,13 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     };
     if matches!(&record.operation, Operation::Action { name, .. } if *name != doc.name) {
         // another action had this number before the restore: see `set_running`
-        fail_without_record(&mut doc, LOST_MESSAGE.to_owned());
-        doc.completed_ms = Some(record.at_ms);
+        fail_without_record(&mut doc, LOST_MESSAGE.to_owned(), record.at_ms);
         draft.put(&model.action(id), &doc);
         draft.remove(&model.action_of(unit, id));
         return;
     }
     if doc.status == ActionStatus::Cancelled && record.outcome == Outcome::Skipped {
-        return; // the unit learned of it in time
+        return; // the unit received the cancellation in time
     }
     let ActionWrites { results, failed } = &record.writes.action;
     let (status, message) = match (&record.outcome, failed) {
@@ -300,8 +308,7 @@ fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize
             continue;
         };
         if let Some(mut doc) = unfinished(draft, model, unit, id) {
-            fail_without_record(&mut doc, LOST_MESSAGE.to_owned());
-            doc.completed_ms = Some(at_ms);
+            fail_without_record(&mut doc, LOST_MESSAGE.to_owned(), at_ms);
             draft.put(&model.action(id), &doc);
             draft.remove(&model.action_of(unit, id));
         }
@@ -310,19 +317,20 @@ fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize
 
 /// Fails an action by another record than its own. Parameters and log are deleted, so that many such documents
 /// fit into a transaction.
-fn fail_without_record(doc: &mut ActionDoc, message: String) {
+fn fail_without_record(doc: &mut ActionDoc, message: String, at_ms: i64) {
     doc.status = ActionStatus::Failed;
+    doc.completed_ms = Some(at_ms);
     doc.message = message;
     doc.params.clear();
     doc.log.clear();
 }
 
 /// Fails all unfinished actions of a unit that is being removed.
-pub(crate) fn cancel_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName) {
+pub(crate) fn fail_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName, now_ms: i64) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", UNFINISHED_MAX) {
         let id = last_number(&key).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {
-            fail_without_record(&mut doc, format!("unit {name} was removed"));
+            fail_without_record(&mut doc, format!("unit {name} was removed"), now_ms);
             draft.put(&model.action(id), &doc);
         }
         draft.remove(&model.action_of(unit, id));

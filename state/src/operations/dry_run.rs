@@ -110,7 +110,7 @@ pub(crate) fn dry_run_within(
     let start_changes = simulated.changes.clone();
     for entity in entities {
         simulated.run(|draft| match (*entity, force) {
-            (EntityId::Unit(id), None) => unit::destroy(draft, model, id).map(drop),
+            (EntityId::Unit(id), None) => unit::destroy(draft, model, id, 0).map(drop),
             (EntityId::Unit(id), Some(force)) => force::unit(draft, model, id, force).map(drop),
             (EntityId::Application(id), None) => application::destroy(draft, model, id).map(drop),
             (EntityId::Application(id), Some(force)) => force::application(draft, model, id, force).map(drop),

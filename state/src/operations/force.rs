@@ -73,7 +73,7 @@ pub fn unit(draft: &mut Draft, model: Model, id: Uuid, force: ForceRequest) -> R
     let subordinate = doc.filter(|doc| doc.principal.is_some());
     let dying =
         subordinate.is_some_and(|doc| effective_life::unit_life_of(draft, model, id, &doc) != Life::Alive);
-    if !dying && unit::destroy(draft, model, id)? == Destroyed::Removed {
+    if !dying && unit::destroy(draft, model, id, force.now_ms)? == Destroyed::Removed {
         return Ok(Destroyed::Removed);
     }
     mark_forced(draft, model, id, force.forced_doc(ForcedKind::Unit));
@@ -313,7 +313,7 @@ fn unit_batch(
         return Ok(true);
     }
     if dead {
-        unit::remove(draft, model, id)?;
+        unit::remove(draft, model, id, now_ms)?;
         draft.remove(&model.forced_removal(id));
         // its principal may be waiting for this removal
         return Ok(true);

@@ -304,7 +304,7 @@ pub enum Duty {
         /// The unit's machine; none if its name is not known.
         machine: Option<String>,
     },
-    /// Inspect damaged files of the unit's memory, which were set aside. The unit goes on without them.
+    /// Inspect damaged files of the unit's stored state, which were set aside. The unit goes on without them.
     InspectSetAside {
         /// The names of the files in the unit's folder.
         files: Vec<String>,

@@ -115,7 +115,7 @@ pub struct UnitHealth {
     /// What the unit's folder shows, whether or not the process runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
-    /// The damaged files of the unit's memory that were set aside, and that nobody has deleted since.
+    /// The damaged files of the unit's stored state that were set aside, and that nobody has deleted since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set_aside: Vec<String>,
 }

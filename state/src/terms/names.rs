@@ -60,7 +60,7 @@ impl FromStr for Uuid {
         let digits = BYTE_OFFSETS.into_iter().flat_map(|at| [at, at + 1]);
         let digit = |at: usize| char::from(bytes[at]).to_digit(16);
         let number = dashed.then(|| digits.map(digit).try_fold(0, |n, d| Some(n << 4 | u128::from(d?))));
-        number.flatten().map(Uuid).ok_or_else(|| BadName(format!("{text:?} is not a uuid")))
+        number.flatten().map(Uuid).ok_or_else(|| BadName(format!("invalid uuid {text:?}")))
     }
 }
 
@@ -95,7 +95,8 @@ impl fmt::Display for UnitName {
 impl FromStr for UnitName {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        let bad = || BadName(format!("{text:?} is not a unit name (like web/0)"));
+        let bad =
+            || BadName(format!("invalid unit name {text:?}: expected APPLICATION/NUMBER, for example web/0"));
         let (application, number) = text.split_once('/').ok_or_else(bad)?;
         let plain = number.bytes().all(|b| b.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
         if !is_application_name(application) || !plain {
@@ -105,7 +106,7 @@ impl FromStr for UnitName {
     }
 }
 
-/// The most letters of the name of a new application or model: the unit's name is part of file names, of names of
+/// The most characters of the name of a new application or model: the unit's name is part of file names, of names of
 /// services and of the path of its tool socket, which has 108 bytes.
 pub const NAME_LENGTH_MAX: usize = 63;
 
@@ -118,6 +119,32 @@ pub fn is_application_name(text: &str) -> bool {
     first.starts_with(|c: char| c.is_ascii_lowercase())
         && lower(first)
         && parts.all(|part| lower(part) && part.bytes().any(|b| b.is_ascii_lowercase()))
+}
+
+/// Why a new application or model cannot have a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidName {
+    /// What is wrong.
+    pub message: String,
+    /// Which names are valid.
+    pub hint: &'static str,
+}
+
+/// Checks the name of a new application or model; `kind` is the word for it in the message.
+///
+/// # Errors
+/// If the name is invalid ([`is_application_name`]) or longer than [`NAME_LENGTH_MAX`].
+pub fn check_new_name(kind: &str, name: &str) -> Result<(), InvalidName> {
+    if !is_application_name(name) {
+        let hint =
+            "use lower-case letters, digits and hyphens; start with a letter; no part may be only digits";
+        return Err(InvalidName { message: format!("invalid {kind} name {name:?}"), hint });
+    }
+    if name.len() > NAME_LENGTH_MAX {
+        let message = format!("invalid {kind} name of {} characters: at most {NAME_LENGTH_MAX}", name.len());
+        return Err(InvalidName { message, hint: "use a shorter name" });
+    }
+    Ok(())
 }
 
 /// One endpoint of one application: `web:db`.
@@ -138,7 +165,9 @@ impl fmt::Display for EndpointName {
 impl FromStr for EndpointName {
     type Err = BadName;
     fn from_str(text: &str) -> Result<Self, BadName> {
-        let bad = || BadName(format!("{text:?} is not an endpoint (like web:db)"));
+        let bad = || {
+            BadName(format!("invalid endpoint {text:?}: expected APPLICATION:ENDPOINT, for example web:db"))
+        };
         let (application, endpoint) = text.split_once(':').ok_or_else(bad)?;
         if !is_application_name(application) || endpoint.is_empty() {
             return Err(bad());

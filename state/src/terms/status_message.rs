@@ -74,7 +74,7 @@ pub enum StatusMessage {
         /// The unit whose hook requested the reboot.
         unit: UnitName,
     },
-    /// Damaged files of the unit's memory were set aside.
+    /// Damaged files of the unit's stored state were set aside.
     FilesSetAside {
         /// The files.
         files: Vec<String>,

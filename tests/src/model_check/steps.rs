@@ -102,7 +102,7 @@ impl State {
             Command::RemoveUnit(name) => {
                 let name: UnitName = name.parse().expect("a unit's name");
                 let unit = read(&self.documents, &MODEL.unit_name(&name)).ok_or_else(none)?;
-                self.documents.run(|draft| unit::destroy(draft, MODEL, unit)).map(drop)
+                self.documents.run(|draft| unit::destroy(draft, MODEL, unit, 60)).map(drop)
             }
             Command::ForceUnit(name) => {
                 let name: UnitName = name.parse().expect("a unit's name");
@@ -126,7 +126,7 @@ impl State {
         }
         let mut state = self.clone();
         let name = state.agents[index].1.take().map(|local| local.name);
-        state.documents.run(|draft| unit::remove(draft, MODEL, *unit)).expect("it is dead");
+        state.documents.run(|draft| unit::remove(draft, MODEL, *unit, 60)).expect("it is dead");
         state.documents.run_automatic_transitions();
         found.push((format!("machine agent: removes {}", name.expect("looked at above")), state));
     }

@@ -31,7 +31,7 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
             .await;
     }
     let force = ForceRequest { no_wait: true, now_ms: 9 };
-    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front).map(drop)).await;
+    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, front, 60).map(drop)).await;
     fixture
         .call("force::start_budget_timer", move |draft| {
             force::start_budget_timer(draft, MODEL, front, 1_000, 1);

@@ -8,7 +8,7 @@ pub(super) async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (db, log) = (fixture.unit("db/0").await, fixture.unit("log/0").await);
     fixture.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, log)).await;
-    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, log)).await;
+    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, log, 60)).await;
     fixture
         .call("relation::leave_scope", move |draft| {
             relation::leave_scope(draft, MODEL, db, Uuid(52));
@@ -51,10 +51,10 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
             Ok(())
         })
         .await;
-    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web).map(drop)).await;
+    fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web, 60).map(drop)).await;
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
     let machine = fixture.machine_of_unit(web).await;
-    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, web)).await;
+    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, web, 60)).await;
     retain(fixture, machine, web).await;
     // more relations than one batch: the janitor continues
     let spare = fixture.application("spare").await;

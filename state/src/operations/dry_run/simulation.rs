@@ -222,7 +222,7 @@ fn simulate_step(
     let Some(doc) = read(simulated as &dyn Reader, &model.unit(id)) else {
         return false;
     };
-    if !absent.contains(&doc.machine) && simulated.run(|draft| unit::remove(draft, model, id)).is_ok() {
+    if !absent.contains(&doc.machine) && simulated.run(|draft| unit::remove(draft, model, id, 0)).is_ok() {
         return true;
     }
     if absent.contains(&id) {
