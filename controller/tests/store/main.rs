@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 use transitions::all::every_read_of_every_transition_is_a_precondition;
 
 /// Runs each test against each engine. It is a macro because a test is an item with a name.
-macro_rules! promises {
+macro_rules! for_each_engine {
     ($($promise:ident)*) => {
-        mod map_engine { $(
+        mod memory_engine { $(
             #[tokio::test]
             async fn $promise() { super::$promise(super::fixture::memory).await }
         )* }
@@ -32,7 +32,7 @@ macro_rules! promises {
     };
 }
 
-promises! {
+for_each_engine! {
     a_read_sees_one_revision
     a_reader_scans_in_key_order_below_a_prefix
     a_commit_raises_the_revision_by_one_and_writes_all_or_nothing

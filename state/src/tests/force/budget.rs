@@ -2,13 +2,13 @@
 
 use crate::lifecycle::{model, unit};
 use crate::operations::force::{self, ForceTimer, GRACE_MS};
-use crate::tests::force::fixture::{NOW, force_unit, forced, qr, sweep, wait};
+use crate::tests::force::fixture::{NOW, force_unit, forced, related_units, sweep, wait};
 use crate::tests::*;
 
 #[test]
 fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     let mut world = World::new();
-    let (_, web, db) = qr(&mut world);
+    let (_, web, db) = related_units(&mut world);
     let set = |world: &mut World, value: &str| {
         let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
         world.run(|draft, _| model::configure(draft, MODEL, &set, &[]))
@@ -51,7 +51,7 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
 #[test]
 fn a_raised_budget_counts_its_whole_length() {
     let mut world = World::new();
-    let (_, web, _) = qr(&mut world);
+    let (_, web, _) = related_units(&mut world);
     let mark = |draft: &mut Draft| {
         force::start_budget_timer(draft, MODEL, web.unit, 600_000, NOW);
         Ok(())
@@ -72,7 +72,7 @@ fn a_raised_budget_counts_its_whole_length() {
 #[test]
 fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
     let mut world = World::new();
-    let (_, web, _) = qr(&mut world);
+    let (_, web, _) = related_units(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     world
         .run(|draft, _| {
@@ -89,7 +89,7 @@ fn force_requested_by_a_person_remains_when_the_budget_is_reset() {
 #[test]
 fn force_requested_by_a_person_does_not_delay_the_budget() {
     let mut world = World::new();
-    let (_, web, _) = qr(&mut world);
+    let (_, web, _) = related_units(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let waited = |draft: &mut Draft| {
         force::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);

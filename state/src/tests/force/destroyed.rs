@@ -5,7 +5,7 @@ use crate::lifecycle::machine;
 use crate::operations::destruction;
 use crate::operations::force::{GRACE_MS, elapsed_ms};
 use crate::terms::force::ForcedBy;
-use crate::tests::force::fixture::{NOW, force_unit, qr, sweep, wait};
+use crate::tests::force::fixture::{NOW, force_unit, related_units, sweep, wait};
 use crate::tests::*;
 
 fn fail(world: &mut World, agent: &mut Agent) {
@@ -22,7 +22,7 @@ fn destroy_with_force(world: &mut World) {
 #[test]
 fn a_unit_in_error_has_no_grace_period_and_a_healthy_one_has_all_of_it() {
     let mut world = World::new();
-    let (_, mut web, mut db) = qr(&mut world);
+    let (_, mut web, mut db) = related_units(&mut world);
     fail(&mut world, &mut web);
     destroy_with_force(&mut world);
     sweep(&mut world, NOW + 1);
@@ -41,7 +41,7 @@ fn a_unit_in_error_has_no_grace_period_and_a_healthy_one_has_all_of_it() {
 #[test]
 fn a_unit_in_error_keeps_its_grace_period_if_its_model_is_not_destroyed() {
     let mut world = World::new();
-    let (_, mut web, _) = qr(&mut world);
+    let (_, mut web, _) = related_units(&mut world);
     fail(&mut world, &mut web);
     force_unit(&mut world, web.unit, wait(NOW));
     sweep(&mut world, NOW + GRACE_MS - 1);

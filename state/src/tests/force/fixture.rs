@@ -46,7 +46,7 @@ pub fn started(world: &mut World, name: &str) -> Agent {
 }
 
 /// web/0 and db/0, related and both in scope; web/0 is also in its peer relation.
-pub fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
+pub fn related_units(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
     let id = world.integrate("web", "db").expect("the endpoints are compatible");

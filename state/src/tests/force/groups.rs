@@ -7,7 +7,7 @@ use crate::lifecycle::{machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
 use crate::operations::{destruction, instance};
 use crate::terms::provider_kind::ProviderKind;
-use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, qr, started, sweep, wait};
+use crate::tests::force::fixture::{AT_ONCE, NOW, forced, members, related_units, started, sweep, wait};
 use crate::tests::*;
 
 #[test]
@@ -38,7 +38,7 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
 #[test]
 fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     let mut world = World::new();
-    let (id, web, db) = qr(&mut world);
+    let (id, web, db) = related_units(&mut world);
     world.run(|draft, _| force::relation(draft, MODEL, id, wait(NOW))).expect("it may be forced");
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(members(&world, id).len(), 2);

@@ -5,7 +5,9 @@ use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, machine, unit};
 use crate::operations::force::{self, ForceRequest, GRACE_MS};
 use crate::restore::reconciliation::{Reconciliation, reconcile};
-use crate::tests::force::fixture::{AT_ONCE, NOW, force_unit, forced, members, qr, started, sweep, wait};
+use crate::tests::force::fixture::{
+    AT_ONCE, NOW, force_unit, forced, members, related_units, started, sweep, wait,
+};
 use crate::tests::*;
 use crate::unit::snapshot::Change;
 use crate::unit::writes::BagWrites;
@@ -13,7 +15,7 @@ use crate::unit::writes::BagWrites;
 #[test]
 fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() {
     let mut world = World::new();
-    let (id, web, db) = qr(&mut world);
+    let (id, web, db) = related_units(&mut world);
     assert_eq!(force_unit(&mut world, web.unit, wait(NOW)), Destroyed::Dying);
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dying), "its agent has its time");
@@ -33,7 +35,7 @@ fn scenario_87_a_unit_without_agent_leaves_its_scopes_by_force_and_is_removed() 
 #[test]
 fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let mut world = World::new();
-    let (_, mut web, _) = qr(&mut world);
+    let (_, mut web, _) = related_units(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
     web.commit(&mut world, record);
@@ -71,7 +73,7 @@ fn news(world: &World, unit: Uuid) -> Vec<Change> {
 #[test]
 fn i24_survivors_see_what_a_graceful_removal_shows() {
     let mut graceful = World::new();
-    let (_, mut web, db) = qr(&mut graceful);
+    let (_, mut web, db) = related_units(&mut graceful);
     let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("it is there");
     graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!news(&graceful, db.unit).is_empty(), "who is going has departed");
@@ -149,7 +151,7 @@ fn a_forced_principal_is_removed_after_its_subordinates() {
 #[test]
 fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
     let mut world = World::new();
-    let (_, web, _) = qr(&mut world);
+    let (_, web, _) = related_units(&mut world);
     let due = |world: &World| {
         read(world.reader(), &MODEL.forced_removal(web.unit))
             .map(|doc: ForcedRemovalDoc| (doc.due_ms, doc.no_wait))
@@ -171,7 +173,7 @@ fn a_later_no_wait_advances_force_and_repeated_force_never_delays_it() {
 fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_restored_store() {
     for unsent in [false, true] {
         let mut world = World::new();
-        let (id, mut web, _) = qr(&mut world);
+        let (id, mut web, _) = related_units(&mut world);
         let number = world.number(id);
         let write = |web: &Agent, key: &str, value: &str| {
             let mut record = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);

@@ -6,14 +6,14 @@ use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::operations::force::{self, ForceRequest};
 use crate::terms::cause::{Cause, Duty, RelationName};
 use crate::tests::removal::fixture::{
-    ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, qr,
+    ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, related_units,
 };
 use crate::tests::*;
 
 #[test]
 fn a_dry_run_names_what_would_block_the_removal() {
     let mut world = World::new();
-    let (_, mut shop, _) = qr(&mut world);
+    let (_, mut shop, _) = related_units(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
     shop.commit(&mut world, record);
@@ -35,7 +35,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
 #[test]
 fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let mut world = World::new();
-    let (_, mut shop, mut db) = qr(&mut world);
+    let (_, mut shop, mut db) = related_units(&mut world);
     let failed = || Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed());
     shop.commit(&mut world, record);
@@ -84,7 +84,7 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
 #[test]
 fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let mut world = World::new();
-    let (id, shop, _) = qr(&mut world);
+    let (id, shop, _) = related_units(&mut world);
     let number = world.number(id);
     let force = Some(ForceRequest { no_wait: true, now_ms: 1 });
     let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force)
@@ -127,7 +127,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
 #[test]
 fn a_dry_run_names_silent_agents_as_blockers() {
     let mut world = World::new();
-    let (id, shop, db) = qr(&mut world);
+    let (id, shop, db) = related_units(&mut world);
     let [shop_on, db_on] = [shop.unit, db.unit]
         .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
     let simulate = |entity, force, silent: &[EntityId]| {

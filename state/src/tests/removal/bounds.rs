@@ -2,7 +2,7 @@
 
 use crate::documents::blockers::EntityId;
 use crate::operations::dry_run::{Removal, require_count};
-use crate::tests::removal::fixture::{dry_run_alone, dry_run_together, dry_run_within, qr};
+use crate::tests::removal::fixture::{dry_run_alone, dry_run_together, dry_run_within, related_units};
 use crate::tests::*;
 use std::cell::Cell;
 
@@ -54,7 +54,7 @@ fn a_dry_run_of_a_large_model_is_bounded_and_reports_that_it_is_truncated() {
 #[test]
 fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
     let mut world = World::new();
-    let (_, shop, _) = qr(&mut world);
+    let (_, shop, _) = related_units(&mut world);
     let whole = dry_run_alone(&world, EntityId::Unit(shop.unit));
     let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: None };
     let part = dry_run_within(world.reader(), MODEL, removal, 150).expect("the removal is accepted");

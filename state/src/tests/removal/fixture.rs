@@ -37,7 +37,7 @@ pub fn hooks(result: &DryRun) -> Vec<String> {
 }
 
 /// web/0 and db/0 in a relation, each having observed the other.
-pub fn qr(world: &mut World) -> (Uuid, Agent, Agent) {
+pub fn related_units(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("shop", "web", 1);
     world.deploy("db", "db", 1);
     let id = world.integrate("shop", "db").expect("the endpoints are compatible");

@@ -6,7 +6,9 @@ use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::operations::force::ForceRequest;
 use crate::operations::leadership;
 use crate::terms::member_version::Version;
-use crate::tests::removal::fixture::{ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, qr};
+use crate::tests::removal::fixture::{
+    ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,
+};
 use crate::tests::*;
 use crate::unit::activity::Activity;
 use crate::unit::hook_name::HookName;
@@ -15,7 +17,7 @@ use crate::unit::resolve::{Act, Now, next};
 #[test]
 fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
     let mut world = World::new();
-    let (id, shop, _) = qr(&mut world);
+    let (id, shop, _) = related_units(&mut world);
     let number = world.number(id);
     let before = world.documents.map.clone();
     let result = dry_run_alone(&world, EntityId::Unit(shop.unit));
@@ -47,7 +49,7 @@ fn scenario_86_a_dry_run_predicts_the_hooks_and_changes_nothing() {
 #[test]
 fn a_dry_run_predicts_the_next_leader() {
     let mut world = World::new();
-    let (_, shop, _) = qr(&mut world);
+    let (_, shop, _) = related_units(&mut world);
     let elected = |world: &World| -> Vec<String> {
         let all = hooks(&dry_run_alone(world, EntityId::Unit(shop.unit)));
         all.into_iter().filter(|hook| hook.contains("leader-elected")).collect()
@@ -72,7 +74,7 @@ fn a_dry_run_predicts_the_next_leader() {
 #[test]
 fn a_removed_relation_runs_broken_hooks_on_both_ends() {
     let mut world = World::new();
-    let (id, _, _) = qr(&mut world);
+    let (id, _, _) = related_units(&mut world);
     let number = world.number(id);
     let result = dry_run_alone(&world, EntityId::Relation(id));
     for (unit, endpoint) in [("shop/0", "db"), ("db/0", "server")] {
@@ -143,7 +145,7 @@ fn a_dry_run_includes_the_subordinates_of_a_relation_with_an_empty_scope() {
 #[test]
 fn a_dry_run_omits_removals_that_were_requested_before() {
     let mut world = World::new();
-    let (id, shop, mut db) = qr(&mut world);
+    let (id, shop, mut db) = related_units(&mut world);
     let number = world.number(id);
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
@@ -268,7 +270,7 @@ fn a_dry_run_finishes_running_hooks_first() {
 #[test]
 fn a_dry_run_predicts_the_removal_of_a_machine_without_units() {
     let mut world = World::new();
-    let (_, shop, _) = qr(&mut world);
+    let (_, shop, _) = related_units(&mut world);
     let result = dry_run_alone(&world, EntityId::Unit(shop.unit));
     assert_eq!(names(&result.removed_eventually), ["machine 0", "unit shop/0"]);
     let name = world.run(|draft, _| machine::add(draft, MODEL, Uuid(900), 1)).expect("one more");
