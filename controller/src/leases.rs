@@ -1,7 +1,7 @@
 //! Leadership leases, in memory only (design 13). The leader document names the holder; this module has its expiry.
 //!
 //! The holder can always renew, and an application without a leader can be claimed at once. The lease of another unit
-//! expires after one full term without a renewal; after a start of the controller, the term starts again.
+//! expires [`LEASE_MS`] after its last renewal; a start of the controller counts as one.
 //!
 //! The handler of a claim holds the lock of all leases until its transaction is committed. Otherwise two units could
 //! lead:
@@ -33,8 +33,8 @@ impl Leases {
         now_ms.saturating_sub(renewed_ms) >= LEASE_MS
     }
 
-    /// Records that a claim that arrived at `at_ms` was granted. The holder counts its term from the time at which it
-    /// sent the claim, which is earlier, so the holder's own term always ends first.
+    /// Records that a claim that arrived at `at_ms` was granted. The holder counts its lease from the time at which it
+    /// sent the claim, which is earlier, so the holder's own lease always ends first.
     pub fn renew(&mut self, application: Uuid, at_ms: u64) {
         self.renewed.insert(application, at_ms);
     }
@@ -47,7 +47,7 @@ mod tests {
     const WEB: Uuid = Uuid(1);
 
     #[test]
-    fn a_lease_from_before_the_start_expires_after_one_full_term() {
+    fn a_lease_from_before_the_start_expires_after_its_full_length() {
         let leases = Leases::new(5_000);
         assert!(!leases.has_expired(WEB, 64_999));
         assert!(leases.has_expired(WEB, 65_000));

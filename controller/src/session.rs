@@ -72,7 +72,7 @@ impl<S, E> Clone for Session<S, E> {
 }
 
 impl<S: Store, E: Environment> Controller<S, E> {
-    /// Starts a controller on a store. All agents have the full time to report, and all leadership terms start again.
+    /// Starts a controller on a store. All agents have the full time to report, and all leases of leaders start again.
     pub fn new(store: S, environment: E, id: Uuid) -> Arc<Controller<S, E>> {
         let now_ms = environment.monotonic_ms();
         let leases = tokio::sync::Mutex::new(Leases::new(now_ms));

@@ -8,8 +8,8 @@ use state::operations::leadership::GrantedLease;
 /// `is-leader` guarantees leadership for this long.
 const REMAINING_MIN_MS: u64 = 30_000;
 /// The wall clock and the boot clock may differ by this much since the claim: a leap second, and the adjustment
-/// of a clock daemon within a term (500 ppm of 60 s is 30 ms). If they differ by more, one of them stood still
-/// or was set: a machine that was paused may have lost the term, and only its corrected wall clock shows it.
+/// of a clock daemon within a lease (500 ppm of 60 s is 30 ms). If they differ by more, one of them stood still
+/// or was set: a machine that was paused may have lost the lease, and only its corrected wall clock shows it.
 const CLOCK_DIVERGENCE_MAX_MS: u64 = 2_000;
 
 /// One moment on both clocks.

@@ -1,4 +1,4 @@
-//! Leases of leaders: terms, restarts, and writes until the end of a term.
+//! Leases of leaders: their length, restarts, and writes until the end of a lease.
 
 use crate::support::*;
 use api::{Claim, Handle};
@@ -9,7 +9,7 @@ use state::terms::settings::Bag;
 use state::unit::record::CommitOutcome;
 
 #[tokio::test]
-async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewal() {
+async fn a_lease_expires_only_after_its_full_length_and_a_restart_counts_as_a_renewal() {
     let mut fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     let (a, b) = (fixture.attach_agent("web/0").await, fixture.attach_agent("web/1").await);
@@ -17,7 +17,7 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
     assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(), "never led before");
     assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     fixture.advance(LEASE_MS - 1);
-    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(), "the term is not over");
+    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(), "the lease is not over");
     assert!(
         a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
         "renewed at the last moment"
@@ -30,7 +30,7 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
     fixture.advance(LEASE_MS - 1);
     assert!(
         b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(),
-        "one full term since the start"
+        "one full lease since the start"
     );
     assert!(
         a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
@@ -38,7 +38,7 @@ async fn a_lease_expires_only_after_a_full_term_and_a_restart_counts_as_a_renewa
     );
     fixture.advance(LEASE_MS);
     let taken = b.api.handle(ask.clone()).await.expect("the request succeeds");
-    assert_eq!(taken.map(|term| term.generation), Some(2));
+    assert_eq!(taken.map(|lease| lease.generation), Some(2));
     assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     b.api.handle(Claim { epoch: 1, release: true }).await.expect("the request succeeds");
     assert!(a.api.handle(ask).await.expect("the request succeeds").is_some(), "released: granted at once");

@@ -17,7 +17,7 @@ use crate::terms::settings::{self, BagChange};
 use crate::unit::leader_settings::{self, LeaderSettingsView};
 use serde::{Deserialize, Serialize};
 
-/// The length of the leadership term: after a claim, no other unit becomes the leader for this long (design 13).
+/// The length of a lease of the leadership: after a claim, no other unit becomes the leader for this long (design 13).
 pub const LEASE_MS: u64 = 60_000;
 
 /// The leadership that a claim was granted.

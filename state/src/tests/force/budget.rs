@@ -16,20 +16,20 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     assert_eq!(set(&mut world, "soon").expect_err("no duration").code, Code::Invalid);
     assert_eq!(set(&mut world, "10m"), Ok(vec![]));
     let budget = 600_000;
-    let look = |world: &mut World, now_ms| {
+    let start_budget_timers = |world: &mut World, now_ms| {
         for id in [web.unit, db.unit] {
-            let look = |draft: &mut Draft| {
+            let start_budget_timer = |draft: &mut Draft| {
                 force::start_budget_timer(draft, MODEL, id, budget, now_ms);
                 Ok(())
             };
-            world.run(|draft, _| look(draft)).expect("no refusal");
+            world.run(|draft, _| start_budget_timer(draft)).expect("no refusal");
         }
     };
-    look(&mut world, NOW);
-    assert_eq!(forced(&world), 0, "who is alive has no budget");
+    start_budget_timers(&mut world, NOW);
+    assert_eq!(forced(&world), 0, "a unit that is Alive has no force timer");
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
-    look(&mut world, NOW);
-    look(&mut world, NOW + 1_000);
+    start_budget_timers(&mut world, NOW);
+    start_budget_timers(&mut world, NOW + 1_000);
     sweep(&mut world, NOW + budget - 1);
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     // reset: nothing is forced; set again: it counts from then
@@ -37,7 +37,7 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
     sweep(&mut world, NOW + budget);
     assert_eq!((forced(&world), world.life(web.unit)), (0, Some(Life::Dying)));
     set(&mut world, "10m").expect("a duration");
-    look(&mut world, NOW);
+    start_budget_timers(&mut world, NOW);
     sweep(&mut world, NOW + budget);
     assert_eq!(world.life(web.unit), Some(Life::Dead));
     sweep(&mut world, NOW + budget + GRACE_MS);
@@ -52,12 +52,12 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
 fn a_raised_budget_counts_its_whole_length() {
     let mut world = World::new();
     let (_, web, _) = related_units(&mut world);
-    let mark = |draft: &mut Draft| {
+    let start_budget_timer = |draft: &mut Draft| {
         force::start_budget_timer(draft, MODEL, web.unit, 600_000, NOW);
         Ok(())
     };
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
-    world.run(|draft, _| mark(draft)).expect("no refusal");
+    world.run(|draft, _| start_budget_timer(draft)).expect("no refusal");
     let hour = BTreeMap::from([("teardown-budget".to_owned(), "1h".to_owned())]);
     world.run(|draft, _| model::configure(draft, MODEL, &hour, &[])).expect("a duration");
     let ten_years_on = NOW + 10 * 365 * 24 * 3_600_000;
@@ -91,7 +91,7 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
     let mut world = World::new();
     let (_, web, _) = related_units(&mut world);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
-    let waited = |draft: &mut Draft| {
+    let start_and_store_timer = |draft: &mut Draft| {
         force::start_budget_timer(draft, MODEL, web.unit, 3_600_000, NOW);
         force::store_timers(
             draft,
@@ -100,7 +100,7 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
         );
         Ok(())
     };
-    world.run(|draft, _| waited(draft)).expect("no refusal");
+    world.run(|draft, _| start_and_store_timer(draft)).expect("no refusal");
     for now_ms in [NOW + 3_590_000, NOW + 7_000_000, NOW - 7_000_000] {
         let mut world = world.copy();
         force_unit(&mut world, web.unit, wait(now_ms));

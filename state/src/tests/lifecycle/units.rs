@@ -165,7 +165,7 @@ fn leadership_is_granted_renewed_transferred_and_released() {
         let granted = world.run(|draft, _| leadership::claim(draft, MODEL, unit, over)).expect("a unit");
         let application = read(world.reader(), &MODEL.unit(unit)).expect("it is there").application;
         let leader = read(world.reader(), &MODEL.leader(application)).expect("there is one");
-        assert!(granted.is_none_or(|term| term.generation == leader.generation && leader.holder == unit));
+        assert!(granted.is_none_or(|lease| lease.generation == leader.generation && leader.holder == unit));
         (granted.is_some(), leader.holder_name.number, leader.generation)
     };
     assert_eq!(claim(&mut world, first, false), (true, 0, 1), "never led before");
