@@ -5,6 +5,7 @@
 
 use crate::problem::Checker;
 use serde_json::{Map, Value};
+use state::charm::Base;
 
 /// Keys that have the same meaning in charmcraft.yaml and in metadata.yaml.
 const SHARED_KEYS: [&str; 15] = [
@@ -142,6 +143,32 @@ pub fn python_requirements(file: &Value) -> PythonRequirements {
     requirements
 }
 
+/// Returns the bases for which charmcraft would pack the charm, the first one preferred.
+pub fn bases(file: &Value) -> Vec<Base> {
+    let mut bases: Vec<Base> =
+        file.get("base").and_then(Value::as_str).and_then(Base::parse).into_iter().collect();
+    // `ubuntu@22.04:amd64`, one for each base and architecture
+    let platforms = file.get("platforms").and_then(Value::as_object).into_iter().flat_map(|map| map.keys());
+    bases.extend(platforms.filter_map(|name| Base::parse(name.split(':').next()?)));
+    for entry in file.get("bases").and_then(Value::as_array).into_iter().flatten() {
+        let run_on = entry.get("run-on").and_then(Value::as_array).cloned();
+        for base in run_on.unwrap_or_else(|| vec![entry.clone()]) {
+            // YAML reads an unquoted 22.04 as a number
+            let channel =
+                base.get("channel").map(|c| c.as_str().map_or_else(|| c.to_string(), str::to_owned));
+            let name = base.get("name").and_then(Value::as_str).unwrap_or_default();
+            bases.extend(Base::parse(&format!("{name}@{}", channel.unwrap_or_default())));
+        }
+    }
+    let mut unique = Vec::new();
+    for base in bases {
+        if !unique.contains(&base) {
+            unique.push(base);
+        }
+    }
+    unique
+}
+
 /// The groups in arguments of `poetry export`: `--with a,b`, `--only=main,c`. The main dependencies have no group.
 fn poetry_groups(args: &[String]) -> Vec<String> {
     let words: Vec<&str> = args.iter().flat_map(|arg| arg.split(['=', ' '])).collect();
@@ -182,6 +209,20 @@ mod tests {
         });
         assert_eq!(split.metadata, expected);
         assert_eq!((split.config, split.actions), (Some(json!({"options": {}})), Some(json!({"go": null}))));
+    }
+
+    #[test]
+    fn bases_are_declared_in_three_ways() {
+        let of = |file: Value| bases(&file).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(of(json!({"base": "ubuntu@24.04", "platforms": {"amd64": null}})), ["ubuntu@24.04"]);
+        let platforms = json!({"ubuntu@22.04:amd64": null, "ubuntu@22.04:arm64": null, "ubuntu@24.04": null});
+        assert_eq!(of(json!({"platforms": platforms})), ["ubuntu@22.04", "ubuntu@24.04"]);
+        let bases = json!([
+            {"build-on": [{"name": "ubuntu", "channel": "20.04"}], "run-on": [{"name": "ubuntu", "channel": 22.04}]},
+            {"name": "debian", "channel": "12"},
+        ]);
+        assert_eq!(of(json!({"bases": bases})), ["ubuntu@22.04", "debian@12"]);
+        assert_eq!(of(json!({})), [""; 0]);
     }
 
     #[test]

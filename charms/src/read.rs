@@ -144,8 +144,12 @@ fn read_folder(
         let text = format!("is missing in {}, and so is charmcraft.yaml", root.display());
         problems.push(Problem::new("metadata.yaml", "", text));
     }
-    let (charm, declaration_problems) = declaration::declare(&sections, &texts, options.force, &mut notes);
+    let (mut charm, declaration_problems) =
+        declaration::declare(&sections, &texts, options.force, &mut notes);
     problems.extend(declaration_problems);
+    if let (Some(Section { value, .. }), true) = (&charmcraft, charm.bases.is_empty()) {
+        charm.bases = charmcraft::bases(value);
+    }
     let kind = |entry: &FileEntry| match entry {
         FileEntry::File { executable, .. } => MemberKind::File { executable: *executable },
         FileEntry::Link(target) => MemberKind::Link(target.clone()),

@@ -347,6 +347,23 @@ mod tests {
     }
 
     #[test]
+    fn a_base_is_what_os_release_names() {
+        let of = |text: &str| Base::of_os_release(text).map(|base| base.to_string());
+        let debian = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nVERSION_ID=\"12\"\nID=debian\n";
+        assert_eq!(of(debian).as_deref(), Some("debian@12"));
+        assert_eq!(of("ID=ubuntu\nID_LIKE=debian\nVERSION_ID='22.04'").as_deref(), Some("ubuntu@22.04"));
+        assert_eq!(of("ID=debian\nVERSION_CODENAME=trixie\n").as_deref(), Some("debian@trixie"));
+        assert_eq!(of("NAME=unknown\n"), None);
+        let base = Base::parse("ubuntu@24.04/stable").expect("a base");
+        assert_eq!((base.channel.as_str(), base.to_string().as_str()), ("24.04/stable", "ubuntu@24.04"));
+        assert!(base.is_same_release(&Base::parse("ubuntu@24.04").expect("a base")));
+        assert!(!base.is_same_release(&Base::parse("ubuntu@22.04").expect("a base")));
+        for invalid in ["ubuntu", "@24.04", "ubuntu@", "ubuntu @24.04"] {
+            assert_eq!(Base::parse(invalid), None, "{invalid}");
+        }
+    }
+
+    #[test]
     fn a_stored_charm_is_read_back_unchanged() {
         let charm = Charm {
             name: "web".to_owned(),

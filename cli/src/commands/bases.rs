@@ -52,3 +52,32 @@ pub fn warning(flag: Option<&Base>, real: Option<Base>) -> Vec<String> {
     let hint = "other base systems: pintle up --provider nspawn --base-root";
     flag.map(|flag| format!("{flag} is not available: the machine is {real} ({hint})")).into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_base_that_the_machine_does_not_have_is_a_warning_that_names_the_real_one() {
+        let base = |text: &str| Base::parse(text).expect("a base");
+        let (flag, real) = (base("ubuntu@22.04/stable"), base("debian@12"));
+        let warnings = warning(Some(&flag), Some(real.clone()));
+        assert!(
+            warnings[0].starts_with("ubuntu@22.04 is not available: the machine is debian@12 ("),
+            "{warnings:?}"
+        );
+        assert_eq!(warning(Some(&flag), Some(base("ubuntu@22.04"))), [""; 0]);
+        assert_eq!(warning(None, Some(real)), [""; 0]);
+    }
+
+    #[test]
+    fn the_base_of_a_local_machine_is_that_of_this_host() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = DataDir::choose(Some(folder.path())).expect("a path");
+        let host = of_root(std::path::Path::new("/"));
+        let wanted = Base::parse("nothing@1").expect("a base");
+        assert_eq!(of_new_machine(&dir, Some(&wanted)).expect("settings"), host);
+        assert_eq!(requested(&dir, None, std::slice::from_ref(&wanted)).expect("settings"), None);
+        assert_eq!(requested(&dir, Some(&wanted), &[]).expect("settings"), Some(wanted));
+    }
+}

@@ -1,6 +1,7 @@
 //! Applications: deployment, refresh, configuration and destruction.
 
-use crate::documents::prelude::UnitDoc;
+use crate::charm::Base;
+use crate::documents::prelude::{MachineDoc, UnitDoc};
 use crate::lifecycle::application::{self, Deploy, Refresh};
 use crate::lifecycle::creation::require_count;
 use crate::lifecycle::unit::Destroyed;
@@ -126,6 +127,43 @@ fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_n
         read::<UnitDoc>(world.reader(), &MODEL.unit(world.unit("web/1"))).expect("a new one").name.number,
         1
     );
+}
+
+/// Two applications may run charms of one name with different content.
+#[test]
+fn charms_of_one_name_never_share_a_url() {
+    let mut world = World::new();
+    let web = Charm { name: "web".into(), ..Charm::default() };
+    world.upload("other", web);
+    let url = |world: &World, app| read(world.reader(), &MODEL.application_charm(app)).expect("deployed").url;
+    let first = world.deploy("web", "web", 0);
+    let second = world.deploy("shop", "other", 0);
+    assert_eq!([url(&world, first), url(&world, second)], ["local:web-0", "local:web-1"]);
+    world.run(|draft, _| application::destroy(draft, MODEL, first)).expect("the removal is accepted");
+    let third = world.deploy("web", "other", 0);
+    assert_eq!(url(&world, third), "local:web-2");
+}
+
+/// A unit that is added later gets a machine of the same base.
+#[test]
+fn new_machines_have_the_requested_base_of_the_application() {
+    let mut world = World::new();
+    let base = Base::parse("ubuntu@22.04");
+    let request = Deploy {
+        name: "web".into(),
+        sha256: "web".into(),
+        units: 1,
+        base: base.clone(),
+        ..Deploy::default()
+    };
+    let app = world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect("deployed");
+    world.run(|draft, ids| unit::add(draft, MODEL, app.application, None, 1, ids)).expect("added");
+    world.deploy("db", "db", 1);
+    let requested = ["0", "1", "2"].map(|name| {
+        let machine = read(world.reader(), &MODEL.machine_name(name)).expect("it exists");
+        read::<MachineDoc>(world.reader(), &MODEL.machine(machine)).expect("it exists").requested_base
+    });
+    assert_eq!(requested, [base.clone(), base, None]);
 }
 
 #[test]
