@@ -67,13 +67,15 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     pub async fn run(&self) -> UnitAgentEnd {
         let (sender, watcher) = (Sender(&self.shared), Watcher(&self.shared));
         let (acting, sending) = (pin!(self.run_actions()), pin!(sender.run()));
-        let (watching, claiming) = (pin!(watcher.run()), pin!(claim_loop(&self.shared)));
+        let (watching, caching) = (pin!(watcher.run()), pin!(watcher.keep_cached()));
+        let claiming = pin!(claim_loop(&self.shared));
         // the first loop that ends determines the result: no loop ends while the agent must run
         tokio::select! {
             biased;
             end = sending => end,
             end = acting => end,
             end = watching => end,
+            end = caching => end,
             end = claiming => end,
         }
     }
