@@ -5,6 +5,7 @@
 use crate::ports::Clock;
 use nix::time::{ClockId, clock_gettime};
 use state::terms::names::Uuid;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The host's clocks and randomness.
@@ -24,11 +25,15 @@ impl HostClock {
 }
 
 /// The boot of the host, from the kernel's boot id and the start time of process 1, without the override of a
-/// local machine.
+/// local machine. It is read once, because no process outlives its boot.
 pub fn kernel_boot() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let first = host::process::Process::find(1).map_or(0, |process| process.start);
-    format!("{}-{first}", id.trim())
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let read = || {
+        let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let first = host::process::Process::find(1).map_or(0, |process| process.start);
+        format!("{}-{first}", id.trim())
+    };
+    BOOT.get_or_init(read).clone()
 }
 
 /// 128 random bits from the kernel.

@@ -1,7 +1,9 @@
 //! The folder of one unit on disk: the paths in it, and the file operations of the journal and of the view
 //! cache.
 //!
-//! Files are replaced as a whole ([`host::file`]), except the journal, which is appended to and synced.
+//! Files are replaced as a whole ([`host::file`]), except the journal, which is appended to and synced. Newlines follow
+//! its content as a reserve, so that most syncs write a block that the file has already: a sync of a longer file would
+//! wait until the file system has stored every other change as well.
 
 use crate::fault;
 use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
@@ -9,12 +11,15 @@ use crate::ports::DiskError;
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The exit code of an agent whose disk failed (EX_IOERR of sysexits).
 pub const EXIT_DISK: u8 = 74;
+
+/// The newlines behind the content of an appended file: 16 of the usual documents, two for each hook.
+const RESERVE_BYTES: usize = 8 << 10;
 
 /// The folder of a unit, `<data>/agents/unit-web-0`. It is displayed as `unit-web-0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,10 +110,15 @@ impl FolderFiles for UnitFolder {
         ignore_not_found(fs::read(self.file(name))).map_err(|error| self.disk_error(name, error))
     }
 
-    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {
         let append = || {
-            let mut file = OpenOptions::new().append(true).mode(0o600).create(true).open(self.file(name))?;
-            file.write_all(bytes)?;
+            let mut options = OpenOptions::new();
+            let file = options.write(true).mode(0o600).create(true).truncate(false).open(self.file(name))?;
+            let mut bytes = bytes.to_vec();
+            if file.metadata()?.len() < (length + bytes.len()) as u64 {
+                bytes.resize(bytes.len() + RESERVE_BYTES, b'\n');
+            }
+            file.write_all_at(&bytes, length as u64)?;
             file.sync_data()
         };
         append().map_err(|error| self.disk_error(name, error))

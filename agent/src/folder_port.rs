@@ -29,8 +29,9 @@ pub const JOURNAL_BYTES_MAX: usize = 1 << 20;
 pub trait FolderFiles {
     /// The content of a file. None if it does not exist.
     fn read(&self, name: &str) -> impl Future<Output = Result<Option<Vec<u8>>, DiskError>>;
-    /// Appends to a file and syncs it.
-    fn append(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
+    /// Appends to the content of a file and syncs it. The content has `length` bytes; newlines may follow it, which are
+    /// overwritten.
+    fn append(&self, name: &str, length: usize, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;
     /// Replaces a file atomically and durably: writes a temporary file, syncs it, renames it, and syncs the
     /// folder.
     fn replace(&self, name: &str, bytes: &[u8]) -> impl Future<Output = Result<(), DiskError>>;

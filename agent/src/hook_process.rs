@@ -13,7 +13,6 @@ mod run_folder;
 mod run_folders;
 
 use host::backoff::Backoff;
-use host::file::write_atomic_unsynced;
 use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
 use run_folder::{CONTEXT_FILE, RunFile, read_outcome};
@@ -37,9 +36,9 @@ use state::unit::operation::Operation;
 use state::unit::outcome::{Exit, HookResult, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
-use std::fs;
-use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -58,6 +57,9 @@ const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
 /// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// Runs of a unit that never waits, after which the expired folders are deleted nevertheless.
+const ENDED_RUNS_MAX: usize = 4;
+
 /// The file that holds what the installed charm declares.
 const DECLARED: &str = "charm.json";
 /// The charm of one unit, on this host.
@@ -70,6 +72,9 @@ pub struct HostCharms {
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
     run_folders: RunFolders,
+    /// The runs that have ended, until the folders that expired with them are deleted: when the unit waits, so that
+    /// neither the outcome of a hook nor the start of the next one waits for it.
+    ended_runs: RefCell<Vec<u64>>,
 }
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
@@ -77,6 +82,22 @@ pub struct HostCharms {
 struct DeclaredFile {
     sha256: String,
     charm: Charm,
+}
+
+/// A shim that waits at its gate, a pipe. No other process has the end that opens it: the shim ends if this is dropped,
+/// or the agent dies, before the gate is open.
+pub struct HeldShim {
+    shim: tokio::process::Child,
+    opener: io::PipeWriter,
+}
+
+impl HeldShim {
+    /// Lets the hook run. Must not be called before the start of the run is stored.
+    fn open_gate(mut self) -> tokio::process::Child {
+        // a shim that has ended is found without an outcome
+        self.opener.write_all(b"\n").ok();
+        self.shim
+    }
 }
 
 impl HostCharms {
@@ -96,6 +117,7 @@ impl HostCharms {
             declared: RefCell::new(declared),
             lock: RefCell::default(),
             run_folders: RunFolders::default(),
+            ended_runs: RefCell::default(),
         }
     }
 
@@ -141,13 +163,10 @@ impl HostCharms {
         }
     }
 
-    /// Stores what a later agent needs, then starts the shim.
-    fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<tokio::process::Child> {
+    /// Stores what a later agent needs, then starts the shim, at a closed gate.
+    fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<HeldShim> {
         let run_folder = self.folder.run(run.number);
-        if run_folder.exists() {
-            fs::remove_dir_all(&run_folder)?;
-        }
-        folder::private_dir(&run_folder)?;
+        create_empty(&run_folder)?;
         let mut run_file = RunFile {
             operation: run.operation.to_string(),
             reason: run.reason.clone(),
@@ -159,8 +178,12 @@ impl HostCharms {
         run_file.context.id.clear();
         // JSON is valid YAML; one value per line is readable
         let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
-        write_atomic_unsynced(&run_folder.join(CONTEXT_FILE), text.as_bytes())?;
+        // nobody reads it before the shim is started
+        let path = run_folder.join(CONTEXT_FILE);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
+        let (gate, opener) = io::pipe()?;
         let mut command = Command::new(crate::installed_programs::shim());
         command
             .arg(shim::SHIM_ARGUMENT)
@@ -169,11 +192,11 @@ impl HostCharms {
             .env_clear()
             .envs(environment(context, &self.host_environment))
             .current_dir(self.folder.charm())
-            .stdin(Stdio::from(lock.duplicate()?))
-            .stdout(Stdio::null())
+            .stdin(Stdio::from(gate))
+            .stdout(Stdio::from(lock.duplicate()?))
             .stderr(Stdio::null())
             .process_group(0);
-        tokio::process::Command::from(command).spawn()
+        Ok(HeldShim { shim: tokio::process::Command::from(command).spawn()?, opener })
     }
 
     /// Answers tool calls until `process_end` completes or a reboot is requested.
@@ -233,8 +256,29 @@ impl HostCharms {
         if run_folders::is_failed_hook(&run.operation, &exit, requests_reboot) {
             run_folders::mark_failed(&run_folder);
         }
-        self.run_folders.delete_expired(&self.folder, run.number);
+        self.ended_runs.borrow_mut().push(run.number);
+        if self.ended_runs.borrow().len() >= ENDED_RUNS_MAX {
+            self.delete_expired_folders();
+        }
         HookResult { exit, writes, reports }
+    }
+
+    /// Deletes the folders that have expired with the runs that have ended.
+    fn delete_expired_folders(&self) {
+        self.run_folders.delete_expired(&self.folder, &self.ended_runs.take());
+    }
+}
+
+/// Creates the folder of a run. What a run of the same number has left there, which was never stored, is deleted.
+fn create_empty(run_folder: &Path) -> io::Result<()> {
+    let create = || DirBuilder::new().mode(0o700).create(run_folder);
+    match create() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_dir_all(run_folder)?;
+            create()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => folder::private_dir(run_folder),
+        created => created,
     }
 }
 

@@ -6,7 +6,8 @@
 //! previous document.
 //!
 //! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh
-//! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped.
+//! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped. Newlines at the end
+//! are the reserve of the file.
 
 use crate::folder_port::FolderFiles;
 pub use crate::folder_port::{JOURNAL, STATE};
@@ -170,7 +171,8 @@ fn recover(state: Option<&[u8]>, journal: &[u8]) -> Recovered {
         entry.events.iter().for_each(|event| local.apply(event));
         index = entry.index;
     }
-    Recovered::State { local: Box::new(local), index, torn_bytes: journal.len() - read.good_bytes }
+    let written = journal.iter().rposition(|byte| *byte != b'\n').map_or(0, |last| last + 1);
+    Recovered::State { local: Box::new(local), index, torn_bytes: written.saturating_sub(read.good_bytes) }
 }
 
 /// Reads the stored state without changing the files, so that it can be used beside a running agent. None if there is
@@ -284,7 +286,7 @@ impl<F: FolderFiles> Journal<F> {
             self.bytes.set(0);
             *self.previous.borrow_mut() = String::new();
         } else {
-            self.files.append(JOURNAL, &document).await?;
+            self.files.append(JOURNAL, self.bytes.get(), &document).await?;
             self.bytes.set(self.bytes.get() + document.len());
             *self.previous.borrow_mut() = sum;
         }

@@ -92,16 +92,26 @@ pub trait Charms {
     fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
     /// Whether this charm is installed and undamaged, so that its archive need not be fetched.
     fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
-    /// Runs the charm's program for `run`, and answers its tool calls from `context`.
+    /// The process of a run that waits at its gate: nothing of the charm runs before [`Charms::run`] opens the gate. If
+    /// it is dropped, or this agent dies, the process ends without an outcome.
+    type Held;
+    /// Starts the process of `run`, whose start may not be stored yet, at a closed gate. None if it cannot be started,
+    /// or has no program: [`Charms::run`] starts it then, or reports why not.
+    fn hold(&self, run: &Run, context: &HookContext) -> impl Future<Output = Option<Self::Held>>;
+    /// Runs the charm's program for `run`, whose start is stored, and answers its tool calls from `context`. `held` is
+    /// its process, if it was started with the same context.
     fn run(
         &self,
         run: &Run,
         context: HookContext,
+        held: Option<Self::Held>,
         hook_host: &impl HookHost,
     ) -> impl Future<Output = HookResult>;
     /// Continues a run that an earlier agent started: waits for its process if it is alive, else reads its
     /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
     fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;
+    /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
+    fn clean_up(&self);
     /// Requests that the machine agent ends this boot. The request is executed later.
     fn reboot(&self, boot: &str) -> impl Future<Output = ()>;
 }

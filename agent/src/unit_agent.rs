@@ -1,8 +1,9 @@
 //! The unit agent: the action loop (here), beside the sender, the watcher and the leadership loop.
 //!
 //! No loop decides what is done: `state::unit::resolve::next` does. The action loop saves a decision before it
-//! executes it. One task polls everything and nothing is spawned, so a crash is equivalent to dropping one
-//! future. The loops do not call each other: each uses what they share (`shared`).
+//! executes it: the process of a hook is started meanwhile, and waits at a gate that is opened after the save.
+//! One task polls everything and nothing is spawned, so a crash is equivalent to dropping one future. The loops
+//! do not call each other: each uses what they share (`shared`).
 //!
 //! Started by `pintle-agent unit`, and by the simulator.
 
@@ -24,7 +25,9 @@ use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
 use shared::LINK_BACKOFF;
+use state::charm::Charm;
 use state::unit::decision::{Act, Now};
+use state::unit::hook_context::HookContext;
 use state::unit::hook_context_builder::{self, ContextInput};
 use state::unit::local::{Event, Local, Run, Step};
 use state::unit::operation::{CharmRef, Operation};
@@ -46,6 +49,12 @@ pub struct UnitAgent<S, A, H, C> {
     charms: H,
 }
 
+/// The process of a run at its closed gate, and the context that it was started with.
+struct HeldHook<P> {
+    context: HookContext,
+    process: P,
+}
+
 impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, H, C> {
     /// `ports` are the storage, the controller, the charm and the clock. `view` is the view that an earlier
     /// process cached.
@@ -58,13 +67,15 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     pub async fn run(&self) -> UnitAgentEnd {
         let (sender, watcher) = (Sender(&self.shared), Watcher(&self.shared));
         let (acting, sending) = (pin!(self.run_actions()), pin!(sender.run()));
-        let (watching, claiming) = (pin!(watcher.run()), pin!(claim_loop(&self.shared)));
+        let (watching, caching) = (pin!(watcher.run()), pin!(watcher.keep_cached()));
+        let claiming = pin!(claim_loop(&self.shared));
         // the first loop that ends determines the result: no loop ends while the agent must run
         tokio::select! {
             biased;
             end = sending => end,
             end = acting => end,
             end = watching => end,
+            end = caching => end,
             end = claiming => end,
         }
     }
@@ -108,8 +119,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
                     continue;
                 }
                 Act::Start(run) => {
+                    let held = self.hold(&run).await;
                     if shared.save_if_unchanged(saves, Event::Started(run.clone())).await? {
-                        self.run_operation(&run).instrument(run_log::span(&run)).await?;
+                        self.run_operation(&run, held).instrument(run_log::span(&run)).await?;
                     }
                 }
                 Act::RecordOutcome(record) => {
@@ -139,6 +151,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
                 Act::Wait(wait) => {
                     drop(lock.take());
                     shared.set_wait_reasons(wait.causes);
+                    // the sender sends what was saved first
+                    tokio::task::yield_now().await;
+                    self.charms.clean_up();
                     shared.wait_for_change(wait.until_ms).await;
                     continue;
                 }
@@ -148,8 +163,29 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         }
     }
 
+    /// Starts the process of a run at a closed gate, so that this and the sync of the run's start overlap. None if that
+    /// is not possible: the run starts it then.
+    async fn hold(&self, run: &Run) -> Option<HeldHook<H::Held>> {
+        let (declared, view) = (self.charms.declared()?, self.shared.view()?);
+        let context = self.context(run, &declared, &view)?;
+        let process = self.charms.hold(run, &context).await?;
+        Some(HeldHook { context, process })
+    }
+
+    /// The context of a run. None if it runs no program, or the view does not have what it is about.
+    fn context(&self, run: &Run, declared: &Charm, view: &Snapshot) -> Option<HookContext> {
+        let secret = format!("{:032x}", self.shared.clock.random_uuid().0);
+        let input = ContextInput {
+            declared,
+            secret: &secret,
+            is_leader: self.shared.is_leader(),
+            message_text: api::text::status_message::words,
+        };
+        hook_context_builder::build(&self.shared.local(), view, run, &input)
+    }
+
     /// Performs the operation of a run that was saved as started, and saves its outcome.
-    async fn run_operation(&self, run: &Run) -> Result<(), DiskError> {
+    async fn run_operation(&self, run: &Run, held: Option<HeldHook<H::Held>>) -> Result<(), DiskError> {
         tracing::debug!("started");
         let started_ms = self.shared.clock.since_boot_ms();
         self.shared.facts.borrow_mut().orphan_missing = false;
@@ -166,13 +202,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
             | Operation::Resync
-            | Operation::SetDead => self.run_charm(run).await,
+            | Operation::SetDead => self.run_charm(run, held).await,
         };
         self.save_outcome(run, result, started_ms).await
     }
 
-    /// Runs the charm's program for a run, after fetching the charm if it is not on disk.
-    async fn run_charm(&self, run: &Run) -> HookResult {
+    /// Runs the charm's program for a run, after fetching the charm if it is not on disk. `held` is its process, if it
+    /// was started.
+    async fn run_charm(&self, run: &Run, held: Option<HeldHook<H::Held>>) -> HookResult {
         let shared = &self.shared;
         let failed = |reason: &str| HookResult::without_writes(Exit::Failed(reason.to_owned()));
         let lost_charm =
@@ -183,33 +220,27 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             return failed(&why);
         }
         let Some(declared) = self.charms.declared() else { return failed("charm missing from disk") };
-        let secret = format!("{:032x}", shared.clock.random_uuid().0);
-        let built = {
-            let input = ContextInput {
-                declared: &declared,
-                secret: &secret,
-                is_leader: shared.is_leader(),
-                message_text: api::text::status_message::words,
+        // 1. A hook is started with a cached view.
+        // 2. The agent attaches to a store of another generation, and the view is dropped.
+        // This is not a failure of the charm: the hook is started again with the new view.
+        let Some(view) = shared.view() else {
+            return match &run.operation {
+                Operation::Action { .. } => failed("the controller was restored while the action started"),
+                _ => HookResult::without_writes(Exit::Interrupted),
             };
-            // 1. A hook is started with a cached view.
-            // 2. The agent attaches to a store of another generation, and the view is dropped.
-            // This is not a failure of the charm: the hook is started again with the new view.
-            let Some(view) = shared.view() else {
-                return match &run.operation {
-                    Operation::Action { .. } => {
-                        failed("the controller was restored while the action started")
-                    }
-                    _ => HookResult::without_writes(Exit::Interrupted),
-                };
-            };
-            if hook_context_builder::is_cancelled(&view, &run.operation) {
-                return HookResult::without_writes(Exit::Cancelled);
-            }
-            hook_context_builder::build(&shared.local(), &view, run, &input)
         };
-        let Some(context) = built else { return failed("the relation is not in the unit's view") };
+        if hook_context_builder::is_cancelled(&view, &run.operation) {
+            return HookResult::without_writes(Exit::Cancelled);
+        }
+        let (context, process) = match held {
+            Some(HeldHook { context, process }) => (context, Some(process)),
+            None => match self.context(run, &declared, &view) {
+                Some(context) => (context, None),
+                None => return failed("the relation is not in the unit's view"),
+            },
+        };
         shared.set_executing(run);
-        self.charms.run(run, context, shared).await
+        self.charms.run(run, context, process, shared).await
     }
 
     /// Continues a run that an earlier agent started, or notes that nothing of it is left.

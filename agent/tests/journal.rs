@@ -25,8 +25,11 @@ impl FolderFiles for &MemoryFolder {
     async fn read(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
         Ok(self.0.borrow().get(name).cloned())
     }
-    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
-        self.0.borrow_mut().entry(name.to_owned()).or_default().extend(bytes);
+    async fn append(&self, name: &str, length: usize, bytes: &[u8]) -> Result<(), DiskError> {
+        let mut files = self.0.borrow_mut();
+        let file = files.entry(name.to_owned()).or_default();
+        file.truncate(length);
+        file.extend(bytes);
         Ok(())
     }
     async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {

@@ -186,7 +186,7 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
     let operation = Operation::Action { id: 7, name: "backup".into() };
     let run = Run { operation, ..started_run(&unit.path().join("hooks/000001"), &kernel_boot()) };
 
-    let result = charms_of(unit.path()).run(&run, context, &NoRequests).await;
+    let result = charms_of(unit.path()).run(&run, context, None, &NoRequests).await;
 
     assert_eq!(result.exit, Exit::Missing);
 }

@@ -31,9 +31,10 @@ const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
 const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
 /// The time to transfer a charm archive: 512 MiB at 1 MiB/s.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
-/// How long an idle connection is kept. It is shorter than the idle timeout of the server, so that the server
-/// does not close a connection on which a request is being sent.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an idle connection is kept. It is shorter than the idle timeout of the server (30 s), so that the server does
+/// not close a connection on which a request is being sent; and longer than the 15 s between two claims of an idle unit
+/// agent, because a handshake costs the controller as much as ten claims.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(25);
 /// The longest line of a stream is a full view. It contains the inline settings (design 9); one document each
 /// for the charm's declarations, the configuration, the leader settings and every enqueued action; and 8 MiB of relation heads,
 /// members, versions and statuses, which is 400 bytes for each of 20,000 related units.

@@ -42,6 +42,7 @@ pub struct Controller<S, E> {
     pub(crate) force_timers: Arc<ForceTimers>,
     pub(crate) leases: tokio::sync::Mutex<Leases>,
     pub(crate) archives: Archives,
+    known_tokens: tokens::KnownTokens,
     /// How much the debug logs have grown since they were last measured.
     pub(crate) log_growth: LogGrowth,
     /// Wakes the janitor before its next regular sweep.
@@ -89,6 +90,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             force_timers,
             leases,
             archives: Archives::default(),
+            known_tokens: tokens::KnownTokens::default(),
             log_growth,
             sweep,
         })
@@ -99,9 +101,16 @@ impl<S: Store, E: Environment> Controller<S, E> {
         if !tokens::is_token(token) {
             return Err(unauthorised());
         }
-        let sha256 = host::digest::sha256(token.as_bytes());
-        let hash = sha256.clone();
-        let principal = self.store.read(move |reader| tokens::holder(reader, &hash)).await?;
+        let (sha256, newest) = (host::digest::sha256(token.as_bytes()), self.store.newest_revision());
+        let principal = match self.known_tokens.holder(&sha256, newest) {
+            Some(principal) => principal,
+            None => {
+                let hash = sha256.clone();
+                let principal = self.store.read(move |reader| tokens::holder(reader, &hash)).await?;
+                self.known_tokens.note(sha256.clone(), principal.clone(), newest);
+                principal
+            }
+        };
         Ok(Session { token_sha256: Some(sha256), ..self.session_for(principal) })
     }
 

@@ -6,8 +6,32 @@
 use crate::authorisation::{machine_removed, unauthorised};
 use crate::environment::Environment;
 use api::error::ApiError;
-use state::documents::draft::{Reader, read};
+use state::documents::draft::{Reader, Revision, read};
 use state::documents::prelude::{GLOBAL, TokenHolder};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+/// The holders of the valid tokens that were looked up since the last commit, by hash. Idle agents send requests all the
+/// time, while nothing is committed; any commit may have revoked a token.
+#[derive(Default)]
+pub struct KnownTokens(Mutex<(Revision, BTreeMap<String, TokenHolder>)>);
+
+impl KnownTokens {
+    /// Returns the holder of a token, if it was looked up since `newest` was committed.
+    pub fn holder(&self, hash: &str, newest: Revision) -> Option<TokenHolder> {
+        let known = self.0.lock().expect("no holder panics");
+        known.1.get(hash).filter(|_| known.0 == newest).cloned()
+    }
+
+    /// Notes a holder that was looked up at `newest` or later.
+    pub fn note(&self, hash: String, holder: TokenHolder, newest: Revision) {
+        let mut known = self.0.lock().expect("no holder panics");
+        if known.0 != newest {
+            *known = (newest, BTreeMap::new());
+        }
+        known.1.insert(hash, holder);
+    }
+}
 
 /// Whether a text has the form of a token: 64 lower-case hexadecimal digits.
 pub fn is_token(text: &str) -> bool {
@@ -39,6 +63,17 @@ pub fn holder(reader: &dyn Reader, hash: &str) -> Result<TokenHolder, ApiError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::terms::names::Uuid;
+
+    #[test]
+    fn a_token_is_looked_up_again_after_each_commit() {
+        let (known, holder) = (KnownTokens::default(), TokenHolder::Unit { model: GLOBAL, unit: Uuid(1) });
+        known.note("a".to_owned(), holder.clone(), 5);
+        assert_eq!(known.holder("a", 5), Some(holder.clone()));
+        assert_eq!((known.holder("b", 5), known.holder("a", 6)), (None, None));
+        known.note("b".to_owned(), holder.clone(), 6);
+        assert_eq!((known.holder("b", 6), known.holder("a", 6)), (Some(holder), None));
+    }
 
     #[test]
     fn a_token_is_64_lower_case_hexadecimal_digits() {

@@ -37,9 +37,13 @@ impl Lock {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        file.set_len(0)?;
-        file.rewind()?;
+        // A file that was truncated to nothing and written again is flushed to the disk when it is closed (ext4), which
+        // would delay the next hook: only what is left of a longer holder is cut off.
         file.write_all(holder.as_bytes())?;
+        let length = file.stream_position()?;
+        if file.metadata()?.len() > length {
+            file.set_len(length)?;
+        }
         Ok(Ok(Lock { file }))
     }
 

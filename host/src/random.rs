@@ -1,7 +1,11 @@
 //! Random bits from the kernel, for ids and secrets.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::sync::OnceLock;
+
+/// The source, which stays open: each hook needs some ids.
+static SOURCE: OnceLock<io::Result<File>> = OnceLock::new();
 
 /// 128 random bits.
 ///
@@ -9,8 +13,8 @@ use std::io::Read;
 /// If `/dev/urandom` cannot be read: without randomness no id is unique and no secret is secret.
 pub fn bits() -> u128 {
     let mut bytes = [0; 16];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
-    read.expect("the kernel provides random bytes");
+    let source = SOURCE.get_or_init(|| File::open("/dev/urandom")).as_ref();
+    source.map(|mut file| file.read_exact(&mut bytes)).expect("the source is there").expect("it has bytes");
     u128::from_be_bytes(bytes)
 }
 

@@ -185,8 +185,18 @@ impl Charms for Disk {
     async fn is_deployed(&self, _: &CharmRef) -> bool {
         self.charm.borrow().is_some()
     }
+    type Held = u64;
+    async fn hold(&self, run: &Run, _: &HookContext) -> Option<u64> {
+        yield_now().await;
+        Some(run.number)
+    }
     /// Every hook increments a counter in the charm's state and in the bag of each relation.
-    async fn run(&self, _: &Run, context: HookContext, _: &impl HookHost) -> HookResult {
+    async fn run(&self, run: &Run, context: HookContext, held: Option<u64>, _: &impl HookHost) -> HookResult {
+        let stored = self.events.borrow().iter().rev().find_map(|event| match event {
+            Event::Started(run) => Some(run.number),
+            _ => None,
+        });
+        assert_eq!((stored, held), (Some(run.number), Some(run.number)), "its start is stored first");
         yield_now().await;
         let count = |text: Option<&String>| text.map_or(0, |text| text.parse::<u32>().expect("a number")) + 1;
         let n = count(context.charm_state.get("n")).to_string();
@@ -202,6 +212,7 @@ impl Charms for Disk {
         yield_now().await;
         None
     }
+    fn clean_up(&self) {}
     async fn reboot(&self, _: &str) {
         unreachable!("no hook here asks for it");
     }

@@ -5,7 +5,7 @@
 
 use super::remaining_processes::{kill_remaining_processes, stop_for_reboot};
 use super::run_folder::read_outcome;
-use super::{DECLARED, DeclaredFile, HostCharms};
+use super::{DECLARED, DeclaredFile, HeldShim, HostCharms};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{Charms, HookHost};
@@ -28,6 +28,48 @@ use std::time::Duration;
 
 /// The interval between two attempts to start a shim on a full disk.
 const DISK_FULL_RETRY: Duration = Duration::from_millis(shim::DISK_FULL_RETRY_MS as u64);
+
+impl HostCharms {
+    /// The program of a hook or an action.
+    ///
+    /// # Errors
+    /// How the run ends without one.
+    fn program_of(&self, context: &HookContext) -> Result<String, Exit> {
+        if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
+            return Err(Exit::Missing);
+        }
+        let path = context.trigger.dispatch_path().expect("hooks and actions have a path");
+        match self.program(&path) {
+            Dispatch::Run(program) => Ok(program),
+            Dispatch::Missing => Err(Exit::Missing),
+            Dispatch::Failed(why) => Err(Exit::Failed(why)),
+        }
+    }
+
+    /// Starts the shim of a run. Retries while the disk is full, which is not a failure of the charm.
+    ///
+    /// # Errors
+    /// How the run ends without a process.
+    async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, Exit> {
+        let program = self.program_of(context)?;
+        loop {
+            match self.start(run, context, &program) {
+                Ok(held) => return Ok(held),
+                Err(error) if is_disk_full(&error) => {
+                    tracing::error!(
+                        "cannot start {}: {error}; retrying until there is free disk space",
+                        run.operation
+                    );
+                    tokio::time::sleep(DISK_FULL_RETRY).await;
+                }
+                Err(error) => {
+                    let text = fault::with_setting(&error);
+                    return Err(Exit::Failed(format!("cannot start the hook: {text}")));
+                }
+            }
+        }
+    }
+}
 
 impl Charms for HostCharms {
     type Lock = Rc<Lock>;
@@ -78,34 +120,27 @@ impl Charms for HostCharms {
         Ok(())
     }
 
-    async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
-        if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
-            return HookResult::without_writes(Exit::Missing);
-        }
-        let path = context.trigger.dispatch_path().expect("hooks and actions have a path");
-        let program = match self.program(&path) {
-            Dispatch::Run(program) => program,
-            Dispatch::Missing => return HookResult::without_writes(Exit::Missing),
-            Dispatch::Failed(why) => return HookResult::without_writes(Exit::Failed(why)),
+    type Held = HeldShim;
+
+    async fn hold(&self, run: &Run, context: &HookContext) -> Option<HeldShim> {
+        let program = self.program_of(context).ok()?;
+        self.start(run, context, &program).ok()
+    }
+
+    async fn run(
+        &self,
+        run: &Run,
+        context: HookContext,
+        held: Option<HeldShim>,
+        hook_host: &impl HookHost,
+    ) -> HookResult {
+        let held = match held {
+            Some(held) => Ok(held),
+            None => self.start_on_free_disk(run, &context).await,
         };
-        let mut shim = loop {
-            match self.start(run, &context, &program) {
-                Ok(shim) => break shim,
-                // a full disk is not a failure of the charm
-                Err(error) if is_disk_full(&error) => {
-                    tracing::error!(
-                        "cannot start {}: {error}; retrying until there is free disk space",
-                        run.operation
-                    );
-                    tokio::time::sleep(DISK_FULL_RETRY).await;
-                }
-                Err(error) => {
-                    let text = fault::with_setting(&error);
-                    return HookResult::without_writes(Exit::Failed(format!(
-                        "cannot start the hook: {text}"
-                    )));
-                }
-            }
+        let mut shim = match held {
+            Ok(held) => held.open_gate(),
+            Err(exit) => return HookResult::without_writes(exit),
         };
         let run_folder = self.folder.run(run.number);
         let digest = host::digest::sha256(context.id.as_bytes());
@@ -132,6 +167,10 @@ impl Charms for HostCharms {
         let result = self.resume_run(run, hook_host).await;
         self.gate.send_replace(Gate::Closed);
         result
+    }
+
+    fn clean_up(&self) {
+        self.delete_expired_folders();
     }
 
     async fn reboot(&self, boot: &str) {

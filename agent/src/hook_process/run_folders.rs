@@ -26,12 +26,13 @@ const FAILED: &str = "failed";
 pub(super) struct RunFolders(RefCell<Option<BTreeMap<u64, RunFolder>>>);
 
 impl RunFolders {
-    /// Deletes the folders that have expired, when run `number` has ended.
-    pub(super) fn delete_expired(&self, folder: &UnitFolder, number: u64) {
+    /// Deletes the folders that have expired since these runs have ended, the last one last.
+    pub(super) fn delete_expired(&self, folder: &UnitFolder, ended: &[u64]) {
+        let Some(last) = ended.last() else { return };
         let mut measured = self.0.borrow_mut();
         let runs = measured.get_or_insert_with(|| measure_all(folder));
-        runs.insert(number, measure(&folder.run(number)));
-        for old in expired(runs, number) {
+        runs.extend(ended.iter().map(|number| (*number, measure(&folder.run(*number)))));
+        for old in expired(runs, *last) {
             // a folder that cannot be deleted now is deleted after the next run
             let path = folder.run(old);
             if fs::remove_dir_all(&path).is_ok() || !path.exists() {
@@ -112,11 +113,11 @@ mod tests {
             left
         };
         let folders = RunFolders::default();
-        folders.delete_expired(&folder, 7);
+        folders.delete_expired(&folder, &[7]);
         assert_eq!(left(), [2, 5, 6, 7]);
         write(8, RUN_BYTES_MAX / 4, "signal 9");
         mark_failed(&folder.run(8));
-        folders.delete_expired(&folder, 8);
+        folders.delete_expired(&folder, &[8]);
         assert_eq!(left(), [6, 7, 8], "a newer run has failed");
     }
 }

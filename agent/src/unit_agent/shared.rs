@@ -46,6 +46,8 @@ pub struct Shared<S, A, C> {
     pub(super) send_changed: Notify,
     /// A session was opened or a view was received.
     pub(super) view_changed: Notify,
+    /// The view differs from the cached one.
+    pub(super) cache_outdated: Notify,
     /// Why the unit waits, as of the last decision.
     wait_reasons: RefCell<Vec<Cause>>,
 }
@@ -67,6 +69,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
             act_changed: Notify::new(),
             send_changed: Notify::new(),
             view_changed: Notify::new(),
+            cache_outdated: Notify::new(),
             wait_reasons: RefCell::default(),
         }
     }

@@ -13,6 +13,10 @@ use state::terms::position::Position;
 use state::unit::snapshot::{Delta, Snapshot};
 use std::sync::Arc;
 
+/// The delay of the cached view, so that changes that follow each other are written once. After a crash, the agent
+/// continues with an older view until it is connected (`state::unit::retry::interrupted`).
+const CACHE_DELAY_MS: u64 = 100;
+
 /// The watch loop of one unit agent.
 pub(super) struct Watcher<'a, S, A, C>(pub(super) &'a Shared<S, A, C>);
 
@@ -70,7 +74,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
         facts.last_contact_ms = Some(now);
     }
 
-    /// Applies a delta to the view, and caches the view.
+    /// Applies a delta to the view, which is cached later.
     async fn apply_delta(&self, delta: Delta) -> Result<(), ApiError> {
         if Some(delta.position.store_generation) != self.0.local().store_generation {
             // the controller was restored from a backup: the disk and the replica are compared at the next
@@ -110,10 +114,21 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
                 tracing::info!(revision = view.position.revision, "the unit is now {:?}", view.unit.life);
             }
             self.0.facts.borrow_mut().drop_superseded_lease(&view);
-            self.0.storage.cache_view(&view).await;
+            self.0.cache_outdated.notify_one();
         }
         self.0.view_changed.notify_waiters();
         Ok(())
+    }
+
+    /// Caches the view on disk after it has changed. Never ends. A hook that the change starts does not wait for this.
+    pub(super) async fn keep_cached(&self) -> UnitAgentEnd {
+        loop {
+            self.0.cache_outdated.notified().await;
+            self.0.clock.sleep_until(self.0.clock.since_boot_ms() + CACHE_DELAY_MS).await;
+            if let Some(view) = self.0.view() {
+                self.0.storage.cache_view(&view).await;
+            }
+        }
     }
 
     /// Notes that the view is current up to a later position.

@@ -14,7 +14,7 @@ use api::{
     Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit, WriteLeaderSettings,
 };
 use state::documents::application::may_read_archive;
-use state::documents::draft::{Draft, read};
+use state::documents::draft::{self, Draft, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::operations::leadership::{self, GrantedLease};
 use state::operations::record_commit;
@@ -181,10 +181,7 @@ impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
         // The lock is held until the transaction is committed: see the race described in `leases`.
         let mut leases = self.controller.leases.lock().await;
         let now_ms = self.controller.environment.monotonic_ms();
-        let application = self.controller.read(move |reader| read(reader, &model.unit(unit)));
-        let application = application.await.map(|doc| doc.application);
-        let may_take_over = application.is_some_and(|application| leases.has_expired(application, now_ms));
-        let transition = move |draft: &mut Draft<'_>| {
+        let claim = move |draft: &mut Draft<'_>, may_take_over: bool| {
             session::check_epoch(draft, model, unit, epoch)?;
             if release {
                 leadership::release(draft, model, unit);
@@ -192,7 +189,19 @@ impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
             }
             leadership::claim(draft, model, unit, may_take_over)
         };
-        let claimed = self.controller.run(transition).await?.answer;
+        // Most claims change nothing, so they are decided by a read, which does not wait for other writes.
+        let (application, unchanged) = self
+            .controller
+            .read(move |reader| {
+                let application = read(reader, &model.unit(unit)).map(|doc| doc.application);
+                (application, draft::without_writes(reader, |draft| claim(draft, false)))
+            })
+            .await;
+        let may_take_over = application.is_some_and(|application| leases.has_expired(application, now_ms));
+        let claimed = match unchanged {
+            Some(claimed) if claimed.is_some() || !may_take_over => claimed,
+            Some(_) | None => self.controller.run(move |draft| claim(draft, may_take_over)).await?.answer,
+        };
         if let (Some(_), Some(application)) = (claimed, application) {
             leases.renew(application, now_ms);
         }

@@ -19,6 +19,7 @@ mod damaged_documents;
 pub mod inspection;
 mod open;
 mod reads;
+mod recent;
 mod writer;
 
 pub use open::{OpenError, Options, VERSION};
@@ -30,6 +31,7 @@ use super::{
 };
 use open::OpenStore;
 use reads::{ConnectionReader, Readers, change_bytes, changes_since, covers, undo_since, usage};
+use recent::RecentCommits;
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
 use std::path::Path;
@@ -48,6 +50,7 @@ struct Shared {
     requests: Option<mpsc::Sender<Box<dyn WriteRequest>>>,
     writer: Option<JoinHandle<()>>,
     readers: Readers,
+    recent: Arc<RecentCommits>,
     newest: Arc<watch::Sender<Revision>>,
     broken: Arc<watch::Sender<Option<String>>>,
 }
@@ -74,7 +77,7 @@ impl Sqlite {
         let damaged_documents = Arc::new(damaged_documents);
         let readers = Readers::open(&file, damaged_documents.clone()).map_err(|e| failed(e.to_string()))?;
 
-        let newest = Arc::new(watch::Sender::new(newest));
+        let (newest, recent) = (Arc::new(watch::Sender::new(newest)), Arc::<RecentCommits>::default());
         let broken = Arc::new(watch::Sender::new(None));
         let (requests, waiting) = mpsc::channel(QUEUE_MAX);
         let writer = Writer {
@@ -84,13 +87,14 @@ impl Sqlite {
             damaged_documents,
             log: ChangeLog::new(log, options.changes_kept, options.changes_bytes_max),
             commits: 0,
+            recent: recent.clone(),
             newest: newest.clone(),
             broken: broken.clone(),
         };
         let thread = std::thread::Builder::new().name("store".to_owned());
         let writer = thread.spawn(move || writer.serve(waiting)).map_err(|e| failed(e.to_string()))?;
         let (requests, writer) = (Some(requests), Some(writer));
-        Ok(Sqlite(Arc::new(Shared { store_generation, requests, writer, readers, newest, broken })))
+        Ok(Sqlite(Arc::new(Shared { store_generation, requests, writer, readers, recent, newest, broken })))
     }
 
     /// Waits until the engine is broken and returns the reason. The process must then exit.
@@ -181,6 +185,9 @@ impl Store for Sqlite {
     async fn changes_after(&self, after: Position, limit: usize) -> Result<Vec<CommitChanges>, Compacted> {
         if !self.contains_position(after) {
             return Err(Compacted);
+        }
+        if let Some(changes) = self.0.recent.after(after.revision, self.newest_revision(), limit) {
+            return Ok(changes);
         }
         let changes = move |newest: &ConnectionReader<'_>| {
             if !covers(newest, after.revision).unwrap_or(false) {

@@ -330,6 +330,16 @@ impl<'r> Draft<'r> {
     }
 }
 
+/// Returns the answer of a transition that writes nothing. None if it writes, or refuses.
+pub fn without_writes<A, R>(
+    reader: &dyn Reader,
+    transition: impl FnOnce(&mut Draft<'_>) -> Result<A, R>,
+) -> Option<A> {
+    let mut draft = Draft::new(reader);
+    let answer = transition(&mut draft).ok()?;
+    draft.transaction.writes.is_empty().then_some(answer)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::documents::draft::*;

@@ -47,6 +47,11 @@ struct State {
     fails: bool,
 }
 
+/// The process of a hook at its closed gate: all that it does is to hold the machine's hook lock.
+pub struct HeldProcess {
+    _lock: Option<Arc<OwnedMutexGuard<()>>>,
+}
+
 /// The charm folder of one unit, and the processes of its hooks.
 #[derive(Clone)]
 pub struct SimCharms {
@@ -267,7 +272,29 @@ impl Charms for SimCharms {
         self.state().charm.as_ref().is_some_and(|(sha256, _)| *sha256 == charm.sha256)
     }
 
-    async fn run(&self, run: &Run, context: HookContext, hook_host: &impl HookHost) -> HookResult {
+    type Held = HeldProcess;
+
+    async fn hold(&self, run: &Run, context: &HookContext) -> Option<HeldProcess> {
+        self.world.pause().await;
+        let held = HeldProcess { _lock: self.state().lock.upgrade() };
+        if self.world.profile().has(Mutant::GateIsOpen) && !script::is_missing(context) {
+            self.world.note(Fact::HookStarted {
+                folder: self.location.folder,
+                run: run.number,
+                locked: true,
+            });
+            self.world.note(Fact::HookEnded { folder: self.location.folder, run: run.number });
+        }
+        Some(held)
+    }
+
+    async fn run(
+        &self,
+        run: &Run,
+        context: HookContext,
+        _held: Option<HeldProcess>,
+        hook_host: &impl HookHost,
+    ) -> HookResult {
         self.world.pause().await;
         self.world.trace(|| {
             format!(
@@ -342,6 +369,8 @@ impl Charms for SimCharms {
         self.world.trace(|| format!("{}: re-attaches run {}", self.location.name, run.number));
         Some(self.serve(process, context, all, hook_host).await)
     }
+
+    fn clean_up(&self) {}
 
     async fn reboot(&self, _boot: &str) {
         self.world.pause().await;

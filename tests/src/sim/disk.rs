@@ -358,7 +358,7 @@ impl FolderFiles for Disk {
         }
         Ok(self.state().files.get(name).cloned())
     }
-    async fn append(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {
+    async fn append(&self, name: &str, _: usize, bytes: &[u8]) -> Result<(), DiskError> {
         self.write(Unsynced::Append(name.to_owned(), bytes.to_vec())).await
     }
     async fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), DiskError> {

@@ -37,6 +37,8 @@ pub enum Mutant {
     OrphanedRunIsIgnored,
     /// The machine's hook lock stays taken when the process that held it is killed (puppet#2888).
     LockOutlivesHook,
+    /// The gate of a hook's process is open from the beginning: the hook runs before its start is stored.
+    GateIsOpen,
     /// A hook's exit code is swallowed (LP#1854338).
     FailedHookPublishes,
     /// The values that a hook reads change while it runs.
@@ -99,7 +101,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// The mutants of the simulator's own ports.
-    pub const SIMULATOR_MUTANTS: [Mutant; 42] = [
+    pub const SIMULATOR_MUTANTS: [Mutant; 43] = [
         Mutant::AcknowledgesBeforeSync,
         Mutant::FailedSyncIsAccepted,
         Mutant::RewritesInPlace,
@@ -114,6 +116,7 @@ impl Mutant {
         Mutant::ForgetsAction,
         Mutant::OrphanedRunIsIgnored,
         Mutant::LockOutlivesHook,
+        Mutant::GateIsOpen,
         Mutant::FailedHookPublishes,
         Mutant::ContextMoves,
         Mutant::OmittedBagIsEmpty,
@@ -155,7 +158,7 @@ impl Mutant {
             Mutant::ForgetsPendingChanged | Mutant::ForgetsMembers => "relations",
             Mutant::ForgetsConfig => "restart",
             Mutant::ForgetsStart => "hooks",
-            Mutant::ForgetsInterrupted | Mutant::OrphanedRunIsIgnored => "run-intervals",
+            Mutant::ForgetsInterrupted | Mutant::OrphanedRunIsIgnored | Mutant::GateIsOpen => "run-intervals",
             Mutant::ForgetsAction => "actions",
             Mutant::FailedHookPublishes | Mutant::SavesInTwoSteps => "visible-effects",
             Mutant::ContextMoves | Mutant::OmittedBagIsEmpty | Mutant::FetchesAgain => "stable-reads",

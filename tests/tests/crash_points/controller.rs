@@ -6,7 +6,7 @@ use tests::scene::scene_with_restarting_controller;
 
 /// Renames, writes of the store's database and of the mark of how far it has come, syncs, whatever is sent, and writes
 /// of the store's log: the fewest first.
-const CALLS: [&str; 6] = ["rename", "page", "mark", "fsync", "send", "log"];
+const CALLS: [&str; 7] = ["rename", "page", "mark", "fsync", "fdatasync", "send", "log"];
 /// A start marks, syncs and renames history.yaml, checks the rest, and answers the agents that wait.
 const START_CALLS: [(&str, usize); 6] =
     [("mark", 1), ("fsync", 1), ("rename", 1), ("fsync", 2), ("log", 1), ("send", 1)];
@@ -15,17 +15,17 @@ const SAMPLE: [(&str, usize); 10] = [
     ("log", 40),
     ("page", 1),
     ("mark", 12),
-    ("fsync", 30),
+    ("fdatasync", 30),
     ("rename", 7),
     ("send", 60),
     ("page", 1),
     ("log", 3),
-    ("fsync", 15),
+    ("fdatasync", 15),
     ("rename", 2),
 ];
 /// Calls after the second start: of attaching agents, their hooks, and the removal.
 const LATER: [(&str, usize); 6] =
-    [("send", 150), ("fsync", 20), ("log", 120), ("send", 50), ("mark", 9), ("fsync", 33)];
+    [("send", 150), ("fdatasync", 20), ("log", 120), ("send", 50), ("mark", 9), ("fdatasync", 33)];
 
 /// Runs one scenario on a Pintle of its own. Returns which of the controller's crash points were reached.
 fn run_scenario(n: usize, first: &CrashPoint) -> [bool; 3] {

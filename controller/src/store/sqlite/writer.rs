@@ -4,10 +4,11 @@
 //! damaged document ends the requests that need it, and no others of their batch. It also bounds the change log and
 //! gives free pages of the file back to the disk. Started by [`super::Sqlite::open`].
 
-use super::super::{ApplyError, Committed, RunError, StoreError};
+use super::super::{ApplyError, CommitChanges, Committed, DocumentChange, RunError, StoreError};
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments};
 use super::reads::{CHANGE_LOG, ConnectionReader, cannot_open, is_damage};
+use super::recent::RecentCommits;
 use crate::store::sqlite::open::{GenerationFile, Lock};
 use rusqlite::{Connection, Transaction as SqliteTransaction, TransactionBehavior, params};
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
@@ -106,6 +107,7 @@ pub(super) struct Writer {
     pub log: ChangeLog,
     /// Commits of this process.
     pub commits: u64,
+    pub recent: Arc<RecentCommits>,
     pub newest: Arc<watch::Sender<Revision>>,
     pub broken: Arc<watch::Sender<Option<String>>>,
 }
@@ -124,7 +126,7 @@ impl Writer {
                 continue;
             }
             match self.commit(&mut batch) {
-                Ok(revisions) => self.publish(batch, revisions),
+                Ok(committed) => self.publish(batch, committed),
                 // Which request is concerned is found out by committing each alone.
                 Err(CommitError::Damaged(_)) if batch.len() > 1 => {
                     for request in batch {
@@ -145,7 +147,7 @@ impl Writer {
         }
         let mut batch = vec![request];
         match self.commit(&mut batch) {
-            Ok(revisions) => self.publish(batch, revisions),
+            Ok(committed) => self.publish(batch, committed),
             Err(error) => {
                 let failure = self.fail(error);
                 batch.into_iter().for_each(|request| request.answer(Err(failure.clone())));
@@ -153,15 +155,14 @@ impl Writer {
         }
     }
 
-    /// Commits a batch in one transaction with one sync. Returns the revision of each request, or the damaged documents
-    /// that it needs.
-    fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> Result<Vec<Decided>, CommitError> {
+    /// Commits a batch in one transaction with one sync.
+    fn commit(&mut self, batch: &mut [Box<dyn WriteRequest>]) -> Result<CommittedBatch, CommitError> {
         let before = *self.newest.borrow();
         let mut newest = before;
         let sqlite_transaction =
             SqliteTransaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)?;
         let mut decided = Vec::with_capacity(batch.len());
-        let mut added = Vec::new();
+        let (mut added, mut changes) = (Vec::new(), Vec::new());
         for request in batch {
             let reader = ConnectionReader::new(&self.connection, newest, &self.damaged_documents);
             let transaction = request.decide(&reader);
@@ -171,10 +172,11 @@ impl Writer {
                 continue;
             }
             if let Some(transaction) = transaction
-                && let Some(bytes) = write(&sqlite_transaction, &transaction, newest + 1)?
+                && let Some((bytes, entries)) = write(&sqlite_transaction, transaction, newest + 1)?
             {
                 newest += 1;
                 added.push(bytes);
+                changes.push(CommitChanges { revision: newest, entries: entries.into() });
             }
             decided.push(Ok(newest));
         }
@@ -193,14 +195,15 @@ impl Writer {
             self.log.add(newest, added);
             self.log.drop_oldest(pruned);
         }
-        Ok(decided)
+        Ok(CommittedBatch { decided, changes })
     }
 
     /// Publishes the newest revision after the sync and replies to all requests.
-    fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, decided: Vec<Decided>) {
-        let newest = decided.iter().flatten().copied().max().unwrap_or(0).max(*self.newest.borrow());
-        if *self.newest.borrow() != newest {
+    fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, committed: CommittedBatch) {
+        let CommittedBatch { decided, changes } = committed;
+        if let Some(newest) = changes.last().map(|changes| changes.revision) {
             let _ = self.sidecar.note(newest); // a file that lags behind is allowed, see GenerationFile
+            self.recent.add(changes, self.log.oldest());
             self.newest.send_replace(newest);
         }
         for (request, revision) in batch.into_iter().zip(decided) {
@@ -235,6 +238,14 @@ impl Writer {
 
 /// The revision of a request, or the damaged documents that it needs.
 type Decided = Result<Revision, StoreError>;
+
+/// A batch that was committed.
+struct CommittedBatch {
+    /// The answer to each request.
+    decided: Vec<Decided>,
+    /// The commits, oldest first.
+    changes: Vec<CommitChanges>,
+}
 
 /// Why a batch was rolled back.
 enum CommitError {
@@ -324,21 +335,22 @@ fn return_free_pages(sqlite_transaction: &SqliteTransaction<'_>) -> rusqlite::Re
     }
 }
 
-/// Writes the documents and the log entries of one revision. Returns the bytes of the log entries; none if nothing
-/// changes.
+/// Writes the documents and the log entries of one revision. Returns the bytes of the log entries, and what changes; none
+/// if nothing changes.
 fn write(
     sqlite_transaction: &SqliteTransaction<'_>,
-    transaction: &Transaction,
+    transaction: Transaction,
     revision: Revision,
-) -> Result<Option<u64>, CommitError> {
-    let mut bytes = None;
-    for (key, value) in &transaction.writes {
-        let added = write_document(sqlite_transaction, (key, value.as_deref()), revision);
-        if let Some(added) = added.map_err(|error| CommitError::of(error, key))? {
-            bytes = Some(bytes.unwrap_or(0) + added);
+) -> Result<Option<(u64, Vec<DocumentChange>)>, CommitError> {
+    let (mut bytes, mut changes) = (0, Vec::new());
+    for (key, value) in transaction.writes {
+        let added = write_document(sqlite_transaction, (&key, value.as_deref()), revision);
+        if let Some(added) = added.map_err(|error| CommitError::of(error, &key))? {
+            bytes += added;
+            changes.push(DocumentChange { key, value });
         }
     }
-    Ok(bytes)
+    Ok((!changes.is_empty()).then_some((bytes, changes)))
 }
 
 /// Writes one document with its log entry. Returns the bytes of the entry; none if the document was and is absent.

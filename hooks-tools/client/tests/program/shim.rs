@@ -5,6 +5,7 @@ use hook_client::shim::{
     HOOK_PID, OUTCOME, OUTPUT, OUTPUT_BYTES_MAX, SHIM_ARGUMENT, SHIM_PID, STREAM_BYTES_MAX,
 };
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,8 +22,19 @@ fn shim(script: &str) -> (Folder, Command) {
 fn command(folder: &Folder, program: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg(SHIM_ARGUMENT).arg(&folder.0).arg(program).current_dir(&folder.0);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let (gate, mut opener) = io::pipe().unwrap();
+    opener.write_all(b"\n").unwrap();
+    command.stdin(gate).stdout(Stdio::null()).stderr(Stdio::null());
     command
+}
+
+/// Waits until a shim has recorded itself.
+fn until_recorded(folder: &Folder) {
+    let started = Instant::now();
+    while !folder.0.join(SHIM_PID).exists() {
+        assert!(started.elapsed() < Duration::from_secs(20), "it records itself");
+        std::thread::yield_now();
+    }
 }
 
 /// Another process writes the script: a file that a child of another test has open for writing cannot be executed.
@@ -48,6 +60,33 @@ impl Folder {
 
 fn kill(pid: &str) {
     assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success(), "{pid} is alive");
+}
+
+#[test]
+fn a_hook_does_not_run_if_its_gate_is_closed() {
+    for program in ["hook", "missing"] {
+        let (folder, _) = shim("echo started >started");
+        let (gate, opener) = io::pipe().unwrap();
+        let mut shim = command(&folder, &folder.0.join(program)).stdin(gate).spawn().unwrap();
+        until_recorded(&folder);
+        drop(opener);
+        assert!(!shim.wait().unwrap().success());
+        for file in ["started", HOOK_PID, OUTCOME] {
+            assert!(!folder.0.join(file).exists(), "{program}: {file}");
+        }
+    }
+}
+
+#[test]
+fn a_hook_runs_once_its_gate_is_open() {
+    let (folder, mut shim) = shim("[ -e opened ]");
+    let (gate, mut opener) = io::pipe().unwrap();
+    let mut shim = shim.stdin(gate).spawn().unwrap();
+    until_recorded(&folder);
+    fs::write(folder.0.join("opened"), "").unwrap();
+    opener.write_all(b"\n").unwrap();
+    assert!(shim.wait().unwrap().success());
+    assert_eq!(folder.read(OUTCOME), "exit 0");
 }
 
 #[test]
@@ -172,11 +211,11 @@ fn a_child_that_goes_on_writing_does_not_delay_the_outcome() {
     assert!(!folder.read("child").is_empty());
 }
 
-/// Stdin of the shim is the hook lock, which the hook must not have.
+/// Stdin of the shim is its gate, and stdout the hook lock, which the hook must not have.
 #[test]
 fn a_hook_has_no_descriptor_of_its_shim() {
     let (folder, mut shim) = shim("exec ls -l /proc/self/fd");
-    assert!(shim.stdin(fs::File::open(PROGRAM).unwrap()).status().unwrap().success());
+    assert!(shim.stdout(fs::File::open(PROGRAM).unwrap()).status().unwrap().success());
     let output = folder.read(OUTPUT);
     let links: Vec<&str> =
         output.lines().filter_map(|line| line.rsplit_once(" -> ")).map(|(_, link)| link).collect();
@@ -235,7 +274,7 @@ fn the_shim_goes_on_without_its_parent() {
     assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
     // A shell starts the shim in its background and ends.
     let mut parent = Command::new("/bin/sh");
-    parent.args(["-c", "\"$@\" </dev/null >/dev/null 2>&1 & echo $!", "sh"]).arg(shim.get_program());
+    parent.args(["-c", "echo | \"$@\" >/dev/null 2>&1 & echo $!", "sh"]).arg(shim.get_program());
     let parent = parent.args(shim.get_args()).current_dir(&folder.0).output().unwrap();
     let pid = String::from_utf8(parent.stdout).unwrap();
     fs::write(&gate, "go\n").unwrap();

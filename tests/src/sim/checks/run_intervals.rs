@@ -1,5 +1,5 @@
-//! Hooks run one at a time under the machine's lock, and every started run finishes or is repeated first (I4, I12,
-//! I51).
+//! Hooks run one at a time under the machine's lock and after their start is stored, and every started run finishes or is
+//! repeated first (I4, I12, I51).
 //!
 //! A record reports that a hook ran only if it ran.
 
@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub struct RunIntervals {
     running: BTreeMap<Uuid, u64>,
     open_runs: BTreeMap<Uuid, Run>,
+    /// The number of the last run whose start is stored, by folder.
+    stored_starts: BTreeMap<Uuid, u64>,
     /// The number of the last finished run, by folder.
     finished_runs: BTreeMap<Uuid, u64>,
 }
@@ -24,6 +26,7 @@ impl RunIntervals {
     fn event(&mut self, unit: Uuid, event: &Event) -> Option<String> {
         match event {
             Event::Started(run) => {
+                self.stored_starts.insert(unit, run.number);
                 let open = self.open_runs.insert(unit, run.clone())?;
                 let again = open.operation.is_same_as(&run.operation)
                     && run.attempt == open.attempt + 1
@@ -98,6 +101,9 @@ impl Check for RunIntervals {
                     found.push(format!(
                         "{unit}: the hook of run {run} starts while the hook of run {other} is running"
                     ));
+                }
+                if self.stored_starts.get(unit) != Some(run) {
+                    found.push(format!("{unit}: the hook of run {run} starts before its start is stored"));
                 }
                 if !locked {
                     found.push(format!("{unit}: the hook of run {run} starts without the machine's lock"));

@@ -2,24 +2,28 @@
 //! runs (design 12).
 //!
 //! The hook is the shim's only child. The run is over when the hook's process has ended, not when its pipes are closed.
-//! The shim's stdin is the hook lock: the kernel releases it when the shim ends. The shim passes its own environment and
-//! working directory to the hook unchanged, and resets what else the hook inherits, so that a hook sees the same process
-//! however Pintle was started (security S44, S45).
+//! The shim's stdin is the gate: the shim is started while the start of the run is being stored, and no instruction of
+//! the hook runs before the agent has written one byte there. If the gate is closed instead, because the agent has died
+//! or decided otherwise, the shim ends without an outcome. Its stdout is the hook lock: the kernel releases it when the
+//! shim ends. The shim passes its own environment and working directory to the hook unchanged, and resets what else the
+//! hook inherits, so that a hook sees the same process however Pintle was started (security S44, S45).
 //!
 //! The unit agent starts it, and reads the files that it leaves in the folder of the run (`hook_client::shim`).
 
 mod files;
 mod output;
 
+use core::ffi::CStr;
+
 use hook_client::shim::{DISK_FULL_RETRY_MS, HOOK_PID, OUTCOME, SHIM_PID, start_time};
 
 use crate::error_output::{Digits, decimal};
-use crate::kernel::child::{self, ChildStack, End, Hook};
+use crate::kernel::child::{self, ChildStack, End, Hook, NotStarted};
 use crate::kernel::files::{self as system, Open};
 use crate::kernel::{self, Errno, Fd, Poll};
 use crate::process::ProcessStart;
 use files::{PathBuffer, RunFolder, is_disk_full, join};
-use output::{LogFile, Output, OutputBuffers};
+use output::{Output, OutputBuffers};
 
 /// Set in the environment of an action, whose output is also a result and is therefore kept unmodified as well.
 const ACTION_VARIABLE: &[u8] = b"JUJU_ACTION_UUID";
@@ -77,7 +81,8 @@ pub fn run(
     }
     let outcome = match supervise(process, run_folder, program, buffers) {
         Ok(end) => Outcome::Ended(end),
-        Err(errno) => Outcome::Refused(errno),
+        Err(NotStarted::Refused(errno)) => Outcome::Refused(errno),
+        Err(NotStarted::GateClosed) => return 1,
     };
     // Without an outcome, a hook that has ended would be repeated. If the disk is full the shim therefore waits for
     // space, and keeps the hook lock.
@@ -100,43 +105,59 @@ fn reset_inherited() {
     }
 }
 
-/// Starts the hook, stores its output, and returns how it has ended.
+/// What a hook is started with, and what its shim reads of it.
+struct Prepared<'a> {
+    program: &'a CStr,
+    descriptors: [Fd; 3],
+    output: [Fd; 2],
+    ends: Fd,
+}
+
+fn prepare<'a>(program: &[u8], path: &'a mut PathBuffer) -> Result<Prepared<'a>, Errno> {
+    let program = join(&[program], path)?;
+    let stdin = system::open(c"/dev/null", Open::Read)?;
+    let ((stdout, stdout_end), (stderr, stderr_end)) = (system::pipe()?, system::pipe()?);
+    let ends = child::ends_of_children()?;
+    Ok(Prepared { program, descriptors: [stdin, stdout_end, stderr_end], output: [stdout, stderr], ends })
+}
+
+/// Starts the hook once its gate is open, stores its output, and returns how it has ended.
 fn supervise(
     process: &ProcessStart,
     run_folder: RunFolder,
     program: &'static [u8],
     buffers: &mut ShimBuffers,
-) -> Result<End, Errno> {
+) -> Result<End, NotStarted> {
     let mut path: PathBuffer = [0; _];
-    let program = join(&[program], &mut path)?;
-    let stdin = system::open(c"/dev/null", Open::Read)?;
-    let ((stdout, stdout_end), (stderr, stderr_end)) = (system::pipe()?, system::pipe()?);
-    let ends = child::ends_of_children()?;
-    let descriptors = [stdin, stdout_end, stderr_end];
-    let hook = Hook { program, environment: process.environment(), descriptors };
+    let Prepared { program, descriptors, output: [stdout, stderr], ends } = match prepare(program, &mut path)
+    {
+        Ok(prepared) => prepared,
+        Err(errno) => {
+            // An outcome without a stored start would be taken for that of another run of the same number.
+            child::pass_gate(kernel::STDIN)?;
+            return Err(errno.into());
+        }
+    };
+    let hook = Hook { gate: kernel::STDIN, program, environment: process.environment(), descriptors };
     let pid = child::start(&hook, &mut buffers.stack)?;
     descriptors.into_iter().for_each(kernel::close);
 
-    let recorded = write_pid(run_folder, HOOK_PID, pid as u32).and_then(|()| LogFile::open(run_folder));
-    let log = match recorded {
-        Ok(log) => log,
-        Err(errno) => {
-            // A hook without a pid file is killed, because it would run beside its own repetition.
-            child::kill_group(pid);
-            child::wait(pid)?;
-            return Err(errno);
-        }
-    };
+    if let Err(errno) = write_pid(run_folder, HOOK_PID, pid as u32) {
+        // A hook without a pid file is killed, because it would run beside its own repetition.
+        child::kill_group(pid);
+        child::wait(pid)?;
+        return Err(errno.into());
+    }
     let is_action = process.variable(ACTION_VARIABLE).is_some();
-    let mut output = Output::new(log, [stdout, stderr], &mut buffers.output);
+    let mut output = Output::new(run_folder, [stdout, stderr], &mut buffers.output);
     if is_action {
-        output.keep_unmodified(run_folder);
+        output.keep_unmodified();
     }
     let end = read_until_end(pid, ends, &mut output);
     output.finish();
     match end {
         Some(end) => Ok(end),
-        None => child::wait(pid),
+        None => Ok(child::wait(pid)?),
     }
 }
 

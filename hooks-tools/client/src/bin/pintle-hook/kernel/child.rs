@@ -17,12 +17,30 @@ const SET_MASK: usize = 2;
 /// What a hook is started with. Its arguments are its path only; its environment and its working directory are those of
 /// this process.
 pub struct Hook<'a> {
+    /// What the child waits for before it becomes the program: one byte can be read, or the end of the file means that
+    /// the program must not run.
+    pub gate: Fd,
     /// The path of the program.
     pub program: &'a CStr,
     /// The environment of this process, as it is on the stack.
     pub environment: *const *const c_char,
     /// Standard input, output and error of the hook. None is 0, 1 or 2 here.
     pub descriptors: [Fd; 3],
+}
+
+/// Why a hook was not started.
+#[derive(Clone, Copy)]
+pub enum NotStarted {
+    /// The gate was closed without having been opened.
+    GateClosed,
+    /// A system call failed, and the gate was opened.
+    Refused(Errno),
+}
+
+impl From<Errno> for NotStarted {
+    fn from(errno: Errno) -> NotStarted {
+        NotStarted::Refused(errno)
+    }
 }
 
 /// How a process has ended.
@@ -45,24 +63,25 @@ impl ChildStack {
     }
 }
 
-/// What the child reads, and the error that it leaves to its parent: they share their memory.
+/// What the child reads, and the reason that it leaves to its parent: they share their memory.
 struct Shared<'a> {
     hook: &'a Hook<'a>,
-    errno: Option<Errno>,
+    not_started: Option<NotStarted>,
 }
 
-/// Starts the hook as the leader of a process group. All signals have their default effect in it and none is blocked,
-/// whatever this process inherited: a hook under `nohup` must still end at a hang-up that its charm sends. Returns its
-/// pid once its program runs.
+/// Starts the hook as the leader of a process group, once its gate is open. All signals have their default effect in it
+/// and none is blocked, whatever this process inherited: a hook under `nohup` must still end at a hang-up that its charm
+/// sends. Returns its pid once its program runs.
 ///
 /// As `vfork` does, this process waits until the child has replaced itself by its program: copying a process first, only
-/// to throw the copy away, would take longer.
+/// to throw the copy away, would take longer. The child waits at the gate, so that the program is all that is left to be
+/// done when the gate is opened.
 ///
 /// # Errors
-/// If no process can be created, or the program cannot be started.
-pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, Errno> {
+/// If the gate is closed, no process can be created, or the program cannot be started.
+pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, NotStarted> {
     const SHARED_MEMORY_UNTIL_EXEC: usize = 0x100 | 0x4000 | SIGCHLD;
-    let mut shared = Shared { hook, errno: None };
+    let mut shared = Shared { hook, not_started: None };
     let top = stack.0.get().wrapping_add(1).cast::<u8>();
     let result: isize;
     // SAFETY: the child runs `run_child` on its own stack, which is not used otherwise, and never returns from it. This
@@ -80,14 +99,17 @@ pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, Errno> {
             in("x2") 0, in("x3") 0, in("x4") 0);
     }
     let pid = match result {
-        ..0 => return Err(Errno(result.unsigned_abs() as u16)),
+        ..0 => {
+            pass_gate(hook.gate)?;
+            return Err(Errno(result.unsigned_abs() as u16).into());
+        }
         pid => pid as i32,
     };
-    match shared.errno {
+    match shared.not_started {
         None => Ok(pid),
-        Some(errno) => {
+        Some(reason) => {
             let _ = wait(pid);
-            Err(errno)
+            Err(reason)
         }
     }
 }
@@ -99,14 +121,15 @@ pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, Errno> {
 unsafe extern "C" fn run_child(shared: *mut Shared<'_>) -> ! {
     // SAFETY: guaranteed by the caller.
     let shared = unsafe { &mut *shared };
-    shared.errno = exec(shared.hook).err();
+    shared.not_started = exec(shared.hook).err();
     super::exit(127)
 }
 
-/// Replaces this process by the hook. Returns only if that fails.
-fn exec(hook: &Hook<'_>) -> Result<(), Errno> {
+/// Waits at the gate, then replaces this process by the hook. Returns only if that fails.
+fn exec(hook: &Hook<'_>) -> Result<(), NotStarted> {
     // KILL and STOP cannot be set, and have their default effect.
     (1..=SIGNAL_MAX).for_each(default_effect);
+    pass_gate(hook.gate)?;
     // SAFETY: no pointers.
     unsafe { system(number::SETPGID, [0; 6]) }?;
     for (number, descriptor) in hook.descriptors.into_iter().enumerate() {
@@ -117,7 +140,16 @@ fn exec(hook: &Hook<'_>) -> Result<(), Errno> {
     let (program, arguments) = (hook.program.as_ptr(), [hook.program.as_ptr(), core::ptr::null()]);
     let exec = [program as usize, arguments.as_ptr() as usize, hook.environment as usize, 0, 0, 0];
     // SAFETY: the kernel reads the path, the arguments and the environment only.
-    unsafe { system(number::EXECVE, exec) }.map(drop)
+    unsafe { system(number::EXECVE, exec) }?;
+    Ok(())
+}
+
+/// Waits until the gate is open.
+///
+/// # Errors
+/// If it is closed, or is not open for reading.
+pub fn pass_gate(gate: Fd) -> Result<(), NotStarted> {
+    if super::read(gate, &mut [0])? == 0 { Err(NotStarted::GateClosed) } else { Ok(()) }
 }
 
 /// Lets a signal have its default effect.

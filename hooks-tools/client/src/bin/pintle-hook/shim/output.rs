@@ -33,16 +33,16 @@ pub struct Output<'a> {
 
 impl<'a> Output<'a> {
     /// `pipes` are stdout and stderr of the hook.
-    pub fn new(log: LogFile, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
+    pub fn new(run_folder: RunFolder, [stdout, stderr]: [Fd; 2], buffers: &'a mut OutputBuffers) -> Self {
         let OutputBuffers { lines: [first, second], entry } = buffers;
         let streams = [Stream::new("stdout", stdout, first), Stream::new("stderr", stderr, second)];
-        Output { log: Log { file: log.0, bytes: 0, dropped: 0, entry }, streams }
+        Output { log: Log { run_folder, file: None, bytes: 0, dropped: 0, entry }, streams }
     }
 
     /// Also stores each stream as it is, in a file of its name.
-    pub fn keep_unmodified(&mut self, run_folder: RunFolder) {
+    pub fn keep_unmodified(&mut self) {
         for stream in &mut self.streams {
-            let file = run_folder.open(stream.name, Open::Empty);
+            let file = self.log.run_folder.open(stream.name, Open::Empty);
             stream.unmodified = file.ok().map(|file| Unmodified { file, room: STREAM_BYTES_MAX });
         }
     }
@@ -141,22 +141,10 @@ impl Unmodified {
     }
 }
 
-/// `output.log`, which is open.
-pub struct LogFile(Fd);
-
-impl LogFile {
-    /// Opens the file, and creates it.
-    ///
-    /// # Errors
-    /// If the file cannot be created.
-    pub fn open(run_folder: RunFolder) -> Result<LogFile, Errno> {
-        run_folder.open(OUTPUT, Open::End).map(LogFile)
-    }
-}
-
-/// What was stored in `output.log`.
+/// What was stored in `output.log`, which is created with the first line.
 struct Log<'a> {
-    file: Fd,
+    run_folder: RunFolder,
+    file: Option<Fd>,
     bytes: usize,
     /// The number of bytes that were discarded.
     dropped: usize,
@@ -164,11 +152,23 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
+    /// The file, which is opened if it is not.
+    fn file(&mut self) -> Result<Fd, Errno> {
+        let file = match self.file {
+            Some(file) => file,
+            None => self.run_folder.open(OUTPUT, Open::End)?,
+        };
+        self.file = Some(file);
+        Ok(file)
+    }
+
     fn store(&mut self, stream: &str, line: &[u8]) {
         // An entry is at least as long as its line, so the encoding of most lines beyond the bound is saved.
-        if self.bytes + line.len() <= OUTPUT_BYTES_MAX {
+        if self.bytes + line.len() <= OUTPUT_BYTES_MAX
+            && let Ok(file) = self.file()
+        {
             let entry = encode_entry(stream, line, self.entry);
-            if self.bytes + entry.len() <= OUTPUT_BYTES_MAX && write_all(self.file, entry).is_ok() {
+            if self.bytes + entry.len() <= OUTPUT_BYTES_MAX && write_all(file, entry).is_ok() {
                 self.bytes += entry.len();
                 return;
             }
@@ -182,7 +182,7 @@ impl Log<'_> {
             let dropped = decimal(self.dropped as u64, &mut digits);
             let pieces = [&b"stderr: "[..], dropped, b" more bytes of output were discarded\n"];
             // The last line of a log on a full disk is lost.
-            let _ = kernel::write_pieces(self.file, &pieces);
+            let _ = self.file().and_then(|file| kernel::write_pieces(file, &pieces));
         }
     }
 }
