@@ -195,7 +195,7 @@ async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
         Some("unknown/unit-web-0-5 belongsto unit 5".to_owned()),
     )];
     assert_eq!(named("machine/0").await, expected, "of the removed unit of this machine alone");
-    assert_eq!(named("model/dev").await, expected);
+    assert_eq!(named("model").await, expected);
     agent.handle(ConfirmRecall { unit }).await.expect("the folder is gone");
     assert_eq!(named("machine/0").await, []);
 }

@@ -146,6 +146,11 @@ impl LeaderSettingsDoc {
     }
 }
 
+/// The settings that leaders of an application have stored, as its units see them.
+pub fn leader_settings_of(reader: &dyn Reader, model: Model, application: Uuid) -> LeaderSettingsView {
+    read(reader, &model.leader_settings(application)).map(LeaderSettingsDoc::view).unwrap_or_default()
+}
+
 /// The charm of an application, with what it declares.
 pub fn charm_of(documents: &mut impl Documents, model: Model, id: Uuid) -> Option<(CharmDoc, Arc<Charm>)> {
     let charm = documents.document(&model.application_charm(id))?;

@@ -5,7 +5,9 @@
 //! of unit agents.
 
 use crate::documents::draft::{Reader, read, read_all};
-use crate::documents::prelude::{BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id};
+use crate::documents::prelude::{
+    BagDoc, Kind, Model, OpenPortsDoc, Parts, RelationDoc, last_id, leader_settings_of,
+};
 use crate::lifecycle::relation;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -69,7 +71,7 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
         changes.push(Change::Leader(view_reader.leader()));
     }
     if parts.leader_settings {
-        changes.push(Change::LeaderSettings(view_reader.leader_settings()));
+        changes.push(Change::LeaderSettings(leader_settings_of(at, model, doc.application)));
     }
     if parts.resolved {
         changes.push(Change::Resolved(read(at, &model.resolved(unit))));

@@ -9,8 +9,8 @@
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
-    ActionDoc, ApplicationDoc, BagDoc, LeaderSettingsDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc,
-    SessionDoc, UnitDoc, last_id, last_number,
+    ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
+    last_id, last_number, leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
 use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
@@ -20,7 +20,6 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
-use crate::unit::leader_settings::LeaderSettingsView;
 use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
@@ -162,7 +161,7 @@ pub fn full_view_within(
         Change::Charm(view_reader.charm()?),
         Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
         Change::Leader(view_reader.leader()),
-        Change::LeaderSettings(view_reader.leader_settings()),
+        Change::LeaderSettings(leader_settings_of(reader, model, doc.application)),
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
@@ -258,12 +257,6 @@ impl UnitViewReader<'_> {
     pub fn leader(&self) -> Option<GrantView> {
         let grant = read(self.reader, &self.model.leader(self.doc.application))?;
         Some(GrantView { holder: grant.holder_name, generation: grant.generation })
-    }
-
-    /// The settings that the leader of the application has stored.
-    pub fn leader_settings(&self) -> LeaderSettingsView {
-        let settings = read(self.reader, &self.model.leader_settings(self.doc.application));
-        settings.map(LeaderSettingsDoc::view).unwrap_or_default()
     }
 
     /// An action that is pending or running; none for one that has finished.

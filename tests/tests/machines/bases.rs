@@ -30,7 +30,9 @@ fn machines_have_the_requested_base_and_know_each_other() {
     let copied = Command::new("cp").args(["-a", "--reflink=auto", text(&base()), text(&ubuntu)]).status();
     assert!(copied.expect("cp is there").success());
     fs::remove_file(ubuntu.join("etc/os-release")).unwrap();
-    fs::write(ubuntu.join("etc/os-release"), "NAME=Ubuntu\nID=ubuntu\nVERSION_ID=\"22.04\"\n").unwrap();
+    let release = "PRETTY_NAME=\"Ubuntu 22.04 LTS\"\nNAME=\"Ubuntu\"\nVERSION_ID=\"22.04\"\nVERSION_CODENAME=jammy\n\
+                   ID=ubuntu\nID_LIKE=debian\nUBUNTU_CODENAME=jammy\n";
+    fs::write(ubuntu.join("etc/os-release"), release).unwrap();
     let charm = reporter(other.path());
 
     let host = up(dir.path(), &["--base-root", &format!("ubuntu@22.04={}", ubuntu.display())]);

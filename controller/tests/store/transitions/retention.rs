@@ -1,6 +1,7 @@
 //! The transitions that bound what is stored.
 
 use super::*;
+use state::documents::prelude::GLOBAL;
 
 /// Runs the transitions that bound what is stored, after `unit` was removed from `machine`.
 pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid, unit: Uuid) {
@@ -17,6 +18,12 @@ pub(super) async fn retain<S: Store>(fixture: &mut Fixture<'_, S>, machine: Uuid
             Ok(())
         })
         .await;
+    let retire = move |draft: &mut Draft<'_>| {
+        draft.put(&GLOBAL.retired_token(machine), &"retired".to_owned());
+        draft.put(&GLOBAL.token("retired"), &TokenHolder::RemovedMachine { model: MODEL, machine });
+        Ok::<_, ()>(())
+    };
+    fixture.store.run(retire).await.expect("written");
     fixture
         .call("token::end_retired", move |draft| {
             token::end_retired(draft, &[machine]);
