@@ -6,10 +6,21 @@
 use anyhow::{Context, Result, bail};
 use api::AgentConfig;
 use charms::yaml::{self, YamlError};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Files whose parsed content is kept: those of a machine with its maximum of units.
+const PARSED_MAX: usize = 32;
+
+thread_local! {
+    /// By path: the text that was read last, and what it means. An idle agent reads the same text every few seconds,
+    /// and to parse it costs more than everything else that it does.
+    static PARSED: RefCell<BTreeMap<PathBuf, (String, AgentConfig)>> = RefCell::default();
+}
 
 /// Reads the configuration in this folder.
 ///
@@ -32,7 +43,18 @@ pub fn read_file(path: &Path) -> Result<AgentConfig> {
             "cannot use {shown}: it contains a token, and other users may read it\nhint: chmod 600 {shown}"
         );
     }
-    yaml::from_str(&text).with_context(|| format!("cannot parse {shown} as the configuration of an agent"))
+    PARSED.with_borrow_mut(|parsed| {
+        if let Some((_, config)) = parsed.get(path).filter(|(before, _)| *before == text) {
+            return Ok(config.clone());
+        }
+        let config: AgentConfig = yaml::from_str(&text)
+            .with_context(|| format!("cannot parse {shown} as the configuration of an agent"))?;
+        if parsed.len() >= PARSED_MAX {
+            parsed.clear();
+        }
+        parsed.insert(path.to_owned(), (text, config.clone()));
+        Ok(config)
+    })
 }
 
 /// Whether reading failed because the file does not exist or is damaged, so that nothing of it can be used. A file that

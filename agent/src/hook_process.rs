@@ -98,6 +98,12 @@ impl HeldShim {
         self.opener.write_all(b"\n").ok();
         self.shim
     }
+
+    /// Waits for the shim to end without running the hook.
+    async fn close_gate(mut self) {
+        drop(self.opener);
+        self.shim.wait().await.ok();
+    }
 }
 
 impl HostCharms {
@@ -163,8 +169,8 @@ impl HostCharms {
         }
     }
 
-    /// Stores what a later agent needs, then starts the shim, at a closed gate.
-    fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<HeldShim> {
+    /// Starts the shim, at a closed gate, and stores what a later agent needs meanwhile.
+    async fn start(&self, run: &Run, context: &HookContext, program: &str) -> io::Result<HeldShim> {
         let run_folder = self.folder.run(run.number);
         create_empty(&run_folder)?;
         let mut run_file = RunFile {
@@ -176,12 +182,6 @@ impl HostCharms {
             context: context.clone(),
         };
         run_file.context.id.clear();
-        // JSON is valid YAML; one value per line is readable
-        let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
-        // nobody reads it before the shim is started
-        let path = run_folder.join(CONTEXT_FILE);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(text.as_bytes())?;
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let (gate, opener) = io::pipe()?;
         let mut command = Command::new(crate::installed_programs::shim());
@@ -196,7 +196,16 @@ impl HostCharms {
             .stdout(Stdio::from(lock.duplicate()?))
             .stderr(Stdio::null())
             .process_group(0);
-        Ok(HeldShim { shim: tokio::process::Command::from(command).spawn()?, opener })
+        let held = HeldShim { shim: tokio::process::Command::from(command).spawn()?, opener };
+        // JSON is valid YAML; one value per line is readable
+        let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
+        match create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes()) {
+            Ok(()) => Ok(held),
+            Err(error) => {
+                held.close_gate().await;
+                Err(error)
+            }
+        }
     }
 
     /// Answers tool calls until `process_end` completes or a reboot is requested.
@@ -267,6 +276,12 @@ impl HostCharms {
     fn delete_expired_folders(&self) {
         self.run_folders.delete_expired(&self.folder, &self.ended_runs.take());
     }
+}
+
+/// Creates a file that is read after it is complete, because the gate is opened later.
+fn create_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
 }
 
 /// Creates the folder of a run. What a run of the same number has left there, which was never stored, is deleted.

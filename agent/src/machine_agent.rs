@@ -212,16 +212,19 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
     }
 
-    /// Sends heartbeats, concurrently with the watch, so that neither waits for the other on a dead connection.
-    /// The controller reports this agent as lost after three missing heartbeats.
+    /// Reports presence and health, concurrently with the watch, so that neither waits for the other on a dead
+    /// connection. The controller reports this agent as late when its presence is overdue by one heartbeat.
     async fn send_heartbeats(&self) -> Infallible {
+        let mut due_ms = 0;
         loop {
-            let next_ms = self.clock.since_boot_ms() + api::HEARTBEAT_MS;
-            // a lost heartbeat does no harm: the next one follows, and an outage ends the watch
-            self.api.handle(ReportPresence).await.ok();
+            let now_ms = self.clock.since_boot_ms();
+            // a report that is lost is repeated soon, and an outage ends the watch
+            if now_ms >= due_ms && self.api.handle(ReportPresence).await.is_ok() {
+                due_ms = now_ms + api::PRESENCE_MS;
+            }
             self.report_health().await;
             self.report_obstructed_recalls().await;
-            self.clock.sleep_until(next_ms).await;
+            self.clock.sleep_until(now_ms + api::HEARTBEAT_MS).await;
         }
     }
 

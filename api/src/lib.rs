@@ -82,3 +82,6 @@ pub fn ago(ms: i64) -> String {
 pub const WATCH_SILENCE_MS: u64 = 15_000;
 /// The interval of heartbeats: 15 s / 3 = 5 s.
 pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;
+/// The interval at which an idle agent sends a request, by which the controller hears of it: a claim of a unit agent, a
+/// [`ReportPresence`] of a machine agent.
+pub const PRESENCE_MS: u64 = 15_000;

@@ -295,8 +295,7 @@ async fn force_batches<S: Store, E: Environment>(
         let timer_started_ms = force::timer_started_ms(&forced);
         let passed_ms = timer_started_ms.saturating_add(waited_ms);
         let is_away = presence.as_ref().is_some_and(|presence| match forced.kind {
-            ForcedKind::Unit => presence.unit_overdue_ms(id).is_some(),
-            ForcedKind::Machine => presence.is_late(id),
+            ForcedKind::Unit | ForcedKind::Machine => presence.is_late(id),
             ForcedKind::Application | ForcedKind::Relation => false,
         });
         let passed_ms = force::elapsed_ms(&forced, passed_ms, destroyed_by_force, is_away);

@@ -1,7 +1,7 @@
 //! The presence of agents: when each was last heard of, and what it runs (spec/uniter.md F.4).
 //!
-//! Every request of an agent counts as a heartbeat: a unit agent claims leadership every 15 s, a machine agent reports
-//! every 5 s. An open stream is not a sign of life. The presence is in memory only: after a start of the controller
+//! Every request of an agent counts as a heartbeat: an idle unit agent claims leadership, and a machine agent reports, every
+//! 15 s ([`api::PRESENCE_MS`]). An open stream is not a sign of life. The presence is in memory only: after a start of the controller
 //! every agent has the full time to report.
 
 use state::terms::disk_usage::UnitDiskUsage;
@@ -12,13 +12,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
-/// A machine agent that was silent for longer is late: three heartbeats are missing.
-pub const LATE_AFTER_MS: u64 = 3 * api::HEARTBEAT_MS;
-/// An agent that was silent for longer is shown as lost: four times the limit for late.
-pub const LOST_AFTER_MS: u64 = 4 * LATE_AFTER_MS;
-
-/// A unit agent that was silent for longer is late: its claim, due every 15 s, is overdue by one heartbeat.
-pub const UNIT_LATE_AFTER_MS: u64 = LATE_AFTER_MS + api::HEARTBEAT_MS;
+/// An agent that was silent for longer is late: its request, due every 15 s, is overdue by one heartbeat.
+pub const LATE_AFTER_MS: u64 = api::PRESENCE_MS + api::HEARTBEAT_MS;
+/// An agent that was silent for longer is shown as lost: four requests are missing.
+pub const LOST_AFTER_MS: u64 = 4 * api::PRESENCE_MS;
 
 /// The presence of one agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -230,14 +227,9 @@ impl PresenceSnapshot {
         self.agents.get(&agent).is_some_and(|presence| presence.reported)
     }
 
-    /// Whether a machine agent was silent for longer than [`LATE_AFTER_MS`].
+    /// Whether an agent was silent for longer than [`LATE_AFTER_MS`].
     pub fn is_late(&self, agent: Uuid) -> bool {
         self.silence_ms(agent) > LATE_AFTER_MS
-    }
-
-    /// Returns how long a unit agent was silent, if that is longer than [`UNIT_LATE_AFTER_MS`].
-    pub fn unit_overdue_ms(&self, agent: Uuid) -> Option<u64> {
-        Some(self.silence_ms(agent)).filter(|silence_ms| *silence_ms > UNIT_LATE_AFTER_MS)
     }
 
     /// Whether an agent was silent for longer than [`LOST_AFTER_MS`].
@@ -279,13 +271,13 @@ mod tests {
     use state::unit::hook_name::HookName;
 
     #[test]
-    fn an_agent_is_late_after_fifteen_silent_seconds_and_lost_after_sixty() {
+    fn an_agent_is_late_after_twenty_silent_seconds_and_lost_after_sixty() {
         let presence = Presence::new(1_000);
         let (here, never) = (Uuid(1), Uuid(2));
         presence.heartbeat(here, 30_000);
         let presence = |now_ms: u64| presence.snapshot(now_ms, 1_700_000_000_000 + now_ms as i64);
-        assert!(!presence(45_000).is_late(here));
-        assert!(presence(45_001).is_late(here));
+        assert!(!presence(50_000).is_late(here));
+        assert!(presence(50_001).is_late(here));
         assert!(!presence(90_000).is_lost(here));
         assert!(presence(90_001).is_lost(here));
         assert_eq!(presence(90_001).last_heartbeat_ms(here), 1_700_000_030_000);

@@ -53,7 +53,7 @@ impl HostCharms {
     async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, Exit> {
         let program = self.program_of(context)?;
         loop {
-            match self.start(run, context, &program) {
+            match self.start(run, context, &program).await {
                 Ok(held) => return Ok(held),
                 Err(error) if is_disk_full(&error) => {
                     tracing::error!(
@@ -124,7 +124,7 @@ impl Charms for HostCharms {
 
     async fn hold(&self, run: &Run, context: &HookContext) -> Option<HeldShim> {
         let program = self.program_of(context).ok()?;
-        self.start(run, context, &program).ok()
+        self.start(run, context, &program).await.ok()
     }
 
     async fn run(

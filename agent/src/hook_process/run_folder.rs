@@ -1,7 +1,7 @@
 //! The files of one run, as a later agent or the cleanup after it reads them.
 //!
-//! `context.yaml` was written before the shim started; the shim writes the outcome. A file that is absent or
-//! unreadable counts as absent.
+//! `context.yaml` was written before the gate of the shim was opened; the shim writes the outcome. A file that is
+//! absent or unreadable counts as absent.
 
 use crate::fault;
 use hook_client::shim;

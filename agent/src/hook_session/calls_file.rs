@@ -3,6 +3,7 @@
 //! A later agent rebuilds the context of the hook from it. It is appended to and never synced, because it must
 //! outlive the agent but not the boot. Its size is bounded.
 
+use host::file::ignore_not_found;
 use serde::{Deserialize, Serialize};
 use state::terms::settings::Bag;
 use state::unit::snapshot::BagRequest;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The size of `calls.yaml` beyond which calls that change nothing are refused. Such a call takes at most some 8 KiB,
 /// most take 300 bytes: at least 4,000 calls of one hook, usually 100,000.
@@ -133,24 +134,37 @@ pub enum CallsLine {
     Bag(FetchedBagLine),
 }
 
-/// `calls.yaml` of one run.
+/// `calls.yaml` of one run. It is created with the first call, because most hooks of some charms call no tool.
 #[derive(Debug)]
-pub struct CallsFile(Option<File>);
+pub struct CallsFile {
+    path: PathBuf,
+    file: CallsFileState,
+}
+
+#[derive(Debug)]
+enum CallsFileState {
+    Absent,
+    Open(File),
+    /// Every call is refused.
+    Unusable,
+}
 
 impl CallsFile {
-    /// Opens the file in the folder of a run. If that fails, every call is refused.
+    /// Opens the file in the folder of a run, if it exists. If that fails, every call is refused.
     pub fn open(run: &Path) -> CallsFile {
+        let path = run.join(CALLS);
         let open = || {
-            let path = run.join(CALLS);
-            let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
+            let Some(bytes) = ignore_not_found(fs::read(&path))? else { return Ok(CallsFileState::Absent) };
+            let file = OpenOptions::new().append(true).open(&path)?;
             // an incomplete last line was never answered, and would corrupt the next line
-            let bytes = fs::read(path)?;
             file.set_len(whole_lines(&bytes) as u64)?;
-            Ok(file)
+            Ok(CallsFileState::Open(file))
         };
-        CallsFile(
-            open().inspect_err(|error: &io::Error| tracing::error!("cannot open {CALLS}: {error}")).ok(),
-        )
+        let file = open().unwrap_or_else(|error: io::Error| {
+            tracing::error!("cannot open {CALLS}: {error}");
+            CallsFileState::Unusable
+        });
+        CallsFile { path, file }
     }
 
     /// The calls that an earlier agent answered, without an incomplete last line. None if a line cannot be
@@ -166,7 +180,13 @@ impl CallsFile {
         let mut bytes = b"- ".to_vec();
         serde_json::to_writer(&mut bytes, line).expect("calls are plain data");
         bytes.push(b'\n');
-        let file = self.0.as_mut().ok_or_else(|| io::Error::other("the file is not open"))?;
+        if matches!(self.file, CallsFileState::Absent) {
+            let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&self.path)?;
+            self.file = CallsFileState::Open(file);
+        }
+        let CallsFileState::Open(file) = &mut self.file else {
+            return Err(io::Error::other("the file is not open").into());
+        };
         let length = file.metadata()?.len();
         if length + bytes.len() as u64 > bytes_max {
             return Err(AppendError::Full);
@@ -174,7 +194,7 @@ impl CallsFile {
         let written = file.write_all(&bytes);
         // an incomplete line would corrupt the next one; if it cannot be removed, all later calls are refused
         if written.is_err() && file.set_len(length).is_err() {
-            self.0 = None;
+            self.file = CallsFileState::Unusable;
         }
         Ok(written?)
     }

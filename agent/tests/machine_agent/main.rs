@@ -9,12 +9,12 @@ use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Clock, Deployments};
 use agent::service::Supervision;
 use agent::unit_supervisor::UnitSupervisor;
-use api::HEARTBEAT_MS;
 use api::error::{ApiError, ErrorCode};
 use api::{
-    AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, MachineView,
-    MachineWatchEvent, RemoveDeadUnit, ReportDiskUsage, ReportMachineDead, ReportObstructedRecalls,
-    ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream, Watch, WatchMachine,
+    AgentConfig, AgentKind, Assigned, ConfirmRecall, Enrol, Existence, GetUnitExistence, HEARTBEAT_MS,
+    Handle, MachineView, MachineWatchEvent, PRESENCE_MS, RemoveDeadUnit, ReportDiskUsage, ReportMachineDead,
+    ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Stream,
+    Watch, WatchMachine,
 };
 use host::file::write_atomic_unsynced;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitHealth};
@@ -34,6 +34,8 @@ use tokio::time::Instant;
 #[derive(Clone, Default)]
 struct FakeController {
     heartbeats: Arc<AtomicU32>,
+    /// Whether its reply to a heartbeat arrives.
+    accepts_heartbeats: bool,
     watches: Arc<AtomicU32>,
     view: Option<MachineView>,
     /// Whether the machine was removed.
@@ -107,6 +109,9 @@ impl Watch<WatchMachine> for FakeController {
 impl Handle<ReportPresence> for FakeController {
     async fn handle(&self, _: ReportPresence) -> Result<(), ApiError> {
         self.heartbeats.fetch_add(1, Ordering::Relaxed);
+        if self.accepts_heartbeats {
+            return Ok(());
+        }
         Err(ApiError::new(ErrorCode::Unreachable, "the heartbeat was lost"))
     }
 }
@@ -256,6 +261,16 @@ async fn a_machine_agent_sends_heartbeats_although_it_receives_no_view() {
     assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
     assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 12);
     assert_eq!(controller.watches.load(Ordering::Relaxed), 1, "a lost heartbeat is no outage");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_machine_agent_sends_one_request_every_fifteen_seconds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let controller = FakeController { accepts_heartbeats: true, ..FakeController::default() };
+    let agent = machine_agent(folder.path(), &controller);
+    let minute = Duration::from_millis(4 * PRESENCE_MS - 1);
+    assert!(tokio::time::timeout(minute, agent.run()).await.is_err(), "the agent continues");
+    assert_eq!(controller.heartbeats.load(Ordering::Relaxed), 4);
 }
 
 /// 1. web/0 is assigned.

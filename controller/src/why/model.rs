@@ -74,7 +74,7 @@ fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let attached = facts.reader.get(facts.model.session(id).text()).is_some();
     let replica = read(facts.reader, &facts.model.replica(id));
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
-    let silent = !attached || facts.presence.unit_overdue_ms(id).is_some();
+    let silent = !attached || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
     let agent = || status::machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
     let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;

@@ -101,9 +101,8 @@ fn is_attached(facts: &Facts<'_>, id: Uuid) -> bool {
 /// Returns the cause for a unit whose agent was present and is silent now; none for a Dead unit, whose agent is not
 /// expected to report again.
 pub(super) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
-    facts.presence.unit_overdue_ms(id)?;
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, doc);
-    if !is_attached(facts, id) || life == Life::Dead {
+    if !facts.presence.is_late(id) || !is_attached(facts, id) || life == Life::Dead {
         return None;
     }
     let lost = facts.presence.is_lost(id);

@@ -4,7 +4,7 @@ use crate::fixture::{causes, idle_agent};
 use crate::support::*;
 use api::{DryRunRemoval, Force, GetWhy, Handle, RemovalTarget, RemoveUnit};
 use controller::janitor::Janitor;
-use controller::presence::{LOST_AFTER_MS, UNIT_LATE_AFTER_MS};
+use controller::presence::{LATE_AFTER_MS, LOST_AFTER_MS};
 use state::documents::draft::read;
 use state::terms::cause::{Duty, Entity};
 use state::terms::force::{ForcePhase, ForcedBy};
@@ -60,7 +60,7 @@ async fn a_dry_run_lists_silent_agents_with_the_causes_of_why() {
                 fixture.admin.handle(DryRunRemoval { removed: vec![removed.clone()], force }).await;
             response.expect("the removal is accepted").blockers
         };
-        for silent_ms in [UNIT_LATE_AFTER_MS + 1, LOST_AFTER_MS] {
+        for silent_ms in [LATE_AFTER_MS + 1, LOST_AFTER_MS] {
             fixture.advance(silent_ms);
             let mut why = causes(&fixture, "web/0").await;
             why.retain(|one| one.entity == Entity::Unit(UnitName::new("web", 0)));

@@ -1,5 +1,13 @@
 //! `cargo bench-system`: what an event costs from one unit's hook to the other's, against the floor of this disk and this
-//! kernel, in one run; what an idle unit agent takes of memory; and the time of adding 1,000 units.
+//! kernel, in one run; what 50 idle unit agents take; and the time of adding 1,000 units.
+//!
+//! `cargo bench-system agents` prints how long 100, 250 and 500 unit agents take to come up. It needs 1 GB of memory and
+//! some minutes.
+
+#[path = "bench/agents.rs"]
+mod agents;
+#[path = "bench/events.rs"]
+mod events;
 
 use api::{AddUnits, Deploy, Handle, InModel};
 use controller::host_environment::HostEnvironment;
@@ -41,7 +49,23 @@ fn charm(dir: &Path, name: &str, endpoint: &str, body: &str) -> PathBuf {
 fn main() {
     let dir = std::env::temp_dir().join(format!("pintle-bench-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("there is room for a bench");
-    added_units(&dir);
+    let idle = charm(&dir, "idle", "", "[ $JUJU_DISPATCH_PATH != hooks/start ] || status-set active");
+    match std::env::args().nth(1).as_deref() {
+        None => {
+            added_units(&dir);
+            relation_set(&dir);
+            events::settings(&dir);
+            agents::idle(&dir, &idle);
+        }
+        Some("agents") => agents::many(&dir, &idle),
+        Some("events") => events::settings(&dir),
+        Some(other) => panic!("no bench is named {other}"),
+    }
+    fs::remove_dir_all(&dir).expect("it is our folder");
+}
+
+/// Prints the time from a `relation-set` to the start of the hook of the other unit.
+fn relation_set(dir: &Path) {
     let (set, seen) = (dir.join("set"), dir.join("seen"));
     let speak = format!(
         "case $JUJU_DISPATCH_PATH in actions/set)\n\
@@ -53,8 +77,8 @@ fn main() {
         "now=$EPOCHREALTIME; case $JUJU_DISPATCH_PATH in *-relation-changed) echo $now >> {} ;; esac",
         seen.display()
     );
-    let speaker = charm(&dir, "speaker", "provides: {out: {interface: bench}}", &speak);
-    let hearer = charm(&dir, "hearer", "requires: {in: {interface: bench}}", &hear);
+    let speaker = charm(dir, "speaker", "provides: {out: {interface: bench}}", &speak);
+    let hearer = charm(dir, "hearer", "requires: {in: {interface: bench}}", &hear);
     let host = Host::up(&dir.join("data"));
     for folder in [&speaker, &hearer] {
         host.ok(&["deploy", folder.to_str().expect("text")]);
@@ -67,7 +91,7 @@ fn main() {
         host.until("the other side ran", |_| (stamps(&seen).len() == round + 2).then_some(()));
         let (set, seen) = (stamps(&set)[round], stamps(&seen)[round + 1]);
         latencies.push((seen - set) * 1000.0);
-        floors.push(floor(&dir).as_secs_f64() * 1000.0);
+        floors.push(floor(dir).as_secs_f64() * 1000.0);
     }
     report("relation-set to relation-changed", &mut latencies);
     report("three fdatasyncs and a spawn", &mut floors);
@@ -76,12 +100,6 @@ fn main() {
         at(&latencies, 50) / at(&floors, 50),
         at(&latencies, 99) / at(&floors, 99)
     );
-    for unit in ["speaker/0", "hearer/0"] {
-        let pid = host.agent_pid(unit).expect("it runs");
-        println!("{unit}: {}", memory(pid));
-    }
-    drop(host);
-    fs::remove_dir_all(&dir).expect("it is our folder");
 }
 
 /// Prints what it takes to add units to an application on a controller's store, without HTTP and without machines, in
@@ -194,15 +212,4 @@ fn at(sorted: &[f64], percent: usize) -> f64 {
 fn report(what: &str, values: &mut [f64]) {
     values.sort_by(f64::total_cmp);
     println!("{what}: p50 {:.2} ms, p99 {:.2} ms over {}", at(values, 50), at(values, 99), values.len());
-}
-
-/// Returns the resident and the proportional memory of a process.
-fn memory(pid: i32) -> String {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let line = |text: &str, name: &str| {
-        let found = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
-        found.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    format!("{}, {}", line(&status, "VmRSS:"), line(&rollup, "Pss:"))
 }
