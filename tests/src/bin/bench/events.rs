@@ -2,7 +2,7 @@
 //! takes of the processors.
 //!
 //! Hook and handler are the same static program, which reports its start. The writers are connected before the clock
-//! starts: a client of the controller, and an `etcdctl txn` that waits for its input. The systems take turns, so that
+//! starts: a client of the controller, and an `etcdctl transaction` that waits for its input. The systems take turns, so that
 //! other load affects both alike.
 
 use super::{at, report};
@@ -60,7 +60,7 @@ pub fn settings(dir: &Path) {
     }
     report("setting to hook", &mut ours);
     if etcd.is_some() {
-        report("etcdctl txn to the handler of etcdctl watch", &mut theirs);
+        report("etcdctl transaction to the handler of etcdctl watch", &mut theirs);
         let ratio = |percent| at(&ours, percent) / at(&theirs, percent);
         println!("ratio p10 {:.2}, p50 {:.2} (wanted: 1.2)", ratio(10), ratio(50));
     }
@@ -220,7 +220,7 @@ fn etcdctl(address: &str) -> Command {
 /// A client that is connected and waits for what it is to write.
 fn writer(address: &str) -> Child {
     let mut command = etcdctl(address);
-    command.arg("txn").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("etcdctl is there")
+    command.arg("transaction").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("etcdctl is there")
 }
 
 /// Returns the milliseconds of CPU that a process and its children that have ended have used.
