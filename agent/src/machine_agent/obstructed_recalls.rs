@@ -85,7 +85,7 @@ mod tests {
             }
         }
         assert_eq!(tried_ms[..4], [0, 5_000, 15_000, 35_000]);
-        assert_eq!(tried_ms.len(), 13, "{tried_ms:?}");
+        assert_eq!(tried_ms.len(), 12, "{tried_ms:?}");
         assert_eq!(recalls.due(&both, 3_600_000), BTreeSet::from([other]));
         assert!(!recalls.note(other, None));
         assert!(recalls.note(obstructed, None), "the folder is gone");
