@@ -17,7 +17,10 @@ async fn a_lease_expires_only_after_its_full_length_and_a_restart_counts_as_a_re
     assert!(a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(), "never led before");
     assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none());
     fixture.advance(LEASE_MS - 1);
-    assert!(b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(), "the lease is not over");
+    assert!(
+        b.api.handle(ask.clone()).await.expect("the request succeeds").is_none(),
+        "the lease is not over"
+    );
     assert!(
         a.api.handle(ask.clone()).await.expect("the request succeeds").is_some(),
         "renewed at the last moment"

@@ -1,8 +1,8 @@
 //! The newest commits in memory: a stream that follows the store reads them here, and the change log only if it is
 //! further behind. Every commit wakes every stream, and a read of the database costs a hundred times as much.
 //!
-//! It never has a commit that is not synced, or that the change log does not have any more: the writer adds commits when
-//! it publishes them.
+//! It never has a commit that is not synced, that the change log does not have any more, or that has replaced a damaged
+//! document: the writer adds the others when it publishes them.
 
 use crate::store::CommitChanges;
 use state::documents::draft::Revision;
@@ -30,10 +30,13 @@ fn bytes(commit: &CommitChanges) -> usize {
 }
 
 impl RecentCommits {
-    /// Adds commits that follow the newest one, and drops those before the revision `oldest` or beyond the bound.
+    /// Adds newer commits, and drops those before a gap, before the revision `oldest`, or beyond the bound.
     pub(super) fn add(&self, commits: Vec<CommitChanges>, oldest: Revision) {
         let mut recent = self.lock();
         for commit in commits {
+            if recent.commits.back().is_some_and(|last| last.revision + 1 != commit.revision) {
+                *recent = Commits::default();
+            }
             recent.bytes += bytes(&commit);
             recent.commits.push_back(commit);
         }
@@ -45,8 +48,7 @@ impl RecentCommits {
         }
     }
 
-    /// Returns the commits after a revision up to `newest`, oldest first, at most `limit`. None if the first of them is
-    /// not here.
+    /// Returns the commits after a revision up to `newest`, oldest first, at most `limit`. None if one of them is not here.
     pub(super) fn after(
         &self,
         revision: Revision,
@@ -57,8 +59,11 @@ impl RecentCommits {
             return Some(Vec::new());
         }
         let recent = self.lock();
-        let first = recent.commits.front()?.revision;
+        let (first, last) = (recent.commits.front()?.revision, recent.commits.back()?.revision);
         let skipped = usize::try_from((revision + 1).checked_sub(first)?).ok()?;
+        if last < newest {
+            return None;
+        }
         let count = limit.min(usize::try_from(newest.checked_sub(revision)?).ok()?);
         Some(recent.commits.iter().skip(skipped).take(count).cloned().collect())
     }
@@ -95,6 +100,15 @@ mod tests {
         assert_eq!(after(&recent, 15, 9), None, "a position in the future");
         recent.add(Vec::new(), 12);
         assert_eq!((after(&recent, 10, 9), after(&recent, 11, 9)), (None, Some(vec![12, 13, 14])));
+    }
+
+    #[test]
+    fn nothing_is_returned_across_a_commit_that_is_missing() {
+        let recent = RecentCommits::default();
+        recent.add((10..14).map(|revision| commit(revision, 1)).collect(), 0);
+        assert_eq!(after(&recent, 11, 9), None, "14 replaced a damaged document");
+        recent.add(vec![commit(15, 1)], 0);
+        assert_eq!((after(&recent, 11, 9), after(&recent, 14, 9)), (None, Some(vec![])));
     }
 
     #[test]

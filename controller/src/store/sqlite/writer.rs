@@ -172,11 +172,14 @@ impl Writer {
                 continue;
             }
             if let Some(transaction) = transaction
-                && let Some((bytes, entries)) = write(&sqlite_transaction, transaction, newest + 1)?
+                && let Some(Written { bytes, entries, is_known }) =
+                    write(&sqlite_transaction, transaction, newest + 1)?
             {
                 newest += 1;
                 added.push(bytes);
-                changes.push(CommitChanges { revision: newest, entries: entries.into() });
+                if is_known {
+                    changes.push(CommitChanges { revision: newest, entries: entries.into() });
+                }
             }
             decided.push(Ok(newest));
         }
@@ -195,13 +198,13 @@ impl Writer {
             self.log.add(newest, added);
             self.log.drop_oldest(pruned);
         }
-        Ok(CommittedBatch { decided, changes })
+        Ok(CommittedBatch { decided, changes, newest })
     }
 
     /// Publishes the newest revision after the sync and replies to all requests.
     fn publish(&self, batch: Vec<Box<dyn WriteRequest>>, committed: CommittedBatch) {
-        let CommittedBatch { decided, changes } = committed;
-        if let Some(newest) = changes.last().map(|changes| changes.revision) {
+        let CommittedBatch { decided, changes, newest } = committed;
+        if *self.newest.borrow() != newest {
             let _ = self.sidecar.note(newest); // a file that lags behind is allowed, see GenerationFile
             self.recent.add(changes, self.log.oldest());
             self.newest.send_replace(newest);
@@ -243,8 +246,18 @@ type Decided = Result<Revision, StoreError>;
 struct CommittedBatch {
     /// The answer to each request.
     decided: Vec<Decided>,
-    /// The commits, oldest first.
+    /// The commits, oldest first, without those that have replaced a damaged document.
     changes: Vec<CommitChanges>,
+    newest: Revision,
+}
+
+/// What one revision has written.
+struct Written {
+    /// The bytes of the log entries.
+    bytes: u64,
+    entries: Vec<DocumentChange>,
+    /// Whether the log has all documents as they were before.
+    is_known: bool,
 }
 
 /// Why a batch was rolled back.
@@ -335,30 +348,31 @@ fn return_free_pages(sqlite_transaction: &SqliteTransaction<'_>) -> rusqlite::Re
     }
 }
 
-/// Writes the documents and the log entries of one revision. Returns the bytes of the log entries, and what changes; none
-/// if nothing changes.
+/// Writes the documents and the log entries of one revision. Returns none if nothing changes.
 fn write(
     sqlite_transaction: &SqliteTransaction<'_>,
     transaction: Transaction,
     revision: Revision,
-) -> Result<Option<(u64, Vec<DocumentChange>)>, CommitError> {
-    let (mut bytes, mut changes) = (0, Vec::new());
+) -> Result<Option<Written>, CommitError> {
+    let mut written = Written { bytes: 0, entries: Vec::new(), is_known: true };
     for (key, value) in transaction.writes {
         let added = write_document(sqlite_transaction, (&key, value.as_deref()), revision);
-        if let Some(added) = added.map_err(|error| CommitError::of(error, &key))? {
-            bytes += added;
-            changes.push(DocumentChange { key, value });
+        if let Some((bytes, is_known)) = added.map_err(|error| CommitError::of(error, &key))? {
+            written.bytes += bytes;
+            written.is_known &= is_known;
+            written.entries.push(DocumentChange { key, value });
         }
     }
-    Ok((!changes.is_empty()).then_some((bytes, changes)))
+    Ok((!written.entries.is_empty()).then_some(written))
 }
 
-/// Writes one document with its log entry. Returns the bytes of the entry; none if the document was and is absent.
+/// Writes one document with its log entry. Returns the bytes of the entry, and whether it has the document as it was
+/// before; none if the document was and is absent.
 fn write_document(
     sqlite_transaction: &SqliteTransaction<'_>,
     (key, value): (&str, Option<&str>),
     revision: Revision,
-) -> rusqlite::Result<Option<u64>> {
+) -> rusqlite::Result<Option<(u64, bool)>> {
     let get = "SELECT key, revision, value, checksum FROM documents WHERE key = ?1";
     let mut get = sqlite_transaction.prepare_cached(get)?;
     let mut put =
@@ -387,7 +401,7 @@ fn write_document(
     let (revision_before, value_before) = before.unzip();
     log.execute(params![revision, key, value, revision_before, value_before, checksum])?;
     let bytes = key.len() + value.map_or(0, str::len) + value_before.map_or(0, str::len);
-    Ok(Some(bytes as u64))
+    Ok(Some((bytes as u64, is_known)))
 }
 
 #[cfg(test)]

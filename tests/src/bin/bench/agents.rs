@@ -115,7 +115,7 @@ fn not_idle(status: &Value) -> (usize, Vec<String>) {
 }
 
 /// Returns the pid of the controller.
-fn controller(host: &Host) -> i32 {
+pub fn controller(host: &Host) -> i32 {
     processes(host, &["pintle-controller"]).pop().expect("it runs")
 }
 
