@@ -19,6 +19,7 @@ pub mod charmcraft;
 pub mod config;
 mod declaration;
 pub mod folder;
+mod host_python;
 pub mod install;
 pub mod metadata;
 pub mod package_cache;

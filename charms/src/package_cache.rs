@@ -1,7 +1,7 @@
 //! The bounds of the package cache, in which `packages` keeps installed sets of Python packages and pip's wheels.
 //!
 //! What is deleted is installed again when it is needed. A set that was used within the last hour is kept, because
-//! another deployment may be copying it into an archive. [`trim`] runs after a set was installed, the only time when the
+//! another deployment may be copying it into an archive. `trim` runs after a set was installed, the only time when the
 //! cache grows; `pintle disk-usage` shows what it takes ([`measure`]).
 
 use std::fs::{self, File};

@@ -15,9 +15,9 @@ mod pip;
 
 use crate::charmcraft::PythonRequirements;
 use crate::folder::{self, CharmFileList, Content, FileEntry};
+use crate::host_python::HostPython;
 use crate::package_cache::{self, WHEELS};
 use crate::problem::Problem;
-use crate::venv::HostPython;
 use host::digest::sha256;
 use pip::{Pip, PipError, run};
 use serde::Deserialize;

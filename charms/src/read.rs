@@ -7,6 +7,7 @@
 use crate::archive::{self, UNPACKED_BYTES_MAX};
 use crate::declaration::{self, FILE_BYTES_MAX, Layout, READ_FILES, Section, Sections, Texts};
 use crate::folder::{self, CharmFileList, FileEntry};
+use crate::host_python::host_python;
 use crate::problem::{Checker, Problem};
 use crate::safe_paths::MemberKind;
 use crate::{archive_entries, charmcraft, venv, yaml};
@@ -101,11 +102,7 @@ pub fn read_archive(
     problems.extend(declaration_problems);
     problems.extend(check_layout(&layout, options.force));
     if let (Some(packed), false) = (&layout.python, options.force) {
-        problems.extend(check_python(
-            &charm,
-            packed,
-            venv::host_python().map(|python| python.version).as_deref(),
-        ));
+        problems.extend(check_python(&charm, packed, host_python().map(|python| python.version).as_deref()));
     }
     if !problems.is_empty() {
         return Err(problems);

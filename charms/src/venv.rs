@@ -7,10 +7,10 @@
 
 use crate::charmcraft::PythonRequirements;
 use crate::folder::{self, CharmFileList, FileEntry};
+use crate::host_python::host_python;
 use crate::packages::packages;
 use crate::problem::Problem;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 /// The `dispatch` script for a Python charm that has none, with packages in the folder `site`. The agent runs it in the
 /// charm's folder. The charm's own `lib` takes precedence over the packages.
@@ -22,24 +22,6 @@ fn dispatch_script(site: &str) -> String {
          export PYTHONPATH=\"lib:{site}${{PYTHONPATH:+:$PYTHONPATH}}\"\n\
          exec python3 src/charm.py\n"
     )
-}
-
-/// The python3 of this host, that its hooks run.
-pub(crate) struct HostPython {
-    /// For example `3.11`.
-    pub version: String,
-    /// The interpreter itself. What PATH finds may be a script of a version manager that does more than asked:
-    /// pyenv's writes a folder after each `pip install`, and two at once fail.
-    pub interpreter: PathBuf,
-}
-
-/// The python3 that PATH finds; `None` without one.
-pub(crate) fn host_python() -> Option<HostPython> {
-    let script = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)";
-    let output = Command::new("python3").args(["-I", "-c", script]).stdin(Stdio::null()).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
-    let (version, interpreter) = text.trim_end().split_once('\n')?;
-    Some(HostPython { version: version.to_owned(), interpreter: interpreter.into() })
 }
 
 /// Adds to `files` what a Python charm needs to run: its packages, unless it contains a `venv`, and a `dispatch`, unless

@@ -1,7 +1,7 @@
 //! The progress of a step that may take minutes, on stderr.
 //!
 //! On a terminal one line is rewritten. Elsewhere, for example in the log of a CI job, the first step is printed and
-//! then at most one in [`LOG_INTERVAL`].
+//! then at most one in `LOG_INTERVAL`.
 
 use crate::output::Output;
 use crate::terminal_escape::safe_line;

@@ -6,11 +6,9 @@ mod common;
 use api::{LogLine, LogPage};
 use clap::Parser;
 use cli::command_error::CommandError;
-use cli::commands::Arguments;
-use cli::commands::Verb;
 use cli::commands::{
-    add_unit, config, debug_log, deploy, destroy_model, disk_usage, model_config, remove_unit, run,
-    suspend_relation, why,
+    Arguments, Verb, add_unit, config, debug_log, deploy, destroy_model, disk_usage, model_config,
+    remove_unit, run, suspend_relation, why,
 };
 use cli::data_dir::DataDir;
 use common::fake::FakeController;

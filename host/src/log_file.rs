@@ -264,7 +264,8 @@ mod tests {
         assert_eq!(names(folder.path()), ["c.log", "c.log.1"]);
         for name in names(folder.path()) {
             let bytes = fs::metadata(folder.path().join(&name)).expect("there").len();
-            assert!(bytes <= LOG_BYTES_MAX + 10_000, "{name}: {bytes}");
+            // while one writer rotates and is preempted, the other writes on
+            assert!(bytes <= 2 * LOG_BYTES_MAX, "{name}: {bytes}");
         }
     }
 }

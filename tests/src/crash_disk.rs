@@ -308,7 +308,7 @@ pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])
             let mut image = start.clone();
             before.iter().for_each(|op| image.apply(op));
             // of the reserve of the journal, which is newlines, once in each piece
-            let is_reserve = |at: usize| at % PIECE != 0 && bytes[at - 1..].starts_with(b"\n\n");
+            let is_reserve = |at: usize| !at.is_multiple_of(PIECE) && bytes[at - 1..].starts_with(b"\n\n");
             for length in (0..bytes.len()).filter(|length| !is_reserve(*length)) {
                 let mut image = image.clone();
                 image.apply(&Op::Write { inode: *inode, at: *at, bytes: bytes[..length].to_vec() });

@@ -142,12 +142,15 @@ fn a_controller_restored_from_a_backup_receives_the_lost_records() {
     put_back(&older);
     // Nothing is decided for the operator: both ways out are named at once, and nothing is left running.
     for _ in 0..2 {
-        let begun = Instant::now();
+        let started = Instant::now();
         let refused = host.refused(&["up"]);
         for part in ["it is an older copy", "put the right file back", "pintle up --restored"] {
             assert!(refused.contains(part), "{refused}");
         }
-        assert!(begun.elapsed() < Duration::from_secs(30), "it does not wait for a controller that refuses");
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "it does not wait for a controller that refuses"
+        );
         assert_eq!((generation(), host.processes()), (recorded.clone(), vec![]));
     }
     put_back(&newest);

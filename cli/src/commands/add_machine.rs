@@ -40,10 +40,8 @@ pub async fn run<A: UserPort>(
             return Err(CommandError::usage(text).hint("pintle add-machine, or pintle add-machine manual"));
         }
     };
-    let added = session
-        .api
-        .handle(AddMachines { count: args.count, manual, base: args.base.clone(), ..AddMachines::default() })
-        .await?;
+    let added =
+        session.api.handle(AddMachines { count: args.count, manual, base: args.base.clone() }).await?;
     session.note_write(added.revision);
     if !manual {
         session.output.warn(&bases::warning(

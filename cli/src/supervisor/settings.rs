@@ -4,12 +4,21 @@
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::provider::bases::BaseRoot;
 use host::file::{ignore_not_found, write_atomic};
 use serde::{Deserialize, Serialize};
+use state::charm::Base;
 use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
+
+/// A base system that exists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BaseRoot {
+    /// What it is.
+    pub base: Base,
+    /// Its root file system.
+    pub root: PathBuf,
+}
 
 /// The content of `up.yaml`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

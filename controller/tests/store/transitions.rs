@@ -14,7 +14,7 @@ mod retention;
 mod users;
 
 use controller::store::{ApplyError, Store};
-use state::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
+use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
 use state::documents::prelude::{ArchiveUse, Kind, LeaderWriteNumber, Model, TokenHolder, last_id};

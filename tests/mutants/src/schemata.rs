@@ -136,9 +136,9 @@ if mutants::is(3) {
 
     #[test]
     fn a_row_whose_code_is_not_there_exactly_once_is_refused() {
-        for code in ["now_ms", ">= TERM", "impl A {"] {
+        for code in ["now_ms", ">= LEASE", "impl A {"] {
             let applied = source(SOURCE, &[(0, &mutant(code, ""))]);
-            assert_eq!(applied.is_ok(), code == ">= TERM", "{code}");
+            assert_eq!(applied.is_ok(), code == ">= LEASE", "{code}");
         }
         assert!(source(SOURCE, &[(0, &mutant("absent", ""))]).is_err());
     }

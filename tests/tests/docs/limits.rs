@@ -219,7 +219,7 @@ fn texts(value: u128, print: Print) -> Vec<String> {
     let bytes = |bytes: u128| {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "bytes")];
         let (unit, name) =
-            units.into_iter().find(|(unit, _)| bytes % unit == 0).expect("one is the smallest");
+            units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit)).expect("one is the smallest");
         vec![format!("{} {name}", bytes / unit)]
     };
     match print {
@@ -246,14 +246,15 @@ fn texts(value: u128, print: Print) -> Vec<String> {
         Time => {
             let units = [(3_600_000, "hour"), (60_000, "minute"), (1_000, "second"), (1, "millisecond")];
             let short = [(3_600_000, "h"), (1_000, " s"), (1, " ms")];
-            let long =
-                units.iter().filter(|(ms, _)| value % ms == 0).flat_map(|(ms, unit)| match value / ms {
+            let long = units.iter().filter(|(ms, _)| value.is_multiple_of(*ms)).flat_map(|(ms, unit)| {
+                match value / ms {
                     1 => vec![format!("a {unit}"), format!("an {unit}"), format!("last {unit}")],
                     n => vec![format!("{n} {unit}s")],
-                });
+                }
+            });
             let short = short
                 .iter()
-                .filter(|(ms, _)| value % ms == 0)
+                .filter(|(ms, _)| value.is_multiple_of(*ms))
                 .map(|(ms, unit)| format!("{}{unit}", value / ms));
             long.chain(short).collect()
         }

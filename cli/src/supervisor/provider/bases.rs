@@ -4,11 +4,9 @@
 //! requested one takes its own. What a system is, its os-release file says.
 
 use super::base_system;
-use super::nspawn::own_folder;
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
-use crate::supervisor::settings::UpSettings;
-use serde::{Deserialize, Serialize};
+use crate::supervisor::settings::{BaseRoot, UpSettings};
 use state::charm::Base;
 use state::terms::provider_kind::ProviderKind;
 use std::fs;
@@ -22,13 +20,9 @@ pub struct BaseSource {
     from: String,
 }
 
-/// A base system that exists.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BaseRoot {
-    /// What it is.
-    pub base: Base,
-    /// Its root file system.
-    pub root: PathBuf,
+/// The folder of nspawn machines in the data folder.
+pub(super) fn own_folder(dir: &DataDir) -> PathBuf {
+    dir.path().join("nspawn")
 }
 
 impl BaseSource {
@@ -153,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_used_as_what_its_os_release_says_only() {
+    fn a_root_is_used_only_as_what_its_os_release_names() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(&folder.path().join("data"))).expect("a path");
         let root = system(&folder.path().join("root"), "22.04");

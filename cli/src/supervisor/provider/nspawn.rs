@@ -23,7 +23,7 @@
 //! After the first boot this host must never write below the root of the machine: a symbolic link created in the
 //! machine would redirect a write of the host's root user to a file of this host.
 
-use super::bases::{self, Bases};
+use super::bases::{self, Bases, own_folder};
 use super::console;
 use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
 use super::machine_folder::{
@@ -406,11 +406,6 @@ fn link(to: &str, path: &Path) -> io::Result<()> {
     fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
     ignore_not_found(fs::remove_file(path))?;
     symlink(to, path)
-}
-
-/// The provider's own folder in the data folder.
-pub(super) fn own_folder(dir: &DataDir) -> PathBuf {
-    dir.path().join("nspawn")
 }
 
 /// The running container process of a machine's folder.

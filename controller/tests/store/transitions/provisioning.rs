@@ -6,6 +6,14 @@ use super::*;
 pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (provisioned, manual) = (Uuid(61), Uuid(62));
     fixture.call("machine::add", move |draft| machine::add(draft, MODEL, provisioned, 1).map(drop)).await;
+    let base =
+        || Some(Base { name: "ubuntu".to_owned(), channel: "22.04".to_owned(), architectures: Vec::new() });
+    fixture
+        .call("machine::request_base", move |draft| {
+            machine::request_base(draft, MODEL, provisioned, base());
+            Ok(())
+        })
+        .await;
     fixture
         .call("instance::reserve_nonce", move |draft| {
             instance::reserve_nonce(draft, MODEL, provisioned, ProviderKind::Nspawn, Uuid(63)).map(drop)
@@ -20,6 +28,12 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("instance::record_started", move |draft| {
             instance::record_started(draft, MODEL, provisioned, "nspawn-1", "10.0.0.2")
+        })
+        .await;
+    fixture
+        .call("instance::record_base", move |draft| {
+            instance::record_base(draft, MODEL, provisioned, base());
+            Ok(())
         })
         .await;
     fixture

@@ -1,0 +1,22 @@
+//! Finds the python3 of this host, which runs the hooks of charms and installs their packages.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The python3 of this host, that its hooks run.
+pub(crate) struct HostPython {
+    /// For example `3.11`.
+    pub version: String,
+    /// The interpreter itself. What PATH finds may be a script of a version manager that does more than asked:
+    /// pyenv's writes a folder after each `pip install`, and two at once fail.
+    pub interpreter: PathBuf,
+}
+
+/// The python3 that PATH finds; `None` without one.
+pub(crate) fn host_python() -> Option<HostPython> {
+    let script = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)";
+    let output = Command::new("python3").args(["-I", "-c", script]).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    let (version, interpreter) = text.trim_end().split_once('\n')?;
+    Some(HostPython { version: version.to_owned(), interpreter: interpreter.into() })
+}
