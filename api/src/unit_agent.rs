@@ -4,12 +4,13 @@ use crate::archives::Archive;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use state::operations::leadership::{GrantedLease, LeaderWrite};
+use state::operations::leader_settings::LeaderWrite;
+use state::operations::leadership::GrantedLease;
 pub use state::operations::session::Attach;
 use state::operations::session::GrantedSession;
+use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::position::{Committed, Position};
 use state::unit::activity::Activity;
-use state::unit::leader_settings::LeaderSettingsView;
 use state::unit::record::{CommitOutcome, Record, RunReport};
 use state::unit::snapshot::{BagRequest, BagView, Delta};
 

@@ -16,14 +16,15 @@ use api::{
 use state::documents::application::may_read_archive;
 use state::documents::draft::{self, Draft, read};
 use state::documents::prelude::{GLOBAL, Model};
+use state::operations::leader_settings;
 use state::operations::leadership::{self, GrantedLease};
 use state::operations::record_commit;
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::{self, GrantedSession};
 use state::restore::resync;
+use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::position::Committed;
-use state::unit::leader_settings::LeaderSettingsView;
 use state::unit::operation::Operation;
 use state::unit::record::{CommitOutcome, Record};
 use state::unit::snapshot::{BagRequest, BagView};
@@ -214,7 +215,7 @@ impl<S: Store, E: Environment> Handle<WriteLeaderSettings> for Authorised<S, E> 
         let (model, unit) = self.unit()?;
         let WriteLeaderSettings { epoch, write } = request;
         let transition =
-            move |draft: &mut Draft<'_>| leadership::write_settings(draft, model, unit, epoch, &write);
+            move |draft: &mut Draft<'_>| leader_settings::write(draft, model, unit, epoch, &write);
         Ok(self.controller.run(transition).await?.answer)
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::prelude::{LeaderWriteNumber, Model, TokenHolder};
-use state::operations::leadership::LeaderWrite;
+use state::operations::leader_settings::LeaderWrite;
 use state::terms::member_version::Version;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::owner::Owner;

@@ -23,11 +23,11 @@ use state::documents::token;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, archive, cleanup, machine, model, relation, scope, unit};
 use state::operations::force::{self, ForceRequest, ForceTimer};
-use state::operations::leadership::LeaderWrite;
+use state::operations::leader_settings::LeaderWrite;
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::Attach;
 use state::operations::{
-    action, destruction, instance, leadership, record_commit, session, tombstone_retention,
+    action, destruction, instance, leader_settings, leadership, record_commit, session, tombstone_retention,
 };
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;

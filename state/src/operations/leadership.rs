@@ -1,20 +1,15 @@
-//! Leadership: which unit holds the grant of its application, the generation of that grant, and the settings that only
-//! the holder may write (design 13).
+//! Leadership: which unit holds the grant of its application, and the generation of that grant (design 13).
 //!
 //! A grant contains no times. The caller counts the lease and passes as an argument whether the grant may be
 //! taken over. At most one unit of an application holds the grant. Called by the unit agent's handlers and when
 //! a unit is Dead or removed.
 
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{GrantDoc, LeaderWriteNumber, Model, UnitDoc};
+use crate::documents::prelude::{GrantDoc, Model, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::documents::sequence;
-use crate::operations::record_validation::require_run;
-use crate::operations::session;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
-use crate::terms::settings::{self, BagChange};
-use crate::unit::leader_settings::{self, LeaderSettingsView};
 use serde::{Deserialize, Serialize};
 
 /// The length of a lease of the leadership: after a claim, no other unit becomes the leader for this long (design 13).
@@ -73,53 +68,6 @@ pub fn release(draft: &mut Draft, model: Model, unit: Uuid) {
     if draft.get(&key).is_some_and(|grant| grant.holder == unit) {
         draft.remove(&key);
     }
-}
-
-/// A change of the leader settings by a running hook of the leader (leader-set).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LeaderWrite {
-    /// The leadership in which the hook runs, the run and the tool call.
-    pub number: LeaderWriteNumber,
-    /// The new value of each key; the empty string removes the key.
-    pub change: BagChange,
-}
-
-/// Changes the leader settings of the unit's application, and returns them (spec/hook-tools.md 2.2).
-///
-/// A write is applied once, however often it arrives, because a repetition does not have a higher number than the write
-/// that was applied last. A write that is overtaken by a later one of the same leadership changes nothing.
-///
-/// # Errors
-/// If a newer agent has attached, the unit is not the leader in this generation, or the settings would be too large.
-pub fn write_settings(
-    draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    epoch: u64,
-    write: &LeaderWrite,
-) -> Result<LeaderSettingsView, Refusal> {
-    session::check_epoch(draft, model, unit, epoch)?;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
-    let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
-    require_run(last_run, write.number.run)?;
-    if !is_leader(draft, model, unit, &doc, Some(write.number.generation)) {
-        return Err(Refusal::new(Code::Forbidden, "not the leader"));
-    }
-    let key = model.leader_settings(doc.application);
-    let mut stored = draft.get(&key).unwrap_or_default();
-    if write.number < stored.number {
-        return Ok(stored.view());
-    }
-    if let Some(reason) = leader_settings::refusal_reason(&stored.values, &write.change) {
-        return Err(Refusal::new(Code::Invalid, reason));
-    }
-    if settings::apply(&mut stored.values, &write.change) {
-        stored.version += 1;
-        stored.number = write.number;
-        draft.put(&key, &stored);
-    }
-    Ok(stored.view())
 }
 
 /// Whether the unit holds the grant of its application in this transaction. If `generation` is given, it must

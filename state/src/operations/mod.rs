@@ -9,6 +9,7 @@ pub mod destruction;
 pub mod dry_run;
 pub mod force;
 pub mod instance;
+pub mod leader_settings;
 pub mod leadership;
 pub mod log_retention;
 pub mod record_commit;

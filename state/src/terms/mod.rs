@@ -7,6 +7,7 @@ pub mod cause;
 pub mod disk_usage;
 pub mod force;
 pub mod health;
+pub mod leader_settings;
 pub mod life;
 pub mod member_version;
 pub mod names;

@@ -4,11 +4,11 @@
 //! commits it only if the hook's process exits with 0 (design 4). The context is plain data without a connection or a
 //! clock: `hook_context_builder` builds it, and the hook session lends it to the hook tools.
 
-pub use super::leader_settings::LEADER_SETTINGS_BYTES_MAX;
 pub use super::writes::{
     ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, Level, PortWrites, Ports, Reboot,
     ReportContent, TooLarge, WRITES_MAX, Writes,
 };
+pub use crate::terms::leader_settings::LEADER_SETTINGS_BYTES_MAX;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;

@@ -7,6 +7,7 @@
 
 use crate::charm::{Charm, Scope};
 use crate::documents::prelude::{CharmDoc, ResolvedDoc, StatusDoc};
+use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -15,7 +16,6 @@ use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::Bag;
-use crate::unit::leader_settings::LeaderSettingsView;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -77,7 +77,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     ("a duration", &[("state/src/lifecycle/model.rs", "INTERVAL_MS_MAX", Time)]),
     (
         "the leader settings of an application",
-        &[("state/src/unit/leader_settings.rs", "LEADER_SETTINGS_BYTES_MAX", Bytes)],
+        &[("state/src/terms/leader_settings.rs", "LEADER_SETTINGS_BYTES_MAX", Bytes)],
     ),
     ("a setting of an application", &[]),
     ("a field of a user's request", &[]),

@@ -40,8 +40,8 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let change = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
     let (epoch, write) = (local.epoch, LeaderWrite { number: number_of_write, change });
     fixture
-        .call("leadership::write_settings", move |draft| {
-            leadership::write_settings(draft, MODEL, unit, epoch, &write).map(drop)
+        .call("leader_settings::write", move |draft| {
+            leader_settings::write(draft, MODEL, unit, epoch, &write).map(drop)
         })
         .await;
     let mut written = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 1000);

@@ -2,12 +2,13 @@
 
 use crate::documents::prelude::{BagDoc, LeaderWriteNumber};
 use crate::lifecycle::unit;
-use crate::operations::leadership::{self, LeaderWrite};
+use crate::operations::leader_settings::{self, LeaderWrite};
+use crate::operations::leadership;
+use crate::terms::leader_settings::LeaderSettingsView;
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, LEADER_SETTINGS_BYTES_MAX, PortWrites};
-use crate::unit::leader_settings::LeaderSettingsView;
 use crate::unit::snapshot::Change;
 
 #[test]
@@ -32,7 +33,7 @@ fn leader_write(generation: u64, call: u32, key: &str, value: &str) -> LeaderWri
 /// Writes as web/0, and returns the version of the leader settings.
 fn write_settings(world: &mut World, agent: &Agent, write: &LeaderWrite) -> Result<u64, Refusal> {
     let (unit, epoch) = (agent.unit, agent.epoch);
-    let written = world.run(|draft, _| leadership::write_settings(draft, MODEL, unit, epoch, write))?;
+    let written = world.run(|draft, _| leader_settings::write(draft, MODEL, unit, epoch, write))?;
     Ok(written.version)
 }
 
