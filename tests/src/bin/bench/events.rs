@@ -220,7 +220,7 @@ fn etcdctl(address: &str) -> Command {
 /// A client that is connected and waits for what it is to write.
 fn writer(address: &str) -> Child {
     let mut command = etcdctl(address);
-    command.arg("transaction").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("etcdctl is there")
+    command.arg("txn").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("etcdctl is there")
 }
 
 /// Returns the milliseconds of CPU that a process and its children that have ended have used.
