@@ -44,7 +44,7 @@ impl<'a> Progress<'a> {
         self.printed.set(Some(Instant::now()));
     }
 
-    /// Ends the progress, and says how long the steps took if any was shown.
+    /// Ends the progress, and shows how long the steps took if any was shown.
     pub fn finish(&self, done: &str) {
         if self.printed.get().is_some() {
             let clear = if self.output.is_terminal() { "\r\x1b[K" } else { "" };

@@ -18,8 +18,8 @@ const PACKAGES: &str = "systemd,systemd-sysv,libpam-systemd,dbus,python3,python3
                         software-properties-common,procps,netbase,sudo,lsb-release,rsync,cron,logrotate,perl,\
                         adduser,curl,openssl";
 /// Most of the time debootstrap unpacks and configures packages; the rest depends on the mirror. On two cores with a
-/// near mirror it took from 3 to 6 minutes.
-pub const ESTIMATE: &str = "This is done once and takes 3 to 6 minutes, or longer if the mirror is slow.";
+/// near mirror it took from 3 to 6 minutes, and 9 while the host was busy.
+pub const ESTIMATE: &str = "This is done once and takes 3 to 9 minutes, or longer if the mirror is slow.";
 
 /// A release that debootstrap can create.
 struct Release {

@@ -1,7 +1,7 @@
 //! The operating systems of machines: which base systems exist, and which one a machine gets.
 //!
 //! A machine gets the base system that was requested for it, or else the default one; a provider that does not have the
-//! requested one takes its own. What a system is, its os-release file says.
+//! requested one takes its own. The os-release file of a system names it.
 
 use super::base_system;
 use crate::command_error::CommandError;
@@ -41,7 +41,7 @@ impl BaseSource {
     /// Creates the base system in the data folder, unless it is a folder already.
     ///
     /// # Errors
-    /// If it cannot be created, is another system than the name says, or cannot boot.
+    /// If it cannot be created, is another system than it is named, or cannot boot.
     pub fn make(&self, dir: &DataDir, progress: &dyn Fn(&str)) -> Result<BaseRoot, CommandError> {
         let (base, from) = (self.base.clone(), Path::new(&self.from));
         if from.is_dir() {
@@ -64,7 +64,7 @@ impl BaseSource {
     }
 }
 
-/// Checks that the system in `root` is what its name says, and that it can boot.
+/// Checks that the system in `root` is what it is named, and that it can boot.
 fn check(root: &Path, base: &Base) -> Result<(), CommandError> {
     let cannot =
         |text: String| Err(CommandError::new(format!("cannot use {} as {base}: {text}", root.display())));

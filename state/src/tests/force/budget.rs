@@ -108,6 +108,6 @@ fn force_requested_by_a_person_does_not_delay_the_budget() {
         assert_eq!(forced.due_ms, now_ms + 10_000);
         assert_eq!(forced.due_ms - force::timer_started_ms(&forced) - forced.waited_ms, 10_000);
         force_unit(&mut world, web.unit, wait(now_ms - 10_000));
-        assert_eq!(read(world.reader(), &MODEL.forced_removal(web.unit)), Some(forced), "asked again");
+        assert_eq!(read(world.reader(), &MODEL.forced_removal(web.unit)), Some(forced), "a second request");
     }
 }

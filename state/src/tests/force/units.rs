@@ -51,7 +51,7 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     for epoch in [0, web.epoch, web.epoch + 9] {
         let answer =
             world.run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, epoch), GENERATION));
-        assert_eq!(answer.expect_err("nobody speaks for it any more").code, Code::Fenced, "held {epoch}");
+        assert_eq!(answer.expect_err("a unit that is forced is fenced").code, Code::Fenced, "held {epoch}");
     }
     sweep(&mut world, NOW + GRACE_MS);
     let shown = view::full_view(world.reader(), MODEL, web.unit).expect("its record is there").shown();
@@ -76,7 +76,7 @@ fn i24_survivors_see_what_a_graceful_removal_shows() {
     let (_, mut web, db) = related_units(&mut graceful);
     let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("it is there");
     graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
-    assert!(!news(&graceful, db.unit).is_empty(), "who is going has departed");
+    assert!(!news(&graceful, db.unit).is_empty(), "a unit that is being removed has departed");
     let mut by_force = graceful.copy();
     let mut shown = Vec::new();
     let numbers: Vec<_> =

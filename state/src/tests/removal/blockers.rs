@@ -29,7 +29,10 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
-    assert!(!dry_run_alone(&world, EntityId::Application(app)).blockers.is_empty(), "asked again, the same");
+    assert!(
+        !dry_run_alone(&world, EntityId::Application(app)).blockers.is_empty(),
+        "a second dry run has blockers too"
+    );
 }
 
 #[test]

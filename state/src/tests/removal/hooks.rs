@@ -170,7 +170,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     let related: Vec<String> =
         hooks(&result).into_iter().filter(|hook| !hook.starts_with("shop/0")).collect();
     assert_eq!(related, [departed]);
-    assert_eq!(dry_run_alone(&world, EntityId::Unit(other.unit)), DryRun::default(), "asked again");
+    assert_eq!(dry_run_alone(&world, EntityId::Unit(other.unit)), DryRun::default(), "a second dry run");
     // by force, the result differs: it is predicted completely, and the running hook is interrupted
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
