@@ -45,8 +45,7 @@ pub struct GetAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListActions;
 
-/// Enqueues an action. `NotFound` if the unit does not exist; `Invalid` with the words `(not found)` if its charm
-/// has no such action.
+/// Enqueues an action. `NotFound` if the unit does not exist; `UnknownAction` if its charm has no such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnqueueAction {

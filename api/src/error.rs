@@ -17,6 +17,8 @@ pub enum ErrorCode {
     Invalid,
     /// The entity does not exist.
     NotFound,
+    /// The charm of the unit has no action of this name.
+    UnknownAction,
     /// The name is taken.
     AlreadyExists,
     /// The entity, or one that it depends on, is Dying, Dead or removed.
@@ -104,7 +106,7 @@ impl ErrorCode {
         match self {
             ErrorCode::Invalid => 400,
             ErrorCode::Unauthorised => 401,
-            ErrorCode::NotFound => 404,
+            ErrorCode::NotFound | ErrorCode::UnknownAction => 404,
             ErrorCode::AlreadyExists
             | ErrorCode::NotAlive
             | ErrorCode::Blocked

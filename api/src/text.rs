@@ -7,6 +7,8 @@ pub mod cause;
 pub mod entity_state;
 /// Faults of unit agents, their ends and the settings that help, in English.
 pub mod fault;
+/// Refusals in English.
+pub mod refusal;
 /// Why operations are started, in English.
 pub mod start_reason;
 /// The messages of statuses in English.

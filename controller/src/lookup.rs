@@ -7,16 +7,20 @@ use api::{RelationChoice, RemovalTarget};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
-use state::documents::refusal::{Code, Refusal};
+use state::documents::refusal::Refusal;
 use state::lifecycle::{application, machine, relation, unit};
 use state::terms::names::{UnitName, Uuid};
+use state::terms::refusal::EntityKind;
+use state::terms::refusal::application::ApplicationRefusal;
+use state::terms::refusal::unit::UnitRefusal;
 
 /// Returns the model of this name or uuid.
 pub(crate) fn find_model(reader: &dyn Reader, text: &str) -> Result<Model, Refusal> {
     let named = read(reader, &GLOBAL.model_name(text)).or_else(|| text.parse().ok());
-    named.map(Model).filter(|model| reader.get(model.model().text()).is_some()).ok_or_else(|| {
-        Refusal::not_found("model", format!("{text:?}")).hint("list the models with: pintle models")
-    })
+    named
+        .map(Model)
+        .filter(|model| reader.get(model.model().text()).is_some())
+        .ok_or_else(|| Refusal::not_found(EntityKind::Model, text))
 }
 
 /// Returns the unit that `web/0` or `web/leader` names.
@@ -24,7 +28,7 @@ pub(crate) fn find_unit(reader: &dyn Reader, model: Model, text: &str) -> Result
     if let Some(application) = text.strip_suffix("/leader") {
         return find_leader(reader, model, application);
     }
-    let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+    let name: UnitName = text.parse().map_err(|_| UnitRefusal::InvalidName { text: text.to_owned() })?;
     Ok((unit::find(&mut { reader }, model, &name)?, name))
 }
 
@@ -37,10 +41,7 @@ pub(crate) fn find_leader(
     let id = application::find(&mut { reader }, model, application)?;
     match read(reader, &model.leader(id)) {
         Some(grant) => Ok((grant.holder, grant.holder_name)),
-        None => {
-            let text = format!("application {application:?} has no leader at the moment");
-            Err(Refusal::new(Code::NotFound, text))
-        }
+        None => Err(ApplicationRefusal::NoLeader { application: application.to_owned() }.into()),
     }
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn find_relation(
     match choice {
         RelationChoice::Number(number) => {
             let found = status::relation_of_number(reader, model, *number);
-            found.ok_or_else(|| Refusal::not_found("relation", number))
+            found.ok_or_else(|| Refusal::not_found(EntityKind::Relation, number))
         }
         RelationChoice::Ends(ends) => {
             let mut draft = Draft::new(reader); // read only: it is never committed
@@ -71,7 +72,7 @@ pub(crate) fn entity(
     let mut documents = reader;
     Ok(match removed {
         RemovalTarget::Unit(name) => {
-            let name: UnitName = name.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+            let name: UnitName = name.parse().map_err(|_| UnitRefusal::InvalidName { text: name.clone() })?;
             EntityId::Unit(unit::find(&mut documents, model, &name)?)
         }
         RemovalTarget::Application(name) => {

@@ -17,6 +17,7 @@ use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
+use api::text::refusal::{RefusalText, text};
 use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::{Model, TokenHolder};
 use state::documents::refusal::{Code, Refusal};
@@ -288,8 +289,9 @@ where
 
 /// Maps a refusal to an error of the API.
 fn to_api_error(refusal: Refusal) -> ApiError {
-    let (code, expected) = match refusal.code {
+    let (code, expected) = match refusal.code() {
         Code::NotFound => (ErrorCode::NotFound, None),
+        Code::UnknownAction => (ErrorCode::UnknownAction, None),
         Code::AlreadyExists => (ErrorCode::AlreadyExists, None),
         Code::NotAlive => (ErrorCode::NotAlive, None),
         Code::Invalid | Code::Ambiguous => (ErrorCode::Invalid, None),
@@ -300,6 +302,6 @@ fn to_api_error(refusal: Refusal) -> ApiError {
         Code::Gap { expected } => (ErrorCode::Gap, Some(expected)),
         Code::Removed => (ErrorCode::Removed, None),
     };
-    let Refusal { message, hint, blockers, .. } = refusal;
-    ApiError { hint, expected, blockers, ..ApiError::new(code, message) }
+    let RefusalText { message, hint } = text(&refusal.reason);
+    ApiError { hint, expected, blockers: refusal.blockers, ..ApiError::new(code, message) }
 }

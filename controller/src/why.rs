@@ -18,10 +18,11 @@ use api::{EntityChoice, RelationChoice, Why};
 use facts::CAUSES_MAX;
 use state::documents::blockers::EntityId;
 use state::documents::draft::read;
-use state::documents::refusal::{Code, Refusal};
+use state::documents::refusal::Refusal;
 use state::lifecycle::unit as units;
 use state::terms::cause::{Cause, deduplicate};
 use state::terms::names::RelationNumber;
+use state::terms::refusal::EntityKind;
 
 pub(crate) use facts::Facts;
 
@@ -57,7 +58,7 @@ fn explain_number(facts: &Facts<'_>, number: RelationNumber) -> Result<Why, Refu
         (Ok(machine), Ok(relation)) if machine.causes.is_empty() => Ok(relation),
         (Ok(machine), _) => Ok(machine),
         (Err(_), Ok(relation)) => Ok(relation),
-        (Err(_), Err(_)) => Err(Refusal::new(Code::NotFound, format!("no machine or relation {number}"))),
+        (Err(_), Err(_)) => Err(Refusal::not_found(EntityKind::MachineOrRelation, number)),
     }
 }
 

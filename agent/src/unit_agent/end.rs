@@ -43,6 +43,7 @@ impl From<ApiError> for RequestError {
             | ErrorCode::Unavailable
             | ErrorCode::Invalid
             | ErrorCode::NotFound
+            | ErrorCode::UnknownAction
             | ErrorCode::AlreadyExists
             | ErrorCode::NotAlive
             | ErrorCode::Blocked

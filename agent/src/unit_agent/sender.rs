@@ -8,6 +8,7 @@ use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
 use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
+use api::text::refusal;
 use api::{Attach, Commit, Report, UnitAgentRequests};
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::position::{Committed, Position};
@@ -153,8 +154,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
         };
         let Committed { answer: CommitOutcome { refusal, dropped }, revision } = committed;
         span.in_scope(|| {
-            tracing::debug!(revision, refusal, "acknowledged");
-            dropped.iter().for_each(|dropped| tracing::warn!("record {sequence}: {dropped}"));
+            tracing::debug!(revision, refusal = refusal.as_ref().map(refusal::message), "acknowledged");
+            for dropped in dropped.iter().map(refusal::dropped) {
+                tracing::warn!("record {sequence}: {dropped}");
+            }
         });
         let retry = refusal.as_ref().and_then(|_| {
             let (local, view, now) = (self.0.local(), self.0.view(), self.0.now());

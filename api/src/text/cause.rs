@@ -4,7 +4,7 @@
 //! program decides on the text. Called by `pintle why`, dry runs, the error output of `pintle`, and
 //! `pintle-agent why`.
 
-use super::{fault, start_reason};
+use super::{fault, refusal, start_reason};
 use crate::ago;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
@@ -53,7 +53,7 @@ pub fn sentence(cause: &Cause, times: &Times<'_>) -> String {
         text += &times.since(since_ms);
     }
     if let Some(error) = &cause.last_error {
-        text += &format!("; last error: {error}");
+        text += &format!("; last error: {}", refusal::failure(error));
     }
     text
 }

@@ -3,7 +3,7 @@
 //! Called by the commands, by the states of entities and by the context of hooks. Scripts of Juju match some of the texts.
 
 use crate::text::cause::why_command;
-use crate::text::fault;
+use crate::text::{fault, refusal};
 use state::terms::cause::Entity;
 use state::terms::names::UnitName;
 use state::terms::status_message::StatusMessage;
@@ -26,7 +26,7 @@ pub fn words(message: &StatusMessage) -> String {
         StatusMessage::Executing(activity) => return activity.to_string(),
         StatusMessage::HookFailed { hook } => return format!("hook failed: \"{hook}\""),
         StatusMessage::OperationFailed { operation, reason } => {
-            return format!("{operation} failed: {reason}");
+            return format!("{operation} failed: {}", refusal::failure(reason));
         }
         StatusMessage::RecordRefused { sequence, reason } => {
             return format!("record {sequence} is refused: {reason}");

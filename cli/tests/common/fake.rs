@@ -243,7 +243,7 @@ impl FakeClient {
         }
         if run.action != "post" {
             let text = format!("action {:?} of ledger (not found)", run.action);
-            return Err(ApiError::new(ErrorCode::Invalid, text));
+            return Err(ApiError::new(ErrorCode::UnknownAction, text));
         }
         Ok(EnqueueActionResponse { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
     }

@@ -5,17 +5,26 @@ use crate::lookup::find_unit;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
+use api::text::refusal;
 use api::{
     ActionInfo, CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, GetAction, Handle,
     ListActions,
 };
+use serde_json::Value;
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{ActionDoc, Kind};
-use state::documents::refusal::{Code, Refusal};
+use state::documents::refusal::Refusal;
 use state::operations::action;
+use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
 
-fn action_info(doc: ActionDoc) -> ActionInfo {
+fn action_info(mut doc: ActionDoc) -> ActionInfo {
+    if let Some(refusal) = &doc.refusal {
+        // as Juju shows it: an error that the action printed
+        let printed = doc.results.get("stderr").and_then(Value::as_str).unwrap_or_default();
+        let stderr = format!("{printed}ERROR {}\n", refusal::message(refusal));
+        doc.results.insert("stderr".to_owned(), stderr.into());
+    }
     ActionInfo {
         id: doc.id,
         unit: doc.unit_name,
@@ -36,15 +45,8 @@ impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
         let (model, (id, unit)) = found.await?;
         let (now_ms, params) = (self.controller.environment.wall_ms(), run.params.into_iter().collect());
-        let transition = move |draft: &mut Draft<'_>| {
-            action::enqueue(draft, model, id, &run.action, &params, now_ms).map_err(|refusal| {
-                match refusal.code {
-                    // The unit exists, so the action was not found: that is invalid input of `run`.
-                    Code::NotFound => Refusal { code: Code::Invalid, ..refusal },
-                    _ => refusal,
-                }
-            })
-        };
+        let transition =
+            move |draft: &mut Draft<'_>| action::enqueue(draft, model, id, &run.action, &params, now_ms);
         let committed = self.controller.run(transition).await?;
         Ok(EnqueueActionResponse { id: committed.answer, unit, revision: committed.revision })
     }
@@ -64,7 +66,8 @@ impl<S: Store, E: Environment> Handle<CancelAction> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<GetAction> for Authorised<S, E> {
     async fn handle(&self, GetAction { id }: GetAction) -> Result<ActionInfo, ApiError> {
         let action = self.view(move |reader, model| {
-            let doc = read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found("task", id))?;
+            let doc =
+                read(reader, &model.action(id)).ok_or_else(|| Refusal::not_found(EntityKind::Task, id))?;
             Ok(action_info(doc))
         });
         action.await

@@ -18,6 +18,7 @@ use state::documents::prelude::GLOBAL;
 use state::documents::refusal::Refusal;
 use state::lifecycle::application;
 use state::operations::force;
+use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
     async fn handle(&self, deploy: Deploy) -> Result<DeployResponse, ApiError> {
@@ -25,7 +26,8 @@ impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
             let archive = draft.get(&GLOBAL.archive(&deploy.sha256));
-            let archive = archive.ok_or_else(|| Refusal::not_found("charm archive", &deploy.sha256))?;
+            let archive =
+                archive.ok_or_else(|| Refusal::not_found(EntityKind::CharmArchive, &deploy.sha256))?;
             let name = deploy.application.clone().unwrap_or_else(|| archive.charm.name.clone());
             let spec = application::Deploy {
                 name: name.clone(),
@@ -84,7 +86,7 @@ impl<S: Store, E: Environment> Handle<GetConfig> for Authorised<S, E> {
             let mut documents = reader;
             let id = application::find(&mut documents, model, &name)?;
             let (_, charm) = application::charm_of(&mut documents, model, id)
-                .ok_or_else(|| Refusal::not_found("charm of application", &name))?;
+                .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, &name))?;
             let set = read(reader, &model.application_config(id)).unwrap_or_default();
             let setting = |(option, declared): (&String, &state::charm::ConfigOption)| {
                 let user = set.get(option);

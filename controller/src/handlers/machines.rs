@@ -14,12 +14,14 @@ use api::{
 use state::documents::draft::Draft;
 use state::lifecycle::{creation, machine};
 use state::operations::{force, instance};
+use state::terms::refusal::AddedKind;
 
 impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
     async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
         let count = add.count;
-        let model =
-            self.view(move |_, model| creation::require_count(count, "machines").map(|()| model)).await?;
+        let model = self
+            .view(move |_, model| creation::require_count(count, AddedKind::Machines).map(|()| model))
+            .await?;
         let mut added = AddedMachines { names: Vec::new(), revision: 0 };
         for _ in 0..count {
             let id = environment::random_uuid(&self.controller.environment);

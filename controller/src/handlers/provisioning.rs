@@ -20,6 +20,7 @@ use state::lifecycle::{machine, unit};
 use state::operations::instance;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
@@ -112,7 +113,9 @@ impl<S: Store, E: Environment> Handle<SetMachineToken> for Authorised<S, E> {
         }
         let sha256 = host::digest::sha256(token.as_bytes());
         let transition = move |draft: &mut Draft<'_>| {
-            draft.get(&model.machine(machine)).ok_or_else(|| Refusal::not_found("machine", machine))?;
+            draft
+                .get(&model.machine(machine))
+                .ok_or_else(|| Refusal::not_found(EntityKind::Machine, machine))?;
             token::set(draft, machine, &TokenHolder::Machine { model, machine }, &sha256);
             Ok(())
         };

@@ -17,6 +17,7 @@ use state::documents::refusal::Refusal;
 use state::lifecycle::relation;
 use state::operations::force;
 use state::terms::names::{RelationNumber, Uuid};
+use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the relation with this number. An error if it does not exist.
@@ -24,7 +25,9 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
         match found.await {
             Some(id) => Ok(id),
-            None => Err(self.controller.refusal_error(Refusal::not_found("relation", number)).await),
+            None => {
+                Err(self.controller.refusal_error(Refusal::not_found(EntityKind::Relation, number)).await)
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use api::error::ApiError;
 use api::{GetStatus, Handle, Status};
 use state::documents::refusal::Refusal;
 use state::terms::position::Position;
+use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
     async fn handle(&self, _: GetStatus) -> Result<Status, ApiError> {
@@ -16,7 +17,7 @@ impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
         let status = self.view_available(move |reader, model| {
             let position = Position { store_generation, revision: reader.revision() };
             let status = status::model_status(reader, model, &presence, position, now_ms);
-            status.ok_or_else(|| Refusal::not_found("model", model.0))
+            status.ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))
         });
         Ok(status.await?.0)
     }

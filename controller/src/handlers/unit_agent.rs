@@ -26,7 +26,7 @@ use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::position::Committed;
 use state::unit::operation::Operation;
-use state::unit::record::{CommitOutcome, Record};
+use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::snapshot::{BagRequest, BagView};
 use state::views::view;
 use tracing::Instrument;
@@ -87,7 +87,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         unit: Uuid,
         epoch: u64,
         record: &Record,
-    ) -> Result<Vec<String>, ApiError> {
+    ) -> Result<Vec<DroppedWrite>, ApiError> {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all_dropped = Vec::new();
         while let Some(progress) = next {

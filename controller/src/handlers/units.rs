@@ -17,11 +17,13 @@ use api::{
 };
 use state::documents::draft::Draft;
 use state::documents::prelude::Model;
-use state::documents::refusal::{Code, Refusal};
+use state::documents::refusal::Refusal;
 use state::lifecycle::creation::{self, Creation};
 use state::lifecycle::{application, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::refusal::unit::UnitRefusal;
+use state::terms::refusal::{AddedKind, EntityKind};
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Adds units in as few transactions as possible; the first one on machine `to`.
@@ -53,7 +55,7 @@ impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
     async fn handle(&self, add: AddUnits) -> Result<AddUnitsResponse, ApiError> {
         let (name, count) = (add.application, add.units);
         let found = self.view(move |reader, model| {
-            creation::require_count(count, "units")?;
+            creation::require_count(count, AddedKind::Units)?;
             let mut documents = reader;
             Ok((model, application::find(&mut documents, model, &name)?))
         });
@@ -66,7 +68,7 @@ impl<S: Store, E: Environment> Handle<ShowUnit> for Authorised<S, E> {
     async fn handle(&self, show: ShowUnit) -> Result<UnitInfo, ApiError> {
         let shown = self.view(move |reader, model| {
             let (id, _) = find_unit(reader, model, &show.unit)?;
-            status::unit_info(reader, model, id).ok_or_else(|| Refusal::not_found("unit", id))
+            status::unit_info(reader, model, id).ok_or_else(|| Refusal::not_found(EntityKind::Unit, id))
         });
         shown.await
     }
@@ -88,7 +90,7 @@ impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let force = force_request(removal.force, now_ms);
         let transition = move |draft: &mut Draft<'_>| {
-            let name: UnitName = text.parse().map_err(|e| Refusal::new(Code::Invalid, format!("{e}")))?;
+            let name: UnitName = text.parse().map_err(|_| UnitRefusal::InvalidName { text: text.clone() })?;
             let id = unit::find(draft, model, &name)?;
             match force {
                 Some(force) => force::unit(draft, model, id, force).map(drop),

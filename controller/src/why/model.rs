@@ -12,13 +12,14 @@ use state::documents::{effective_life, non_removal_causes};
 use state::terms::cause::{Cause, Count, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::refusal::EntityKind;
 
 /// Entities of each kind that are examined: some 10 reads each.
 const ENTITIES_MAX: usize = 1_000;
 
 /// Explains the whole model.
 pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
-    let not_found = || Refusal::not_found("model", facts.model.0);
+    let not_found = || Refusal::not_found(EntityKind::Model, facts.model.0);
     let doc = read(facts.reader, &facts.model.model()).ok_or_else(not_found)?;
     let ids = |kind: Kind| -> Vec<Uuid> {
         let page = facts.reader.scan(&facts.model.prefix(kind), "", ENTITIES_MAX);

@@ -13,10 +13,11 @@ use state::lifecycle::relation;
 use state::terms::cause::{Cause, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::refusal::EntityKind;
 
 /// Explains a relation.
 pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
-    let not_found = || Refusal::not_found("relation", id);
+    let not_found = || Refusal::not_found(EntityKind::Relation, id);
     let doc = read(facts.reader, &facts.model.relation(id)).ok_or_else(not_found)?;
     let life = effective_life::relation_life_of(&mut { facts.reader }, facts.model, id, &doc);
     let mut causes = facts.blockers(EntityId::Relation(id));

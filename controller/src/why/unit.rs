@@ -17,6 +17,7 @@ use state::terms::cause::{Actor, Cause, Duty, Entity};
 use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::refusal::EntityKind;
 use state::terms::status::AgentStatus;
 use state::unit::activity::Activity;
 use state::unit::local::Run;
@@ -40,7 +41,8 @@ fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> 
 
 /// Explains a unit.
 pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
-    let doc = read(facts.reader, &facts.model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
+    let doc =
+        read(facts.reader, &facts.model.unit(id)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, id))?;
     let UnitStatuses { workload, agent, .. } =
         status::statuses(facts.reader, facts.model, facts.presence, id, &doc);
     let entity = Entity::Unit(doc.name.clone());

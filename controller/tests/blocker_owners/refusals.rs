@@ -106,7 +106,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     assert_eq!(of_second.since_ms, removed_ms);
     assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
     let of_first = cause_of(&refused.blockers, "unit web/0");
-    assert_eq!(of_first.last_error.as_deref(), Some("hook install: exit status 1"));
+    assert_eq!(of_first.last_error, Some("hook install: exit status 1".into()));
     assert_eq!(of_first.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
     assert_eq!(refused.hint, None);
 
@@ -114,8 +114,8 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let response =
         fixture.admin.handle(DryRunRemoval { removed, force: Force::No }).await.expect("it exists");
     assert_eq!(
-        cause_of(&response.blockers, "unit web/0").last_error.as_deref(),
-        Some("hook install: exit status 1")
+        cause_of(&response.blockers, "unit web/0").last_error,
+        Some("hook install: exit status 1".into())
     );
     assert!(response.blockers.iter().all(|one| one.since_ms.is_some()), "{response:?}");
 }

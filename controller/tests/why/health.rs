@@ -56,7 +56,7 @@ async fn a_unit_agent_that_never_attaches_is_explained_by_its_end_and_not_as_imm
     assert!(!why.iter().any(|cause| matches!(cause.duty, Duty::Attach { .. })), "{why:?}");
     let Duty::RestartUnitAgent { exit, .. } = &why[0].duty else { panic!("{why:?}") };
     assert_eq!((exit.count, &why[0].actor), (8, &Actor::MachineAgent("0".to_owned())));
-    assert_eq!((why[0].since_ms, why[0].last_error.as_deref()), (Some(5), Some("ERROR itends")));
+    assert_eq!((why[0].since_ms, why[0].last_error.clone()), (Some(5), Some("ERROR itends".into())));
     let (current, message) = agent_status(&fixture).await;
     assert_eq!(current, AgentStatus::Failed);
     assert!(matches!(message, StatusMessage::AgentEnded { count: 8, .. }), "{message:?}");

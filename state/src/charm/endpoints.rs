@@ -1,7 +1,6 @@
 //! Selects the endpoints by which two applications are related: the decision behind `integrate`.
 
 use super::{Charm, Endpoint, JUJU_INFO, Role, Scope, juju_info};
-use std::fmt;
 
 /// One of the two applications that `integrate` names: `web`, or `web:db`.
 #[derive(Clone, Copy, Debug)]
@@ -46,37 +45,6 @@ pub enum NoMatch {
     Ambiguous(Vec<(String, String)>),
     /// The only pairs have container scope, and neither application is a subordinate.
     NoSubordinate,
-}
-
-impl fmt::Display for NoMatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NoMatch::Unknown { application, endpoint } => {
-                write!(f, "application {application:?} has no {endpoint:?} relation")
-            }
-            NoMatch::Nothing { left, right } => {
-                write!(
-                    f,
-                    "no relations found: {} and {} have no interface in common",
-                    join(left),
-                    join(right)
-                )
-            }
-            NoMatch::Ambiguous(pairs) => {
-                let pairs: Vec<_> = pairs.iter().map(|(left, right)| format!("\"{left} {right}\"")).collect();
-                write!(f, "ambiguous relation: could be {}", pairs.join(" or "))
-            }
-            NoMatch::NoSubordinate => {
-                f.write_str("container scoped relation requires at least one subordinate application")
-            }
-        }
-    }
-}
-
-impl std::error::Error for NoMatch {}
-
-fn join(endpoints: &[String]) -> String {
-    format!("[{}]", endpoints.join(", "))
 }
 
 /// The one pair of endpoints by which the two applications can be related. Pairs with the implicit `juju-info`
@@ -172,8 +140,8 @@ mod tests {
         IntegrateEnd { application, charm, endpoint }
     }
 
-    fn names(found: Result<EndpointPair, NoMatch>) -> Result<(String, String, Scope), String> {
-        found.map(|m| (m.left.name, m.right.name, m.scope)).map_err(|e| e.to_string())
+    fn names(found: Result<EndpointPair, NoMatch>) -> Result<(String, String, Scope), NoMatch> {
+        found.map(|m| (m.left.name, m.right.name, m.scope))
     }
 
     use Role::{Peer, Provider, Requirer};
@@ -192,8 +160,9 @@ mod tests {
     fn more_than_one_pair_is_an_ambiguity_for_the_user() {
         let db = charm(false, &[("db", Provider, "pair", Global), ("admin", Provider, "pair", Global)]);
         let web = charm(false, &[("store", Requirer, "pair", Global)]);
-        let message = r#"ambiguous relation: could be "web:store db:admin" or "web:store db:db""#;
-        assert_eq!(names(infer(side("web", &web, None), side("db", &db, None))), Err(message.into()));
+        let pair = |db: &str| ("web:store".to_owned(), format!("db:{db}"));
+        let ambiguous = NoMatch::Ambiguous(vec![pair("admin"), pair("db")]);
+        assert_eq!(names(infer(side("web", &web, None), side("db", &db, None))), Err(ambiguous));
         let chosen = infer(side("web", &web, None), side("db", &db, Some("db")));
         assert_eq!(names(chosen), Ok(("store".into(), "db".into(), Global)));
     }
@@ -201,11 +170,8 @@ mod tests {
     #[test]
     fn an_unknown_endpoint_is_named() {
         let web = charm(false, &[]);
-        let message = r#"application "web" has no "nosuch" relation"#;
-        assert_eq!(
-            names(infer(side("web", &web, Some("nosuch")), side("db", &web, None))),
-            Err(message.into())
-        );
+        let unknown = NoMatch::Unknown { application: "web".into(), endpoint: "nosuch".into() };
+        assert_eq!(names(infer(side("web", &web, Some("nosuch")), side("db", &web, None))), Err(unknown));
     }
 
     #[test]

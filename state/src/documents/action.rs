@@ -5,6 +5,7 @@
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::refusal::RefusalReason;
 use crate::terms::status::ActionStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -29,6 +30,9 @@ pub struct ActionDoc {
     pub message: String,
     /// What the action set with `action-set`, and `return-code`, `stdout` and `stderr` of its process.
     pub results: BTreeMap<String, Value>,
+    /// Why the controller refused the writes of the action, which has failed for that reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<RefusalReason>,
     /// The lines of `action-log`, each with its time in milliseconds.
     pub log: Vec<(i64, String)>,
     /// When the action was queued.

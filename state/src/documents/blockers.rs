@@ -8,6 +8,7 @@
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{Model, UnitDoc};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
 
@@ -151,9 +152,12 @@ fn relations_to_leave(documents: &mut impl Documents, model: Model, id: Uuid) ->
 fn by_unit_agent(documents: &mut impl Documents, model: Model, id: Uuid, doc: &UnitDoc, duty: Duty) -> Cause {
     let replica = documents.document(&model.replica(id));
     let episode = replica.as_ref().and_then(|replica| replica.local.episode());
-    let last_error = episode.map(|episode| format!("{}: {}", episode.operation, episode.reason));
+    let failure = episode.map(|episode| match &episode.reason {
+        FailureReason::Text(text) => FailureReason::Text(format!("{}: {text}", episode.operation)),
+        refused @ FailureReason::Refused { .. } => refused.clone(),
+    });
     let since_ms = episode.map(|episode| episode.since_ms);
-    Cause::of_unit_agent(&doc.name, duty).since(since_ms).last_error(last_error)
+    Cause::of_unit_agent(&doc.name, duty).since(since_ms).failure(failure)
 }
 
 /// A Dying application waits for its units, and for units of other applications in the scopes of its relations.

@@ -1,83 +1,40 @@
-//! Refusals: why a transition is not allowed.
+//! Refusals: a transition that is not allowed, with its reason and with what has to happen first.
 //!
-//! A refused transition has changed nothing. The message and the hint are for people; the code is for programs
-//! (design 15).
+//! A refused transition has changed nothing. The reason is a type ([`RefusalReason`]); its code and, in
+//! `api::text::refusal`, its English follow from it (design 15).
 
 use crate::documents::prelude::Model;
 use crate::terms::cause::Cause;
-use crate::terms::names::InvalidName;
-use serde::{Deserialize, Serialize};
+use crate::terms::refusal::{EntityKind, RefusalReason};
 use std::fmt;
 
-/// The kind of a refusal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Code {
-    /// The entity does not exist.
-    NotFound,
-    /// The name is taken.
-    AlreadyExists,
-    /// An entity that the request refers to is Dying or Dead (I21).
-    NotAlive,
-    /// The input is invalid.
-    Invalid,
-    /// Another entity must be removed or changed first; see the blockers.
-    Busy,
-    /// The request matches more than one entity.
-    Ambiguous,
-    /// The caller may not do this.
-    Forbidden,
-    /// A newer agent has attached: the caller is a copy (design 6).
-    Fenced,
-    /// A record with this sequence number and other content was applied before (design 4).
-    Forked,
-    /// The records before this one are missing.
-    Gap {
-        /// The sequence number that the controller needs next.
-        expected: u64,
-    },
-    /// The unit was removed, which a tombstone proves (design 7).
-    Removed,
-}
+pub use crate::terms::refusal::code::Code;
 
-/// A transition that is not allowed, and what to do instead (style 1.10).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A transition that is not allowed (style 1.10).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The kind of refusal.
-    pub code: Code,
-    /// What is not possible, and why.
-    pub message: String,
-    /// A command or a change that helps.
-    pub hint: Option<String>,
+    /// Why it is not allowed. It is boxed because every answer has room for a refusal.
+    pub reason: Box<RefusalReason>,
     /// What has to happen first.
     pub blockers: Vec<Cause>,
-    /// The model of the blockers. The controller needs it to add since when they wait; it is not sent. It is
-    /// boxed because every answer has room for a refusal.
-    #[serde(skip)]
+    /// The model of the blockers. The controller needs it to add since when they wait.
     pub model: Option<Box<Model>>,
 }
 
-impl From<InvalidName> for Refusal {
-    fn from(InvalidName { message, hint }: InvalidName) -> Refusal {
-        Refusal::new(Code::Invalid, message).hint(hint)
-    }
-}
-
 impl Refusal {
-    /// A refusal without a hint and without blockers.
-    pub fn new(code: Code, message: impl Into<String>) -> Refusal {
-        Refusal { code, message: message.into(), hint: None, blockers: Vec::new(), model: None }
+    /// A refusal without blockers.
+    pub fn new(reason: impl Into<RefusalReason>) -> Refusal {
+        Refusal { reason: Box::new(reason.into()), blockers: Vec::new(), model: None }
     }
 
-    /// A refusal because the entity does not exist: `unit web/7 not found`.
-    pub fn not_found(kind: &str, name: impl fmt::Display) -> Refusal {
-        Refusal::new(Code::NotFound, format!("{kind} {name} not found"))
+    /// A refusal because an entity does not exist. `name` is its name, number or uuid.
+    pub fn not_found(kind: EntityKind, name: impl fmt::Display) -> Refusal {
+        Refusal::new(RefusalReason::NotFound { kind, name: name.to_string() })
     }
 
-    /// This refusal with a command or a change that helps.
-    pub fn hint(mut self, hint: impl Into<String>) -> Refusal {
-        self.hint = Some(hint.into());
-        self
+    /// The kind of refusal.
+    pub fn code(&self) -> Code {
+        self.reason.code()
     }
 
     /// This refusal with what has to happen first.
@@ -87,10 +44,8 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+impl<R: Into<RefusalReason>> From<R> for Refusal {
+    fn from(reason: R) -> Refusal {
+        Refusal::new(reason)
     }
 }
-
-impl std::error::Error for Refusal {}

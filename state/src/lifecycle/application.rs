@@ -14,7 +14,7 @@ use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{
     ApplicationDoc, ArchiveDoc, CharmDoc, GLOBAL, Model, TombstoneDoc, TombstoneKind,
 };
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::unit::Destroyed;
@@ -22,7 +22,9 @@ use crate::lifecycle::{archive, relation, unit};
 use crate::operations::leadership;
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
-use crate::terms::names::{UnitName, Uuid, check_new_name};
+use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
+use crate::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
+use crate::terms::refusal::{AddedKind, EntityKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,7 +81,7 @@ pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u6
 /// If there is none.
 pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
     let found = documents.document(&model.application_name(name));
-    found.ok_or_else(|| Refusal::not_found("application", format!("{name:?}")))
+    found.ok_or_else(|| Refusal::not_found(EntityKind::Application, name))
 }
 
 /// Returns the application, or refuses with `cannot <act> <name>` if it is not Alive: nothing new may refer to
@@ -88,15 +90,16 @@ pub(crate) fn require_alive(
     draft: &mut Draft,
     model: Model,
     id: Uuid,
-    act: &str,
+    request: ApplicationRequest,
 ) -> Result<ApplicationDoc, Refusal> {
-    let doc = draft.get(&model.application(id)).ok_or_else(|| Refusal::not_found("application", id))?;
+    let doc =
+        draft.get(&model.application(id)).ok_or_else(|| Refusal::not_found(EntityKind::Application, id))?;
     if draft.get(&model.application_life(id)) == Some(Life::Alive) {
         return Ok(doc);
     }
-    let message = format!("cannot {act} {}: application {} is being removed", doc.name, doc.name);
     let blockers = blockers::blockers(draft, model, EntityId::Application(id));
-    Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers))
+    let reason = ApplicationRefusal::BeingRemoved { application: doc.name, request };
+    Err(Refusal::new(reason).blockers(model, blockers))
 }
 
 /// Creates an application with its peer relations and first units in one transaction (spec E.1).
@@ -110,13 +113,12 @@ pub fn deploy(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<Deployed, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
-    require_count(request.units, "units")?;
+    require_count(request.units, AddedKind::Units)?;
     require_name_free(draft, model, &request.name)?;
     let charm = registered_charm(draft, &request.sha256)?;
     require_peers_within_limit(&charm)?;
     if charm.subordinate && request.to.is_some() {
-        let message = format!("cannot place {}: it is a subordinate", request.name);
-        return Err(Refusal::new(Code::Invalid, message).hint("deploy it without --to and integrate it"));
+        return Err(ApplicationRefusal::SubordinatePlaced { application: request.name.clone() }.into());
     }
     let mut settings = Settings::new();
     change_settings(&charm, &mut settings, &request.config, &[])?;
@@ -152,25 +154,28 @@ pub fn deploy(
 }
 
 fn require_name_free(draft: &mut Draft, model: Model, name: &str) -> Result<(), Refusal> {
-    check_new_name("application", name)?;
+    if !is_application_name(name) {
+        return Err(ApplicationRefusal::InvalidName { name: name.to_owned() }.into());
+    }
+    if name.len() > NAME_LENGTH_MAX {
+        return Err(ApplicationRefusal::NameTooLong { length: name.len(), max: NAME_LENGTH_MAX }.into());
+    }
     let Some(holder) = draft.get(&model.application_name(name)) else {
         return Ok(());
     };
     if draft.get(&model.application_life(holder)) == Some(Life::Alive) {
-        let message = format!("application {name:?} already exists");
-        return Err(Refusal::new(Code::AlreadyExists, message).hint("deploy it under another name"));
+        return Err(ApplicationRefusal::AlreadyExists { name: name.to_owned() }.into());
     }
-    let message = format!("application {name:?} already exists and is being removed");
     let blockers = blockers::blockers(draft, model, EntityId::Application(holder));
-    Err(Refusal::new(Code::AlreadyExists, message).blockers(model, blockers))
+    let reason = ApplicationRefusal::PredecessorExists { name: name.to_owned() };
+    Err(Refusal::new(reason).blockers(model, blockers))
 }
 
 fn registered_charm(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refusal> {
     let archive = draft.get(&GLOBAL.archive(sha256));
-    let charm = archive.ok_or_else(|| Refusal::not_found("charm archive", sha256))?.charm;
+    let charm = archive.ok_or_else(|| Refusal::not_found(EntityKind::CharmArchive, sha256))?.charm;
     if !charm.containers.is_empty() {
-        let message = format!("charm {} has workload containers: it needs Kubernetes", charm.name);
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(ApplicationRefusal::NeedsKubernetes { charm: charm.name.clone() }.into());
     }
     Ok(charm)
 }
@@ -179,12 +184,8 @@ fn registered_charm(draft: &mut Draft, sha256: &str) -> Result<Arc<Charm>, Refus
 fn require_peers_within_limit(charm: &Charm) -> Result<(), Refusal> {
     let peers = charm.endpoints.values().filter(|endpoint| endpoint.role == Role::Peer).count();
     if peers > relation::PEERS_MAX {
-        let message = format!(
-            "cannot use charm {}: it has {peers} peer relations, at most {}",
-            charm.name,
-            relation::PEERS_MAX
-        );
-        return Err(Refusal::new(Code::Invalid, message));
+        let (charm, max) = (charm.name.clone(), relation::PEERS_MAX);
+        return Err(ApplicationRefusal::TooManyPeers { charm, peers, max }.into());
     }
     Ok(())
 }
@@ -220,8 +221,8 @@ fn change_settings(
             Ok(())
         }
         (change, back) => {
-            let wrong = [change.err(), back.err()].into_iter().flatten().flatten().collect::<Vec<_>>();
-            Err(Refusal::new(Code::Invalid, wrong.join("; ")))
+            let problems = [change.err(), back.err()].into_iter().flatten().flatten().collect::<Vec<_>>();
+            Err(ApplicationRefusal::InvalidSettings { problems }.into())
         }
     }
 }
@@ -238,7 +239,8 @@ pub fn configure(
     set: &BTreeMap<String, String>,
     reset: &[String],
 ) -> Result<(), Refusal> {
-    let (_, charm) = charm_of(draft, model, id).ok_or_else(|| Refusal::not_found("application", id))?;
+    let (_, charm) =
+        charm_of(draft, model, id).ok_or_else(|| Refusal::not_found(EntityKind::Application, id))?;
     let before = draft.get(&model.application_config(id)).unwrap_or_default();
     let mut settings = before.clone();
     change_settings(&charm, &mut settings, set, reset)?;
@@ -260,19 +262,16 @@ pub fn refresh(
     request: &Refresh,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CharmDoc, Refusal> {
-    let doc = require_alive(draft, model, id, "refresh")?;
-    let (current, before) =
-        charm_of(draft, model, id).ok_or_else(|| Refusal::not_found("charm of application", &doc.name))?;
+    let doc = require_alive(draft, model, id, ApplicationRequest::Refresh)?;
+    let (current, before) = charm_of(draft, model, id)
+        .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, &doc.name))?;
     let charm = registered_charm(draft, &request.sha256)?;
     if charm.name != before.name {
-        let message =
-            format!("cannot refresh {}: it runs charm {}, not {}", doc.name, before.name, charm.name);
-        return Err(Refusal::new(Code::Invalid, message).hint("deploy another charm as another application"));
+        let (current, charm) = (before.name.clone(), charm.name.clone());
+        return Err(ApplicationRefusal::OtherCharm { application: doc.name, current, charm }.into());
     }
     if charm.subordinate != doc.subordinate {
-        let message =
-            format!("cannot refresh {}: a charm cannot become or cease to be a subordinate", doc.name);
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(ApplicationRefusal::SubordinateChanged { application: doc.name }.into());
     }
     // the existing peer relations are counted, too: require_endpoints keeps their endpoints
     require_peers_within_limit(&charm)?;
@@ -331,18 +330,18 @@ fn require_endpoints(
     }
     let relations = draft.ids(&model.relations_of(id), crate::documents::draft::PAGE_MAX);
     if relations.len() == crate::documents::draft::PAGE_MAX {
-        let message = format!("cannot refresh {}: it has too many relations to change endpoints", doc.name);
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(ApplicationRefusal::TooManyRelations { application: doc.name.clone() }.into());
     }
     for relation in relations {
-        let held =
-            draft.get(&model.relation(relation)).ok_or_else(|| Refusal::not_found("relation", relation))?;
+        let held = draft
+            .get(&model.relation(relation))
+            .ok_or_else(|| Refusal::not_found(EntityKind::Relation, relation))?;
         let side = held.end_of(id).expect("a relation's index is of its ends (I22)");
         if !same(&side.endpoint) {
-            let ends = held.key_text();
-            let message = format!("cannot refresh {}: it would break relation \"{ends}\"", doc.name);
             let blocker = by_hand(Entity::Relation(held.name()));
-            return Err(Refusal::new(Code::Busy, message).blockers(model, vec![blocker]));
+            let (application, ends) = (doc.name.clone(), held.key_text());
+            let reason = ApplicationRefusal::BreaksRelation { application, ends };
+            return Err(Refusal::new(reason).blockers(model, vec![blocker]));
         }
     }
     Ok(())
@@ -360,7 +359,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     let Some(doc) = draft.get(&model.application(id)) else {
         return match draft.get(&model.tombstone(id)) {
             Some(_) => Ok(Destroyed::Removed),
-            None => Err(Refusal::not_found("application", id)),
+            None => Err(Refusal::not_found(EntityKind::Application, id)),
         };
     };
     if draft.get(&model.application_life(id)) == Some(Life::Alive) {

@@ -2,8 +2,9 @@
 //!
 //! The core has no clock and no randomness, so the caller supplies time and UUIDs.
 
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::{AddedKind, RefusalReason};
 
 /// Units or machines that one request may add: 112 transactions of nine units, or one for each machine.
 pub const ADDED_PER_REQUEST_MAX: u32 = 1_000;
@@ -23,14 +24,13 @@ impl Creation<'_> {
     }
 }
 
-/// Permits a request that adds `count` units or machines; `what` names them in the plural.
+/// Permits a request that adds `count` units or machines.
 ///
 /// # Errors
 /// If it adds more than [`ADDED_PER_REQUEST_MAX`].
-pub fn require_count(count: u32, what: &str) -> Result<(), Refusal> {
+pub fn require_count(count: u32, kind: AddedKind) -> Result<(), Refusal> {
     if count <= ADDED_PER_REQUEST_MAX {
         return Ok(());
     }
-    let message = format!("cannot add {count} {what}: at most {ADDED_PER_REQUEST_MAX} per request");
-    Err(Refusal::new(Code::Invalid, message).hint(format!("add the {what} in several requests")))
+    Err(RefusalReason::TooManyAdded { count, kind, max: ADDED_PER_REQUEST_MAX }.into())
 }

@@ -10,11 +10,13 @@ use crate::documents::blockers::{self, EntityId, by_hand};
 use crate::documents::draft::{Draft, Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{GLOBAL, MachineDoc, Model, TombstoneDoc, TombstoneKind, last_id};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
-use crate::terms::names::{UnitName, Uuid};
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::machine::MachineRefusal;
 
 /// The maximum number of units on one machine, subordinates included. One page of a transaction holds them,
 /// beside the 60 reads of the largest hook's commit; and 4 reads of each unit (assignment, unit, its life, its
@@ -74,24 +76,21 @@ fn address(number: u64) -> String {
 /// # Errors
 /// If there is none.
 pub fn find(documents: &mut impl Documents, model: Model, name: &str) -> Result<Uuid, Refusal> {
-    documents.document(&model.machine_name(name)).ok_or_else(|| Refusal::not_found("machine", name))
+    documents.document(&model.machine_name(name)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, name))
 }
 
 /// Refuses if no further unit may be assigned to the machine: it is not Alive or it is full (I21; scenario
 /// 172).
 pub fn require_capacity(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
-    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
-        let message = format!("cannot assign a unit to machine {}: the machine is not alive", machine.name);
         let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
-        return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
+        return Err(
+            Refusal::new(MachineRefusal::NotAlive { machine: machine.name }).blockers(model, blockers)
+        );
     }
     if is_full(draft, model, id) {
-        let (name, held) = (machine.name, format!("it has {UNITS_MAX} units, the maximum"));
-        let message = format!("cannot assign a unit to machine {name}: {held}");
-        return Err(
-            Refusal::new(Code::Invalid, message).hint("use another machine, or remove a unit from this one")
-        );
+        return Err(MachineRefusal::Full { machine: machine.name, max: UNITS_MAX }.into());
     }
     Ok(())
 }
@@ -116,19 +115,17 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
         if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
             continue;
         }
-        let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+        let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
         // a subordinate is at most as alive as its principal, which is on this machine, too
         if doc.principal.is_none() && effective_life::unit_life_of(draft, model, unit, &doc) == Life::Alive {
             alive.push(doc.name);
         }
     }
     if !alive.is_empty() {
-        let units = alive.iter().map(UnitName::to_string).collect::<Vec<_>>().join(", ");
-        let are = if alive.len() == 1 { "unit" } else { "units" };
-        let verb = if alive.len() == 1 { "is" } else { "are" };
-        let message = format!("cannot remove machine {}: {are} {units} {verb} assigned to it", machine.name);
-        let blockers = alive.into_iter().map(|unit| by_hand(Entity::Unit(unit)));
-        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers.collect()));
+        let blockers = alive.iter().cloned().map(|unit| by_hand(Entity::Unit(unit)));
+        let blockers = blockers.collect();
+        let reason = MachineRefusal::UnitsAlive { machine: machine.name, units: alive };
+        return Err(Refusal::new(reason).blockers(model, blockers));
     }
     draft.put(&model.machine_life(id), &Life::Dying);
     Ok(())
@@ -138,21 +135,17 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
 /// machine's instance. Refused for a Dead machine, whose instance is being terminated already. Changes nothing
 /// for a manually provisioned machine, which is never terminated.
 pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
-    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     if machine.keep_instance || machine.manual {
         return Ok(());
     }
-    let refuse = |what: &str| {
-        let message = format!("cannot keep the instance of machine {}: {what}", machine.name);
-        Err(Refusal::new(Code::Invalid, message))
-    };
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
-        return refuse("the machine is Dead and its instance is being terminated");
+        return Err(MachineRefusal::InstanceBeingReleased { machine: machine.name }.into());
     }
     // Read untracked, because a full machine leaves no read of the transaction's hundred: the instance document
     // is removed only together with the machine's document, which this transaction has read.
     if draft.get_untracked(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
-        return refuse("no instance has been started");
+        return Err(MachineRefusal::NoInstance { machine: machine.name }.into());
     }
     draft.put(&model.machine(id), &MachineDoc { keep_instance: true, ..machine });
     Ok(())
@@ -168,13 +161,14 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
         Some(Life::Dead) => return Ok(()),
         Some(Life::Dying) => {}
         Some(Life::Alive) | None => {
-            return Err(Refusal::new(Code::Invalid, format!("machine {} is alive", machine.name)));
+            return Err(MachineRefusal::Alive { machine: machine.name }.into());
         }
     }
     if draft.first(&model.machine_units(id), &[]).is_some() {
         let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
-        let message = format!("machine {} cannot be dead: units are assigned to it", machine.name);
-        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
+        return Err(
+            Refusal::new(MachineRefusal::UnitsAssigned { machine: machine.name }).blockers(model, blockers)
+        );
     }
     draft.put(&model.machine_life(id), &Life::Dead);
     Ok(())
@@ -210,9 +204,8 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         return ok_if_removed(draft, model, id);
     };
     if draft.get(&model.machine_life(id)) != Some(Life::Dead) {
-        let message = format!("cannot remove machine {}: it is not dead", machine.name);
         let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
-        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
+        return Err(Refusal::new(MachineRefusal::NotDead { machine: machine.name }).blockers(model, blockers));
     }
     // the agent may still run on the kept instance without having received the removal
     match machine.keep_instance && !machine.agent_uninstalled {
@@ -282,7 +275,7 @@ pub(crate) fn destroy_if_empty(draft: &mut Draft, model: Model, id: Uuid) {
 fn ok_if_removed(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     match draft.get(&model.tombstone(id)) {
         Some(_) => Ok(()),
-        None => Err(Refusal::not_found("machine", id)),
+        None => Err(Refusal::not_found(EntityKind::Machine, id)),
     }
 }
 

@@ -8,11 +8,13 @@
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{GLOBAL, Model, ModelDoc};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::machine::provision::HarvestMode;
 use crate::terms::life::Life;
-use crate::terms::names::{Uuid, check_new_name};
+use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_application_name};
 use crate::terms::proxy::Proxies;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::model::ModelRefusal;
 use crate::unit::snapshot::{HOOK_RETRIES_DEFAULT, ModelView};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,15 +35,18 @@ const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 /// # Errors
 /// If the name is invalid, too long or taken, also by a model that is being removed.
 pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
-    check_new_name("model", name)?;
+    if !is_application_name(name) {
+        return Err(ModelRefusal::InvalidName { name: name.to_owned() }.into());
+    }
+    if name.len() > NAME_LENGTH_MAX {
+        return Err(ModelRefusal::NameTooLong { length: name.len(), max: NAME_LENGTH_MAX }.into());
+    }
     if let Some(holder) = draft.get(&GLOBAL.model_name(name)) {
-        let message = format!("model {name:?} already exists");
+        let name = name.to_owned();
         if draft.get(&Model(holder).model_life()) == Some(Life::Alive) {
-            return Err(Refusal::new(Code::AlreadyExists, message));
+            return Err(ModelRefusal::AlreadyExists { name }.into());
         }
-        let hint = format!("see what it waits for: pintle why model -m {name}");
-        let message = format!("{message} and is being removed");
-        return Err(Refusal::new(Code::AlreadyExists, message).hint(hint));
+        return Err(ModelRefusal::PredecessorExists { name }.into());
     }
     let model = Model(id);
     draft.put(&GLOBAL.model_name(name), &id);
@@ -77,13 +82,14 @@ pub fn configure(
     set: &BTreeMap<String, String>,
     reset: &[String],
 ) -> Result<Vec<String>, Refusal> {
-    let before = draft.get(&model.model_config()).ok_or_else(|| Refusal::not_found("model", model.0))?;
+    let before =
+        draft.get(&model.model_config()).ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))?;
     let (mut config, mut unknown) = (before.clone(), Vec::new());
     for name in reset {
         config.remove(name);
     }
     for (name, text) in set {
-        let value = setting(name, text).map_err(|message| Refusal::new(Code::Invalid, message))?;
+        let value = setting(name, text).map_err(|problem| ModelRefusal::InvalidSetting { problem })?;
         if !defaults().contains_key(name) {
             unknown.push(name.clone());
         }
@@ -199,11 +205,9 @@ pub fn require_alive(draft: &mut Draft, model: Model) -> Result<(), Refusal> {
         Some(Life::Alive) => Ok(()),
         Some(Life::Dying | Life::Dead) => {
             let name = draft.get(&model.model()).map_or_else(|| model.0.to_string(), |doc| doc.name);
-            let message = format!("cannot add to model {name}: it is being removed");
-            Err(Refusal::new(Code::NotAlive, message)
-                .hint(format!("see what it waits for: pintle why model -m {name}")))
+            Err(ModelRefusal::BeingRemoved { name }.into())
         }
-        None => Err(Refusal::not_found("model", model.0)),
+        None => Err(Refusal::not_found(EntityKind::Model, model.0)),
     }
 }
 

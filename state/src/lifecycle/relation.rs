@@ -12,7 +12,7 @@ use crate::documents::prelude::{
     BagDoc, Model, RelationDoc, RelationEndDoc, SubordinateLink, SuspendedDoc, TombstoneDoc, TombstoneKind,
     UnitDoc, first_relation_of, key_text, last_id,
 };
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
@@ -20,6 +20,9 @@ use crate::lifecycle::unit::Destroyed;
 use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::application::ApplicationRequest;
+use crate::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
 use std::sync::Arc;
 
 /// The maximum number of peer endpoints of one charm. A unit leaves all of its peer relations in one
@@ -48,10 +51,7 @@ fn split(text: &str) -> Result<(&str, Option<&str>), Refusal> {
         None => (text, None),
     };
     if !is_application_name(name) || endpoint == Some("") {
-        let message = format!(
-            "invalid endpoint {text:?}: expected APPLICATION or APPLICATION:ENDPOINT, for example web:db"
-        );
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(RelationRefusal::InvalidEnd { text: text.to_owned() }.into());
     }
     Ok((name, endpoint))
 }
@@ -59,9 +59,9 @@ fn split(text: &str) -> Result<(&str, Option<&str>), Refusal> {
 fn end(draft: &mut Draft, model: Model, text: &str) -> Result<RequestedEnd, Refusal> {
     let (name, endpoint) = split(text)?;
     let id = application::find(draft, model, name)?;
-    application::require_alive(draft, model, id, "integrate")?;
+    application::require_alive(draft, model, id, ApplicationRequest::Integrate)?;
     let (_, charm) = application::charm_of(draft, model, id)
-        .ok_or_else(|| Refusal::not_found("charm of application", name))?;
+        .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, name))?;
     Ok(RequestedEnd { id, application: name.to_owned(), endpoint: endpoint.map(str::to_owned), charm })
 }
 
@@ -82,8 +82,7 @@ pub fn add(
     crate::lifecycle::model::require_alive(draft, model)?;
     let (left, right) = (end(draft, model, ends[0])?, end(draft, model, ends[1])?);
     if left.id == right.id {
-        let message = format!("cannot integrate {} with itself", left.application);
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(RelationRefusal::SameApplication { application: left.application }.into());
     }
     let found = endpoints::infer(integrate_end(&left), integrate_end(&right)).map_err(no_match)?;
     let ends = [(&left, &found.left), (&right, &found.right)].map(|(end, endpoint)| end_doc(end, endpoint));
@@ -149,22 +148,23 @@ pub fn includes_unit(relation: &RelationDoc, unit: &UnitDoc) -> bool {
     relation.end_of(unit.application).is_some() && principals.is_none_or(|(its, own)| its == own)
 }
 
-fn no_match(reason: NoMatch) -> Refusal {
-    let code = match &reason {
-        NoMatch::Unknown { .. } => Code::NotFound,
-        NoMatch::Ambiguous(_) => Code::Ambiguous,
-        NoMatch::Nothing { .. } | NoMatch::NoSubordinate => Code::Invalid,
-    };
-    Refusal::new(code, reason.to_string())
+fn no_match(reason: NoMatch) -> RelationRefusal {
+    match reason {
+        NoMatch::Unknown { application, endpoint } => {
+            RelationRefusal::UnknownEndpoint { application, endpoint }
+        }
+        NoMatch::Nothing { left, right } => RelationRefusal::NoCommonInterface { left, right },
+        NoMatch::Ambiguous(pairs) => RelationRefusal::AmbiguousEndpoints { pairs },
+        NoMatch::NoSubordinate => RelationRefusal::NoSubordinate,
+    }
 }
 
 fn already_exists(draft: &mut Draft, model: Model, holder: Uuid, ends: &str) -> Refusal {
     if effective_life::relation_life(draft, model, holder) == Some(Life::Alive) {
-        return Refusal::new(Code::AlreadyExists, format!("relation {ends} already exists"));
+        return RelationRefusal::AlreadyExists { ends: ends.to_owned() }.into();
     }
-    let message = format!("relation {ends} already exists and is being removed");
     let blockers = blockers::blockers(draft, model, EntityId::Relation(holder));
-    Refusal::new(Code::AlreadyExists, message).blockers(model, blockers)
+    Refusal::new(RelationRefusal::PredecessorExists { ends: ends.to_owned() }).blockers(model, blockers)
 }
 
 fn require_below_limit(
@@ -182,11 +182,7 @@ fn require_below_limit(
     let endpoint_name =
         EndpointName { application: end.application.clone(), endpoint: endpoint.name.clone() };
     if relations.len() == RELATIONS_SCANNED_MAX {
-        let message = format!(
-            "cannot check the limit of endpoint {endpoint_name}: {} has too many relations",
-            end.application
-        );
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(RelationRefusal::LimitNotCheckable { endpoint: endpoint_name }.into());
     }
     let holds = |id: &Uuid| {
         let held = draft.get_untracked(&model.relation(*id));
@@ -196,9 +192,9 @@ fn require_below_limit(
     if holders.len() < limit as usize {
         return Ok(());
     }
-    let message = format!("endpoint {endpoint_name} takes at most {limit} relations");
     let blockers = blockers::of_capacity(draft, model, &endpoint_name, &holders);
-    Err(Refusal::new(Code::Busy, message).blockers(model, blockers))
+    let reason = RelationRefusal::LimitReached { endpoint: endpoint_name, limit };
+    Err(Refusal::new(reason).blockers(model, blockers))
 }
 
 /// Creates the peer relations of an application that do not exist yet: all of them at its deployment, the new
@@ -269,7 +265,7 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
     let (id, other) = (application::find(draft, model, a)?, application::find(draft, model, b)?);
     let mut charm = |id, name| {
         let charm = application::charm_of(draft, model, id);
-        charm.map(|(_, charm)| charm).ok_or_else(|| Refusal::not_found("charm of application", name))
+        charm.map(|(_, charm)| charm).ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, name))
     };
     let (charm, other_charm) = (charm(id, a)?, charm(other, b)?);
     let keys: Vec<String> = if id == other {
@@ -282,17 +278,16 @@ pub fn find(draft: &mut Draft, model: Model, left: &str, right: &str) -> Result<
         pairs.iter().map(|pair| key_text([(a, &*pair.left.name), (b, &*pair.right.name)])).collect()
     };
     if keys.len() > ENDPOINT_PAIRS_MAX {
-        let message = format!("{left:?} {right:?} may be one of many relations");
-        return Err(Refusal::new(Code::Ambiguous, message).hint("name the endpoints"));
+        let (left, right) = (left.to_owned(), right.to_owned());
+        return Err(RelationRefusal::TooManyCandidates { left, right }.into());
     }
     let found = keys.into_iter().filter_map(|key| Some((draft.get(&model.relation_key(&key))?, key)));
     match &found.collect::<Vec<_>>()[..] {
         [(only, _)] => Ok(*only),
-        [] => Err(Refusal::not_found("relation", format!("{left:?} {right:?}"))),
+        [] => Err(RelationRefusal::NotFound { left: left.to_owned(), right: right.to_owned() }.into()),
         several => {
-            let keys: Vec<String> = several.iter().map(|(_, key)| format!("{key:?}")).collect();
-            let message = format!("ambiguous relation: could be {}", keys.join(" or "));
-            Err(Refusal::new(Code::Ambiguous, message).hint("name the endpoints"))
+            let candidates = several.iter().map(|(_, key)| key.clone()).collect();
+            Err(RelationRefusal::Ambiguous { candidates }.into())
         }
     }
 }
@@ -307,12 +302,11 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<Destroyed, R
     let Some(doc) = draft.get(&model.relation(id)) else {
         return match draft.get(&model.tombstone(id)) {
             Some(_) => Ok(Destroyed::Removed),
-            None => Err(Refusal::not_found("relation", id)),
+            None => Err(Refusal::not_found(EntityKind::Relation, id)),
         };
     };
     if doc.is_peer() {
-        let message = format!("cannot remove peer relation {}", doc.key_text());
-        return Err(Refusal::new(Code::Forbidden, message).hint("it is removed with its application"));
+        return Err(RelationRefusal::PeerRemoved { ends: doc.key_text() }.into());
     }
     if draft.first(&model.scopes(id), &[]).is_none() {
         remove(draft, model, id, &doc);
@@ -337,7 +331,7 @@ fn end_subordinate_link(draft: &mut Draft, model: Model, id: Uuid, doc: &Relatio
 /// the relation is resumed. Repeating the request with another message replaces the message. A peer relation
 /// cannot be suspended.
 pub fn suspend(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms: i64) -> Result<(), Refusal> {
-    let before = suspension(draft, model, id, "suspend")?;
+    let before = suspension(draft, model, id, SuspensionRequest::Suspend)?;
     let since_ms = before.as_ref().map_or(now_ms, |before| before.since_ms);
     let suspended = SuspendedDoc { message: message.to_owned(), since_ms };
     if before.as_ref() != Some(&suspended) {
@@ -352,7 +346,7 @@ pub fn suspend(draft: &mut Draft, model: Model, id: Uuid, message: &str, now_ms:
 /// # Errors
 /// If the relation does not exist, is not Alive, or is a peer relation.
 pub fn resume(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
-    if suspension(draft, model, id, "resume")?.is_some() {
+    if suspension(draft, model, id, SuspensionRequest::Resume)?.is_some() {
         draft.remove(&model.relation_suspended(id));
     }
     Ok(())
@@ -360,19 +354,20 @@ pub fn resume(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
 
 /// The suspension of a relation, if it is suspended; refused for a relation that cannot be suspended or
 /// resumed.
-fn suspension(draft: &mut Draft, model: Model, id: Uuid, act: &str) -> Result<Option<SuspendedDoc>, Refusal> {
-    let doc = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
+fn suspension(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    request: SuspensionRequest,
+) -> Result<Option<SuspendedDoc>, Refusal> {
+    let doc = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found(EntityKind::Relation, id))?;
     let ends = doc.key_text();
     if doc.is_peer() {
-        let message = format!("cannot {act} peer relation {ends}");
-        return Err(
-            Refusal::new(Code::Forbidden, message).hint("a peer relation exists as long as its application")
-        );
+        return Err(RelationRefusal::PeerSuspended { ends, request }.into());
     }
     if effective_life::relation_life_of(draft, model, id, &doc) != Life::Alive {
         let blockers = blockers::blockers(draft, model, EntityId::Relation(id));
-        let message = format!("cannot {act} relation {ends}: it is being removed");
-        return Err(Refusal::new(Code::NotAlive, message).blockers(model, blockers));
+        return Err(Refusal::new(RelationRefusal::BeingRemoved { ends, request }).blockers(model, blockers));
     }
     Ok(draft.get(&model.relation_suspended(id)))
 }

@@ -8,13 +8,14 @@
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::prelude::{BagDoc, Model, ScopeDoc, last_id};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::relation::{container, includes_unit};
 use crate::lifecycle::unit::add_subordinate;
 use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::{EntityKind, ScopeRefusal};
 use crate::terms::settings::Bag;
 
 /// One entry of a unit into the scope of a relation.
@@ -71,11 +72,11 @@ fn enter_or_reenter(
     creation: Creation,
 ) -> Result<(), Refusal> {
     let &Entry { unit, relation: id, settings, is_resync } = entry;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
-    let relation = draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found("relation", id))?;
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
+    let relation =
+        draft.get(&model.relation(id)).ok_or_else(|| Refusal::not_found(EntityKind::Relation, id))?;
     if !includes_unit(&relation, &doc) {
-        let message = format!("unit {} has no part in relation {}", doc.name, relation.key_text());
-        return Err(Refusal::new(Code::Forbidden, message));
+        return Err(ScopeRefusal::NotMember { unit: doc.name, ends: relation.key_text() }.into());
     }
     let container = container(relation.scope, unit, &doc);
     let scope = model.scope(id, container, unit);
@@ -98,20 +99,17 @@ fn enter_or_reenter(
         }
         return Ok(());
     }
-    let refuse = |what: String| {
-        let message = format!("unit {} cannot enter the scope of {}: {what}", doc.name, relation.key_text());
-        Err(Refusal::new(Code::NotAlive, message))
-    };
+    let (name, ends) = (doc.name.clone(), relation.key_text());
     let life = effective_life::unit_life_of(draft, model, unit, &doc);
     if life != Life::Alive {
-        return refuse(format!("the unit is {life}"));
+        return Err(ScopeRefusal::UnitNotAlive { unit: name, ends, life }.into());
     }
     let life = effective_life::relation_life_of(draft, model, id, &relation);
     if life != Life::Alive {
-        return refuse(format!("the relation is {life}"));
+        return Err(ScopeRefusal::RelationNotAlive { unit: name, ends, life }.into());
     }
     if !is_resync && draft.get(&model.relation_suspended(id)).is_some() {
-        return refuse("the relation is suspended".to_owned());
+        return Err(ScopeRefusal::Suspended { unit: name, ends }.into());
     }
     if let Some(subordinate_link) =
         relation.subordinate_link.filter(|subordinate_link| subordinate_link.principal == doc.application)
@@ -126,7 +124,7 @@ fn enter_or_reenter(
             if is_resync {
                 pending_reentry::add(draft, model, unit, id);
             }
-            return refuse(refusal.message);
+            return Err(ScopeRefusal::SubordinateRefused { unit: name, ends, reason: refusal.reason }.into());
         }
     }
     let before = draft.get(&model.bag(id, unit)).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
     Model, ResolvedDoc, StatusDoc, SubordinateLink, TombstoneDoc, TombstoneKind, UnitDoc, last_id,
 };
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
@@ -20,6 +20,9 @@ use crate::operations::{action, leadership};
 use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::application::ApplicationRequest;
+use crate::terms::refusal::unit::UnitRefusal;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 
@@ -42,7 +45,7 @@ pub enum Destroyed {
 /// # Errors
 /// If there is none.
 pub fn find(documents: &mut impl Documents, model: Model, name: &UnitName) -> Result<Uuid, Refusal> {
-    documents.document(&model.unit_name(name)).ok_or_else(|| Refusal::not_found("unit", name))
+    documents.document(&model.unit_name(name)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, name))
 }
 
 /// Adds a unit to an Alive application, on machine `to` or on a new machine; returns its UUID and name, which
@@ -56,11 +59,9 @@ pub fn add(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Uuid, UnitName), Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
-    let owner = application::require_alive(draft, model, application, "add a unit to")?;
+    let owner = application::require_alive(draft, model, application, ApplicationRequest::AddUnit)?;
     if owner.subordinate {
-        let message = format!("cannot add a unit to {}: it is a subordinate application", owner.name);
-        let hint = "integrate it with a principal application: each principal unit gets a subordinate";
-        return Err(Refusal::new(Code::Forbidden, message).hint(hint));
+        return Err(UnitRefusal::SubordinateApplication { application: owner.name }.into());
     }
     let machine = match to {
         Some(name) => {
@@ -149,15 +150,14 @@ pub(crate) fn add_subordinate(
     if let Some(there) = draft.first(&model.subordinates_of(principal, subordinate_link.subordinate), &[]) {
         let there = last_id(&there).expect("an index ends with an id");
         let life = effective_life::unit_life(draft, model, there)
-            .ok_or_else(|| Refusal::not_found("unit", there))?;
+            .ok_or_else(|| Refusal::not_found(EntityKind::Unit, there))?;
         if life == Life::Alive {
             return Ok(());
         }
-        let message = format!("unit {} has a subordinate of this application that is {life}", doc.name);
-        return Err(Refusal::new(Code::NotAlive, message));
+        return Err(UnitRefusal::SubordinateNotRemoved { unit: doc.name.clone(), life }.into());
     }
     let application =
-        application::require_alive(draft, model, subordinate_link.subordinate, "add a unit to")?;
+        application::require_alive(draft, model, subordinate_link.subordinate, ApplicationRequest::AddUnit)?;
     machine::require_capacity(draft, model, doc.machine)?;
     let (id, name) = ((creation.ids)(), next_name(draft, model, &application.name));
     let unit = UnitDoc {
@@ -183,10 +183,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result
         return ok_if_removed(draft, model, id).map(|()| Destroyed::Removed);
     };
     if doc.principal.is_some() {
-        let message = format!("cannot remove unit {}: it is a subordinate", doc.name);
-        return Err(
-            Refusal::new(Code::Forbidden, message).hint("remove its principal or the relation between them")
-        );
+        return Err(UnitRefusal::Subordinate { unit: doc.name }.into());
     }
     if draft.get(&model.unit_life(id)) != Some(Life::Alive) {
         return Ok(Destroyed::Dying);
@@ -249,26 +246,24 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     match (draft.get(&model.unit_life(id)), effective_life::unit_life_of(draft, model, id, &doc)) {
         (Some(Life::Dead), _) => return Ok(()),
         (_, Life::Alive) => {
-            return Err(Refusal::new(
-                Code::Invalid,
-                format!("unit {} is alive: it cannot be dead", doc.name),
-            ));
+            return Err(UnitRefusal::Alive { unit: doc.name }.into());
         }
         (_, Life::Dying | Life::Dead) => {}
     }
-    let refuse = |draft: &mut Draft, what: String| {
+    let refuse = |draft: &mut Draft, reason: UnitRefusal| {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
-        Err(Refusal::new(Code::Busy, format!("unit {} cannot be dead: {what}", doc.name))
-            .blockers(model, blockers))
+        Err(Refusal::new(reason).blockers(model, blockers))
     };
     if draft.first(&model.subordinates(id), &[]).is_some() {
-        return refuse(draft, "it has subordinates".to_owned());
+        return refuse(draft, UnitRefusal::HasSubordinates { unit: doc.name });
     }
     let scopes = draft.ids(&model.scopes_of(id), relation::PEERS_MAX + 1);
     for scope in &scopes {
-        let held = draft.get(&model.relation(*scope)).ok_or_else(|| Refusal::not_found("relation", scope))?;
+        let held = draft
+            .get(&model.relation(*scope))
+            .ok_or_else(|| Refusal::not_found(EntityKind::Relation, scope))?;
         if !held.is_peer() {
-            return refuse(draft, format!("it is in the scope of relation {}", held.key_text()));
+            return refuse(draft, UnitRefusal::InScope { unit: doc.name, ends: held.key_text() });
         }
     }
     for scope in scopes {
@@ -296,8 +291,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<
     let never_started = dying && has_never_attached(draft, model, id);
     if !dead && !never_started {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(id));
-        let message = format!("cannot remove unit {}: it is not dead", doc.name);
-        return Err(Refusal::new(Code::Busy, message).blockers(model, blockers));
+        return Err(Refusal::new(UnitRefusal::NotDead { unit: doc.name }).blockers(model, blockers));
     }
     remove_documents(draft, model, id, &doc, now_ms);
     Ok(())
@@ -333,11 +327,10 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, no
 /// The user's `resolved`: marks the failure that the unit is in, and only that one (spec A.8, design 2).
 /// `retry`: the hook is run again; otherwise it is skipped.
 pub fn resolved(draft: &mut Draft, model: Model, id: Uuid, retry: bool) -> Result<(), Refusal> {
-    let doc = draft.get(&model.unit(id)).ok_or_else(|| Refusal::not_found("unit", id))?;
+    let doc = draft.get(&model.unit(id)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, id))?;
     let replica = draft.get(&model.replica(id));
     let Some(episode) = replica.as_ref().and_then(|replica| replica.local.episode()) else {
-        let message = format!("unit {} is not in an error state", doc.name);
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(UnitRefusal::NoError { unit: doc.name }.into());
     };
     let mark = ResolvedDoc { episode: episode.id, retry };
     if draft.get(&model.resolved(id)).as_ref() != Some(&mark) {
@@ -350,6 +343,6 @@ pub fn resolved(draft: &mut Draft, model: Model, id: Uuid, retry: bool) -> Resul
 fn ok_if_removed(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
     match draft.get(&model.tombstone(id)) {
         Some(_) => Ok(()),
-        None => Err(Refusal::not_found("unit", id)),
+        None => Err(Refusal::not_found(EntityKind::Unit, id)),
     }
 }

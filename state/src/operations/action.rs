@@ -11,10 +11,13 @@ use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
 use crate::documents::prelude::{ActionDoc, Model, last_number};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::refusal::action::ActionRefusal;
+use crate::terms::refusal::unit::UnitRefusal;
+use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::status::ActionStatus;
 use crate::unit::activity::Activity;
 use crate::unit::hook_context::{ActionWrites, ReportContent};
@@ -55,38 +58,31 @@ pub fn enqueue(
     given: &Map<String, Value>,
     now_ms: i64,
 ) -> Result<u64, Refusal> {
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     if effective_life::unit_life_of(draft, model, unit, &doc) == Life::Dead {
         let blockers = blockers::blockers(draft, model, EntityId::Unit(unit));
-        return Err(
-            Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)).blockers(model, blockers)
-        );
+        return Err(Refusal::new(UnitRefusal::Dead { unit: doc.name }).blockers(model, blockers));
     }
     let (_, charm) = charm_of(draft, model, doc.application)
-        .ok_or_else(|| Refusal::not_found("application", doc.application))?;
+        .ok_or_else(|| Refusal::not_found(EntityKind::Application, doc.application))?;
     let Some(action) = charm.actions.get(name) else {
-        let message = format!("action {name:?} on unit {} (not found)", doc.name);
-        let known: Vec<&str> = charm.actions.keys().map(String::as_str).collect();
-        let hint = match known.is_empty() {
-            true => format!("charm {} has no actions", charm.name),
-            false => format!("charm {} has: {}", charm.name, known.join(", ")),
-        };
-        return Err(Refusal::new(Code::NotFound, message).hint(hint));
+        let (charm, known) = (charm.name.clone(), charm.actions.keys().cloned().collect());
+        return Err(ActionRefusal::Unknown { action: name.to_owned(), unit: doc.name, charm, known }.into());
     };
-    let params = params::validate(action, given).map_err(|message| Refusal::new(Code::Invalid, message))?;
+    let params =
+        params::validate(action, given).map_err(|problem| ActionRefusal::InvalidParameters { problem })?;
     let bytes = size(&params);
     if bytes > PARAMS_BYTES_MAX {
-        let message = format!(
-            "cannot enqueue action {name:?}: its parameters take {bytes} bytes, at most {PARAMS_BYTES_MAX}"
-        );
-        return Err(Refusal::new(Code::Invalid, message));
+        let (action, max) = (name.to_owned(), PARAMS_BYTES_MAX);
+        return Err(ActionRefusal::ParametersTooLarge { action, bytes, max }.into());
     }
     if draft.page::<bool>(&model.actions_of(unit), "", ENQUEUED_MAX).len() >= ENQUEUED_MAX {
-        let message = format!(
-            "cannot enqueue action {name:?}: {ENQUEUED_MAX} actions wait for unit {} already",
-            doc.name
-        );
-        return Err(Refusal::new(Code::Busy, message));
+        return Err(ActionRefusal::TooManyEnqueued {
+            action: name.to_owned(),
+            unit: doc.name,
+            max: ENQUEUED_MAX,
+        }
+        .into());
     }
     // After a restore, a new action with a number that this unit has seen would wait without end. The number comes
     // from a record of the unit, so that it moves the numbers of the model only when a user requests an action.
@@ -104,6 +100,7 @@ pub fn enqueue(
             status: ActionStatus::Pending,
             message: String::new(),
             results: Default::default(),
+            refusal: None,
             log: Vec::new(),
             enqueued_ms: now_ms,
             started_ms: None,
@@ -120,22 +117,15 @@ pub fn enqueue(
 /// The unit may have started it without the controller's knowledge. Then it is not stopped, and what it reports
 /// replaces the cancellation: see `reportable`.
 pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<ActionDoc, Refusal> {
-    let mut doc = draft.get(&model.action(id)).ok_or_else(|| Refusal::not_found("task", id))?;
+    let mut doc = draft.get(&model.action(id)).ok_or_else(|| Refusal::not_found(EntityKind::Task, id))?;
     match doc.status {
         ActionStatus::Pending => {}
         ActionStatus::Cancelled => return Ok(doc),
         ActionStatus::Running => {
-            let refusal = Refusal::new(
-                Code::Busy,
-                format!("cannot cancel task {id}: it has started on unit {}", doc.unit_name),
-            );
-            return Err(refusal.hint("only a task that has not started can be cancelled"));
+            return Err(ActionRefusal::Started { id, unit: doc.unit_name }.into());
         }
         ActionStatus::Completed | ActionStatus::Failed => {
-            return Err(Refusal::new(
-                Code::Invalid,
-                format!("cannot cancel task {id}: it has {} already", doc.status),
-            ));
+            return Err(ActionRefusal::Finished { id, status: doc.status }.into());
         }
     }
     doc.status = ActionStatus::Cancelled;
@@ -233,6 +223,17 @@ fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
 /// Completes or fails an action by its record. It fails if the charm called `action-fail` or if its process
 /// failed; the message is the one of `action-fail`, or else the reason of the process.
 pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
+    finish_with(draft, model, unit, id, record, None);
+}
+
+fn finish_with(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    id: u64,
+    record: &Record,
+    refusal: Option<&RefusalReason>,
+) {
     // 1. `run` enqueues action 3, and the unit runs it.
     // 2. The store is restored from a backup made before it.
     // 3. `run` enqueues another action 2 for this unit.
@@ -264,6 +265,7 @@ pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, recor
     doc.status = status;
     doc.message = message;
     doc.results.extend(results.clone());
+    doc.refusal = refusal.cloned();
     doc.started_ms.get_or_insert(record.at_ms);
     doc.completed_ms = Some(record.at_ms);
     append_log_lines(&mut doc, &record.reports);
@@ -278,16 +280,13 @@ pub(crate) fn finish_refused(
     unit: Uuid,
     id: u64,
     record: &Record,
-    refusal: &str,
+    refusal: &RefusalReason,
 ) {
     let mut refused = record.clone();
     let action = &mut refused.writes.action;
     action.results.insert("return-code".to_owned(), 1.into());
-    let printed = action.results.get("stderr").and_then(|text| text.as_str()).unwrap_or_default();
-    let stderr = format!("{printed}ERROR {refusal}\n");
-    action.results.insert("stderr".to_owned(), stderr.into());
     action.failed = Some("committing requested changes failed".to_owned());
-    finish(draft, model, unit, id, &refused);
+    finish_with(draft, model, unit, id, &refused, Some(refusal));
 }
 
 /// The last number that was granted to an action of the model.

@@ -23,6 +23,7 @@ use crate::lifecycle::{application, machine};
 use crate::operations::force::{self, ForceRequest};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
 
 /// Applications that are destroyed in one batch: one may write all that a transaction permits, except for the
 /// destruction document.
@@ -42,7 +43,7 @@ pub fn destroy(
     now_ms: i64,
 ) -> Result<(), Refusal> {
     if draft.get(&model.model()).is_none() {
-        return Err(Refusal::not_found("model", model.0));
+        return Err(Refusal::not_found(EntityKind::Model, model.0));
     }
     let known = draft.get(&model.model_destruction());
     if known.is_none() {

@@ -11,12 +11,13 @@ mod simulation;
 use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::documents::draft::Reader;
 use crate::documents::prelude::Model;
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::lifecycle::{application, machine, relation, unit};
 use crate::operations::force::{self, ForceRequest};
 use crate::terms::cause::{self, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::refusal::RefusalReason;
 use crate::unit::activity::Activity;
 use affected::{AffectedEntities, EntityLife, Lives, id_of, name};
 use simulation::{
@@ -63,8 +64,7 @@ pub fn require_count(count: usize) -> Result<(), Refusal> {
     if count <= TARGETS_MAX {
         return Ok(());
     }
-    let message = format!("cannot simulate {count} removals: at most {TARGETS_MAX} per request");
-    Err(Refusal::new(Code::Invalid, message).hint("name fewer entities"))
+    Err(RefusalReason::TooManySimulated { count, max: TARGETS_MAX }.into())
 }
 
 /// Returns the effects of a removal.

@@ -7,13 +7,15 @@
 use crate::charm::Base;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{GLOBAL, InstanceDoc, Model, ProvisioningErrorDoc, TokenHolder};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::documents::token;
 use crate::lifecycle::machine;
 use crate::machine::provision::retry_after_ms;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::provider_kind::ProviderKind;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::instance::InstanceRefusal;
 
 /// The validity of an enrolment token: 15 minutes (S19).
 pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
@@ -30,13 +32,13 @@ pub fn reserve_nonce(
     provider: ProviderKind,
     nonce: Uuid,
 ) -> Result<Uuid, Refusal> {
-    draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     if let Some(known) = draft.get(&model.machine_instance(id)) {
         return Ok(known.nonce);
     }
     let alive = draft.get(&model.machine_life(id)) == Some(Life::Alive);
     if !alive && draft.first(&model.machine_units(id), &[]).is_none() {
-        return Err(Refusal::new(Code::NotAlive, "cannot start an instance: the machine is not alive"));
+        return Err(InstanceRefusal::MachineNotAlive.into());
     }
     let instance = InstanceDoc { provider: Some(provider), nonce, id: None, base: None };
     draft.put(&model.machine_instance(id), &instance);
@@ -52,11 +54,9 @@ pub fn record_started(
     name: &str,
     address: &str,
 ) -> Result<(), Refusal> {
-    let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     let known = draft.get(&model.machine_instance(id));
-    let known = known.ok_or_else(|| {
-        Refusal::new(Code::Invalid, "cannot record the instance: its nonce was not reserved")
-    })?;
+    let known = known.ok_or(InstanceRefusal::NonceNotReserved)?;
     let instance = InstanceDoc { id: Some(name.to_owned()), ..known.clone() };
     if instance != known {
         draft.put(&model.machine_instance(id), &instance);
@@ -86,7 +86,7 @@ pub fn record_failure(
     message: &str,
     now_ms: i64,
 ) -> Result<(), Refusal> {
-    draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     let before = draft.get(&model.machine_provisioning_error(id));
     let (failures, since_ms) =
         before.map_or((1, now_ms), |error| (error.failures.saturating_add(1), error.since_ms));
@@ -102,10 +102,9 @@ pub fn record_failure(
 /// # Errors
 /// If the machine does not exist, or has no provisioning error.
 pub fn retry_now(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> {
-    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     let Some(error) = draft.get(&model.machine_provisioning_error(id)) else {
-        let message = format!("machine {} has no provisioning error", machine.name);
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(InstanceRefusal::NoProvisioningError { machine: machine.name }.into());
     };
     draft.put(&model.machine_provisioning_error(id), &ProvisioningErrorDoc { retry_ms: 0, ..error });
     Ok(())
@@ -123,14 +122,12 @@ pub fn issue_enrolment_token(
     sha256: &str,
     expires_ms: i64,
 ) -> Result<(), Refusal> {
-    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    let machine = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     if !machine.manual {
-        let message = format!("machine {} is made by its provider: it needs no token", machine.name);
-        return Err(Refusal::new(Code::Invalid, message));
+        return Err(InstanceRefusal::NotManual { machine: machine.name }.into());
     }
     if draft.get(&model.machine_instance(id)).is_some() {
-        let message = format!("machine {} has been enrolled already", machine.name);
-        return Err(Refusal::new(Code::AlreadyExists, message));
+        return Err(InstanceRefusal::AlreadyEnrolled { machine: machine.name }.into());
     }
     token::set(draft, id, &TokenHolder::EnrollingMachine { model, machine: id, expires_ms }, sha256);
     Ok(())
@@ -162,12 +159,11 @@ pub fn enrol(
         Some(TokenHolder::EnrollingMachine { model: token_model, machine, .. }) if (token_model, machine) == (model, id)
     );
     if !is_newest || !invites || draft.get(&model.machine_instance(id)).is_some() {
-        return Err(Refusal::new(Code::Forbidden, "not authorised: the enrolment token was revoked or used"));
+        return Err(InstanceRefusal::TokenInvalid.into());
     }
-    let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found("machine", id))?;
+    let mut doc = draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
-        let message = format!("machine {} is being removed", doc.name);
-        return Err(Refusal::new(Code::NotAlive, message));
+        return Err(InstanceRefusal::MachineBeingRemoved { machine: doc.name }.into());
     }
     token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256);
     let instance =

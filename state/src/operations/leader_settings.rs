@@ -2,12 +2,14 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{LeaderWriteNumber, Model};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::operations::leadership::is_leader;
 use crate::operations::record_validation::require_run;
 use crate::operations::session;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings::{self, BagChange};
 use crate::unit::leader_settings;
 use serde::{Deserialize, Serialize};
@@ -37,19 +39,19 @@ pub fn write(
     write: &LeaderWrite,
 ) -> Result<LeaderSettingsView, Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
     require_run(last_run, write.number.run)?;
     if !is_leader(draft, model, unit, &doc, Some(write.number.generation)) {
-        return Err(Refusal::new(Code::Forbidden, "not the leader"));
+        return Err(WriteRefusal::LeaderOnly.into());
     }
     let key = model.leader_settings(doc.application);
     let mut stored = draft.get(&key).unwrap_or_default();
     if write.number < stored.number {
         return Ok(stored.view());
     }
-    if let Some(reason) = leader_settings::refusal_reason(&stored.values, &write.change) {
-        return Err(Refusal::new(Code::Invalid, reason));
+    if let Some(problem) = leader_settings::refusal_reason(&stored.values, &write.change) {
+        return Err(WriteRefusal::InvalidLeaderSettings { problem }.into());
     }
     if settings::apply(&mut stored.values, &write.change) {
         stored.version += 1;

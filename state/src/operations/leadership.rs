@@ -6,10 +6,12 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{GrantDoc, Model, UnitDoc};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::unit::UnitRefusal;
 use serde::{Deserialize, Serialize};
 
 /// The length of a lease of the leadership: after a claim, no other unit becomes the leader for this long (design 13).
@@ -37,9 +39,9 @@ pub fn claim(
     unit: Uuid,
     may_take_over: bool,
 ) -> Result<Option<GrantedLease>, Refusal> {
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     if draft.get(&model.unit_life(unit)) == Some(Life::Dead) {
-        return Err(Refusal::new(Code::NotAlive, format!("unit {} is dead", doc.name)));
+        return Err(UnitRefusal::Dead { unit: doc.name }.into());
     }
     let key = model.leader(doc.application);
     match draft.get(&key) {

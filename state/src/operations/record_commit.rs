@@ -19,7 +19,7 @@
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::{archive, relation, scope, unit};
@@ -30,12 +30,15 @@ use crate::operations::{action, leadership, run_reports, session};
 use crate::restore::resync;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::port_range::PortRange;
+use crate::terms::refusal::record::RecordRefusal;
+use crate::terms::refusal::write::WriteRefusal;
+use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::settings;
 use crate::unit::activity::Activity;
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
 use crate::unit::operation::{Hook, Operation, RelationEvent};
-use crate::unit::record::{CommitOutcome, Outcome, Record, RunReport};
+use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
 
 /// A record that is being committed, with its unit.
 struct CommitContext<'a> {
@@ -49,8 +52,8 @@ struct CommitContext<'a> {
 /// Applies one record of the unit's newest session.
 ///
 /// Repeating the last record, with the same sequence number and digest, returns the same result and changes
-/// nothing. Errors: [`Code::Forked`] for another digest at the same sequence number, or an earlier one;
-/// [`Code::Gap`] for a later one.
+/// nothing. Errors: [`Code::Forked`](crate::documents::refusal::Code) for another digest at the same sequence number, or an
+/// earlier one; `Code::Gap` for a later one.
 pub fn commit(
     draft: &mut Draft,
     model: Model,
@@ -60,7 +63,7 @@ pub fn commit(
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CommitOutcome, Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     let stored = replica_or_empty(draft, model, unit, &doc);
     if stored.is_last(record) {
         return Ok(stored.outcome);
@@ -138,9 +141,8 @@ fn require_granted(
             if is_granted {
                 return Ok(());
             }
-            let endpoint = &local_endpoint.endpoint;
-            let message = format!("relation {uuid} is not relation {number} of endpoint {endpoint:?}");
-            Err(Refusal::new(Code::Invalid, message))
+            let (relation, number, endpoint) = (*uuid, *number, local_endpoint.endpoint.clone());
+            Err(RecordRefusal::OtherRelation { relation, number, endpoint }.into())
         }
         _ => Ok(()),
     }
@@ -175,11 +177,11 @@ pub fn apply_report(
     epoch: u64,
     run: u64,
     reports: &[RunReport],
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<DroppedWrite>, Refusal> {
     session::check_epoch(draft, model, unit, epoch)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
     validate_reports(last_run, run, reports)?;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     let mut dropped = Vec::new();
     if !is_record_applied(draft, model, unit, run) {
         run_reports::apply(draft, model, unit, &doc, ReportsOfRun { run, reports }, &mut dropped);
@@ -243,7 +245,7 @@ fn refusal_reason(
     model: Model,
     context: &CommitContext,
     ids: &mut dyn FnMut() -> Uuid,
-) -> Result<Option<String>, Refusal> {
+) -> Result<Option<RefusalReason>, Refusal> {
     if !applies_writes(context.record) || !context.record.is_conditional() {
         return Ok(None);
     }
@@ -255,24 +257,15 @@ fn refusal_reason(
             && existing_relation(draft, model, context.local, *number).is_some()
         {
             let application = &context.doc.application;
-            let leader = draft.get(&model.leader(*application)).map(|grant| grant.holder_name.to_string());
-            let leader = match leader {
-                Some(name) if name == context.doc.name.to_string() => "it was not all the time".to_owned(),
-                Some(name) => format!("{name} is"),
-                None => "nobody is".to_owned(),
-            };
-            let text = format!(
-                "cannot write application settings: {} is not the leader ({leader})",
-                context.doc.name
-            );
-            return Ok(Some(text));
+            let leader = draft.get(&model.leader(*application)).map(|grant| grant.holder_name);
+            return Ok(Some(WriteRefusal::NotLeader { unit: context.doc.name.clone(), leader }.into()));
         }
     }
     if let Some(unknown) = unknown_endpoint(context) {
-        return Ok(Some(unknown));
+        return Ok(Some(unknown.into()));
     }
     if let Some(conflict) = port_conflict(draft, model, context) {
-        return Ok(Some(conflict));
+        return Ok(Some(conflict.into()));
     }
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
@@ -286,21 +279,21 @@ fn refusal_reason(
         | Operation::Action { .. }
         | Operation::Resync => Ok(()),
     };
-    Ok(done.err().map(|refusal| refusal.message))
+    Ok(done.err().map(|refusal| *refusal.reason))
 }
 
 /// The refusal of a port range that is opened at an endpoint which the charm does not declare
 /// (spec/hook-tools.md 2.4).
-fn unknown_endpoint(context: &CommitContext) -> Option<String> {
+fn unknown_endpoint(context: &CommitContext) -> Option<WriteRefusal> {
     let declared = &context.local.charm.as_ref()?.endpoints;
     let mut named = context.record.writes.ports.open.keys();
     let unknown =
         named.find(|name| *name != ALL_ENDPOINTS && *name != JUJU_INFO && !declared.contains(*name))?;
-    Some(format!("cannot open ports (unit \"{}\"): endpoint \"{unknown}\" not found", context.doc.name))
+    Some(WriteRefusal::UnknownEndpoint { unit: context.doc.name.clone(), endpoint: unknown.clone() })
 }
 
 /// The refusal of a port range that conflicts with one that another unit of the machine has opened.
-fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Option<String> {
+fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Option<WriteRefusal> {
     let wanted: Vec<PortRange> = context.record.writes.ports.open.values().flatten().copied().collect();
     if wanted.is_empty() {
         return None;
@@ -312,10 +305,8 @@ fn port_conflict(draft: &mut Draft, model: Model, context: &CommitContext) -> Op
         for &other_range in other.ports.values().flatten() {
             if let Some(range) = wanted.iter().find(|range| key != own.text() && range.conflicts(other_range))
             {
-                let (unit, other) = (&context.doc.name, &other.unit);
-                return Some(format!(
-                    "cannot open {range} (unit \"{unit}\"): port range conflicts with {other_range} (unit \"{other}\")"
-                ));
+                let (unit, range, other) = (context.doc.name.clone(), *range, other.unit.clone());
+                return Some(WriteRefusal::PortConflict { unit, range, other, other_range });
             }
         }
     }
@@ -334,7 +325,7 @@ fn apply_effects(
     context: &CommitContext,
     after: &Local,
     ids: &mut dyn FnMut() -> Uuid,
-    dropped: &mut Vec<String>,
+    dropped: &mut Vec<DroppedWrite>,
 ) {
     if let Operation::Action { id, .. } = &context.record.operation {
         action::finish(draft, model, context.id, *id, context.record);
@@ -346,10 +337,10 @@ fn apply_effects(
         match existing_relation(draft, model, context.local, *number) {
             // a restored store may have refused the entry into the scope: no bag without initial settings (I13)
             Some(id) if draft.get(&model.scope_of(context.id, id)).is_none() => {
-                dropped.push(format!("settings of relation {number}: the unit is not in its scope"));
+                dropped.push(DroppedWrite::SettingsOutOfScope { relation: *number });
             }
             Some(id) => write_bags(draft, model, context, id, writes),
-            None => dropped.push(format!("settings of relation {number}: the relation is gone")),
+            None => dropped.push(DroppedWrite::SettingsOfRemovedRelation { relation: *number }),
         }
     }
     if !context.record.writes.ports.is_empty() {
@@ -376,7 +367,7 @@ fn finish_resync(
     model: Model,
     context: &CommitContext,
     ids: &mut dyn FnMut() -> Uuid,
-    dropped: &mut Vec<String>,
+    dropped: &mut Vec<DroppedWrite>,
 ) {
     let Some(published) = &context.record.resync_local else { return };
     let creation = Creation { now_ms: context.record.at_ms, ids };

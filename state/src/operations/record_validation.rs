@@ -10,8 +10,9 @@
 //! the largest records take nearly all reads of a transaction.
 
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::record::{Counter, RecordRefusal};
 use crate::terms::settings;
 use crate::terms::status::WorkloadStatus;
 use crate::unit::hook_context::ReportContent;
@@ -53,9 +54,8 @@ const RELATIONS_MAX: usize = (1 << 20) / 200;
 /// missing.
 const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 
-fn invalid<T>(what: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal::new(Code::Invalid, what))
-}
+/// The letters of an invalid name that a refusal contains: enough to recognise it.
+const NAME_SHOWN: usize = 40;
 
 /// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts, or affect other
 /// entities than the unit.
@@ -68,11 +68,11 @@ pub(crate) fn validate(
     require_numbers(record)?;
     let resync = record.resync_local.as_deref();
     if resync.is_some() != (record.operation == Operation::Resync) {
-        return invalid("a resync record must contain the state of the unit, and no other record may");
+        return Err(RecordRefusal::ResyncStateMisplaced.into());
     }
     let ahead = if resync.is_some() { RESYNC_AHEAD_MAX } else { RUNS_AHEAD_MAX };
-    require_ahead("run", record.run, stored.local.run, ahead)?;
-    require_ahead("record", record.sequence, stored.local.sequence, ahead)?;
+    require_ahead(Counter::Run, record.run, stored.local.run, ahead)?;
+    require_ahead(Counter::Record, record.sequence, stored.local.sequence, ahead)?;
     require_reports(&record.reports)?;
     require_settings(record)?;
     if let Some(published) = resync {
@@ -81,11 +81,12 @@ pub(crate) fn validate(
     match &record.operation {
         Operation::Hook(Hook::Relation { relation, endpoint, .. }) => {
             match stored.local.relations.get(relation) {
-                None => invalid(format!("a hook of relation {relation}, whose scope the unit never entered")),
-                Some(known) if known.local_endpoint.endpoint != *endpoint => invalid(format!(
-                    "a hook of endpoint {endpoint:?} in relation {relation}, which is at endpoint {:?}",
-                    known.local_endpoint.endpoint
-                )),
+                None => Err(RecordRefusal::ScopeNeverEntered { relation: *relation }.into()),
+                Some(known) if known.local_endpoint.endpoint != *endpoint => {
+                    let entered = known.local_endpoint.endpoint.clone();
+                    let (relation, endpoint) = (*relation, endpoint.clone());
+                    Err(RecordRefusal::OtherEndpoint { relation, endpoint, entered }.into())
+                }
                 Some(_) => Ok(()),
             }
         }
@@ -95,7 +96,7 @@ pub(crate) fn validate(
 
 /// Refuses a run that is too far ahead of `last_run`, the last run that was recorded.
 pub(crate) fn require_run(last_run: u64, run: u64) -> Result<(), Refusal> {
-    require_ahead("run", run, last_run, RUNS_AHEAD_MAX)
+    require_ahead(Counter::Run, run, last_run, RUNS_AHEAD_MAX)
 }
 
 /// Refuses an early report that no correct agent sends. `last_run` is the last run that was recorded.
@@ -109,7 +110,7 @@ pub(crate) fn validate_reports(last_run: u64, run: u64, reports: &[RunReport]) -
 /// has lost, whose number is not far ahead of `last`, the last number that was granted in the model.
 pub(crate) fn require_lost_action(id: u64, last: u64) -> Result<(), Refusal> {
     if id > last.saturating_add(ACTIONS_LOST_MAX) {
-        return invalid(format!("action {id} was never queued for this unit"));
+        return Err(RecordRefusal::ActionNeverQueued { id }.into());
     }
     Ok(())
 }
@@ -123,19 +124,19 @@ fn require_published(
 ) -> Result<(), Refusal> {
     let is_own = published.unit == unit && published.name == doc.name;
     if !is_own || !published.outbox.is_empty() || !published.unrecorded_reports.is_empty() {
-        return invalid("the state in the resync record is not a published state of this unit");
+        return Err(RecordRefusal::StateNotPublished.into());
     }
-    require_ahead("run", published.run, stored.local.run, RESYNC_AHEAD_MAX)?;
+    require_ahead(Counter::Run, published.run, stored.local.run, RESYNC_AHEAD_MAX)?;
     if published.relations.len() > RELATIONS_MAX {
         let count = published.relations.len();
-        return invalid(format!("the resync record has {count} relations, at most {RELATIONS_MAX}"));
+        return Err(RecordRefusal::TooManyRelations { count, max: RELATIONS_MAX }.into());
     }
     let has_pending_hook_of_no_member = published
         .relations
         .values()
         .any(|known| known.pending_changed.as_ref().is_some_and(|unit| !known.members.contains_key(unit)));
     if has_pending_hook_of_no_member {
-        return invalid("the resync record has a pending relation-changed hook for a unit that is no member");
+        return Err(RecordRefusal::PendingHookOfNoMember.into());
     }
     if let Some((status, message)) = &published.status {
         require_status(*status)?;
@@ -145,10 +146,10 @@ fn require_published(
 }
 
 /// Refuses a number that is further ahead of the last one than the protocol makes possible.
-fn require_ahead(what: &str, number: u64, last: u64, ahead: u64) -> Result<(), Refusal> {
-    let most = last.saturating_add(ahead).min(RUN_MAX);
-    if number > most {
-        return invalid(format!("{what} {number} is too far ahead of {what} {last}: at most {most}"));
+fn require_ahead(counter: Counter, number: u64, last: u64, ahead: u64) -> Result<(), Refusal> {
+    let max = last.saturating_add(ahead).min(RUN_MAX);
+    if number > max {
+        return Err(RecordRefusal::TooFarAhead { counter, number, last, max }.into());
     }
     Ok(())
 }
@@ -156,12 +157,12 @@ fn require_ahead(what: &str, number: u64, last: u64, ahead: u64) -> Result<(), R
 /// Refuses reports that no correct agent sends.
 fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
     if reports.len() > REPORTS_MAX {
-        return invalid(format!("{} lines and statuses, at most {REPORTS_MAX}", reports.len()));
+        return Err(RecordRefusal::TooManyReports { count: reports.len(), max: REPORTS_MAX }.into());
     }
     for RunReport { call, what, .. } in reports {
         // the highest number is that of the status which the agent sets after the run
         if *call == u32::MAX {
-            return invalid(format!("report {call} of a run: at most {}", u32::MAX - 1));
+            return Err(RecordRefusal::CallTooLarge { call: *call, max: u32::MAX - 1 }.into());
         }
         match what {
             ReportContent::UnitStatus { status, message }
@@ -171,7 +172,8 @@ fn require_reports(reports: &[RunReport]) -> Result<(), Refusal> {
             }
             ReportContent::Output { hook, text, .. } => {
                 if hook.len() > 255 || hook.contains(char::is_control) {
-                    return invalid(format!("{hook:.40?} is not the name of a hook or an action"));
+                    let name = hook.chars().take(NAME_SHOWN).collect();
+                    return Err(RecordRefusal::InvalidHookName { name }.into());
                 }
                 require_text(text)?;
             }
@@ -197,7 +199,8 @@ fn require_settings(record: &Record) -> Result<(), Refusal> {
     });
     match written.chain(entered).chain(published).find_map(settings::key_with_nul) {
         Some(key) => {
-            invalid(format!("relation setting {key:.40?} contains NUL, which no setting may contain"))
+            let key = key.chars().take(NAME_SHOWN).collect();
+            Err(RecordRefusal::NulInSetting { key }.into())
         }
         None => Ok(()),
     }
@@ -211,7 +214,7 @@ fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
         | WorkloadStatus::Waiting
         | WorkloadStatus::Active => Ok(()),
         WorkloadStatus::Error | WorkloadStatus::Terminated | WorkloadStatus::Unknown => {
-            invalid(format!("a charm cannot set the status {status}"))
+            Err(RecordRefusal::ReservedStatus { status }.into())
         }
     }
 }
@@ -219,7 +222,7 @@ fn require_status(status: WorkloadStatus) -> Result<(), Refusal> {
 fn require_text(text: &str) -> Result<(), Refusal> {
     if text.len() > REPORT_BYTES_MAX {
         let bytes = text.len();
-        return invalid(format!("a line or message of {bytes} bytes, at most {REPORT_BYTES_MAX}"));
+        return Err(RecordRefusal::TextTooLong { bytes, max: REPORT_BYTES_MAX }.into());
     }
     Ok(())
 }
@@ -229,7 +232,9 @@ fn require_text(text: &str) -> Result<(), Refusal> {
 fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
     let message = serde_json::to_value(message).expect("messages are plain data");
     match first_too_large(&message) {
-        Some(number) => invalid(format!("the number {number} is out of range: at most {NUMBER_MAX}")),
+        Some(number) => {
+            Err(RecordRefusal::NumberOutOfRange { number: number.to_string(), max: NUMBER_MAX }.into())
+        }
         None => Ok(()),
     }
 }
@@ -249,7 +254,9 @@ fn first_too_large(value: &Value) -> Option<&serde_json::Number> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents::refusal::Code;
     use crate::terms::names::UnitName;
+    use crate::terms::refusal::RefusalReason;
     use crate::terms::settings::BagChange;
     use crate::unit::hook_context::Level;
     use crate::unit::operation::LocalEndpoint;
@@ -275,13 +282,13 @@ mod tests {
     }
 
     /// The refusal of the first record of a unit after `change`.
-    fn refusal(change: impl FnOnce(&mut Record)) -> Option<String> {
+    fn refusal(change: impl FnOnce(&mut Record)) -> Option<RefusalReason> {
         let (doc, stored) = unit();
         let mut record = stored.local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 5);
         change(&mut record);
         let refused = validate(Uuid(1), &doc, &stored, &record).err()?;
-        assert_eq!(refused.code, Code::Invalid);
-        Some(refused.message)
+        assert_eq!(refused.code(), Code::Invalid);
+        Some(*refused.reason)
     }
 
     fn report(what: ReportContent) -> impl FnOnce(&mut Record) {
@@ -292,14 +299,11 @@ mod tests {
     fn numbers_are_bounded_by_what_the_protocol_makes_possible() {
         assert_eq!(refusal(|_| ()), None);
         assert_eq!(refusal(|record| record.run = RUNS_AHEAD_MAX), None);
-        assert_eq!(
-            refusal(|record| record.run = RUNS_AHEAD_MAX + 1).as_deref(),
-            Some("run 1048577 is too far ahead of run 0: at most 1048576")
-        );
-        assert_eq!(
-            refusal(|record| record.at_ms = i64::MIN).as_deref(),
-            Some("the number -9223372036854775808 is out of range: at most 9007199254740992")
-        );
+        let (number, max) = (RUNS_AHEAD_MAX + 1, RUNS_AHEAD_MAX);
+        let too_far = RecordRefusal::TooFarAhead { counter: Counter::Run, number, last: 0, max };
+        assert_eq!(refusal(|record| record.run = number), Some(too_far.into()));
+        let out_of_range = RecordRefusal::NumberOutOfRange { number: i64::MIN.to_string(), max: NUMBER_MAX };
+        assert_eq!(refusal(|record| record.at_ms = i64::MIN), Some(out_of_range.into()));
         assert!(refusal(|record| record.episode = Some(1 << 62)).is_some(), "in every field");
     }
 
@@ -310,10 +314,8 @@ mod tests {
         let written = |bags: BagWrites| refusal(|record| drop(record.writes.bags.insert(1, bags)));
         let unit = |unit| BagWrites { unit, ..BagWrites::default() };
         assert_eq!(written(unit(bag("a", "b\n"))), None);
-        assert_eq!(
-            written(unit(bag("a", "b\0"))).as_deref(),
-            Some("relation setting \"a\" contains NUL, which no setting may contain")
-        );
+        let refused = RecordRefusal::NulInSetting { key: "a".to_owned() };
+        assert_eq!(written(unit(bag("a", "b\0"))), Some(refused.into()));
         assert!(written(unit(bag("a\0", ""))).is_some());
         assert!(written(BagWrites { application: bag("a", "\0"), ..BagWrites::default() }).is_some());
         let entered = |settings| {
@@ -354,17 +356,15 @@ mod tests {
     fn an_action_that_a_restore_lost_has_a_number_near_the_last_one() {
         assert_eq!(require_lost_action(7 + ACTIONS_LOST_MAX, 7), Ok(()));
         let refused = require_lost_action(u64::MAX, 7).expect_err("it was never queued");
-        assert_eq!(refused.message, "action 18446744073709551615 was never queued for this unit");
+        assert_eq!(*refused.reason, RecordRefusal::ActionNeverQueued { id: u64::MAX }.into());
     }
 
     #[test]
     fn statuses_and_names_are_those_that_the_hook_tools_accept() {
         let status = |status| ReportContent::UnitStatus { status, message: String::new() };
         assert_eq!(refusal(report(status(WorkloadStatus::Active))), None);
-        assert_eq!(
-            refusal(report(status(WorkloadStatus::Terminated))).as_deref(),
-            Some("a charm cannot set the status terminated")
-        );
+        let reserved = RecordRefusal::ReservedStatus { status: WorkloadStatus::Terminated };
+        assert_eq!(refusal(report(status(WorkloadStatus::Terminated))), Some(reserved.into()));
         let output = |hook: &str| ReportContent::Output {
             hook: hook.to_owned(),
             level: Level::Info,

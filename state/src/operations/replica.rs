@@ -7,9 +7,11 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, ReplicaDoc, UnitDoc};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::operations::record_validation::validate;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::settings::BagChange;
 use crate::unit::local::Local;
 use crate::unit::operation::Operation;
@@ -26,7 +28,7 @@ pub(crate) fn replica_or_empty(draft: &mut Draft, model: Model, unit: Uuid, doc:
 
 /// Whether the record is the next one to apply; false if it was applied before.
 pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Record) -> Result<bool, Refusal> {
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found("unit", unit))?;
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
     let stored = replica_or_empty(draft, model, unit, &doc);
     if stored.is_last(record) {
         return Ok(false);
@@ -64,22 +66,18 @@ pub(crate) fn check_order(stored: &ReplicaDoc, record: &Record) -> Result<(), Re
     let applied = &stored.local;
     let (sequence, expected) = (record.sequence, applied.sequence + 1);
     if sequence < expected {
-        let message = format!("record {sequence} was applied with another content");
-        return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
+        return Err(RecordRefusal::OtherContent { sequence }.into());
     }
     // 1. A unit's folder is copied, and both agents continue while the controller is away.
     // 2. The store is restored.
     // 3. One agent attaches and sends its records; then the other attaches, and its unsent records have the
     //    next sequence numbers.
     if sequence == expected && !record.is_successor_of(&applied.digest) {
-        let message =
-            format!("record {sequence} does not follow the record {} that was applied", applied.sequence);
-        return Err(Refusal::new(Code::Forked, message).hint("two agents have written for this unit"));
+        return Err(RecordRefusal::NotSuccessor { sequence, applied: applied.sequence }.into());
     }
     // An agent that resynchronises continues after the records that a restored store has lost.
     if sequence > expected && record.operation != Operation::Resync {
-        let message = format!("record {sequence} came before record {expected}");
-        return Err(Refusal::new(Code::Gap { expected }, message));
+        return Err(RecordRefusal::RecordsMissing { sequence, expected }.into());
     }
     Ok(())
 }

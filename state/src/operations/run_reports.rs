@@ -14,7 +14,7 @@ use crate::unit::hook_context::{Level, ReportContent};
 use crate::unit::hook_name::HookName;
 use crate::unit::local::{Episode, FollowUp, Local};
 use crate::unit::operation::{Hook, Operation};
-use crate::unit::record::{Outcome, Record, RunReport};
+use crate::unit::record::{DroppedWrite, Outcome, Record, RunReport};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub(crate) fn apply(
     unit: Uuid,
     doc: &UnitDoc,
     reports: ReportsOfRun,
-    dropped: &mut Vec<String>,
+    dropped: &mut Vec<DroppedWrite>,
 ) {
     let ReportsOfRun { run, reports } = reports;
     for RunReport { call, at_ms, what } in reports {
@@ -89,7 +89,7 @@ pub(crate) fn apply(
                         let status = status_doc(*status, message, *at_ms, number);
                         put_newer(draft, &model.application_status(doc.application), &status);
                     }
-                    None => dropped.push(format!("application status: {} is not the leader", doc.name)),
+                    None => dropped.push(DroppedWrite::ApplicationStatus { unit: doc.name.clone() }),
                 }
             }
             ReportContent::WorkloadVersion(version) => put_version(draft, model, unit, version),

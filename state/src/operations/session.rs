@@ -6,11 +6,12 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SessionDoc, SessionOrigin};
-use crate::documents::refusal::{Code, Refusal};
+use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::resume_teardown;
 use crate::operations::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
 use crate::operations::replica::restore_bags;
 use crate::terms::names::Uuid;
+use crate::terms::refusal::session::SessionRefusal;
 use crate::unit::local::Local;
 use serde::{Deserialize, Serialize};
 
@@ -70,11 +71,11 @@ pub fn attach(
     require_unit(draft, model, unit)?;
     if attach.nonce == Uuid(0) {
         // a stored nil nonce means that the unit is being removed by force
-        return Err(Refusal::new(Code::Invalid, "a session's nonce is not nil"));
+        return Err(SessionRefusal::NilNonce.into());
     }
     let session = draft.get(&model.session(unit)).unwrap_or_default();
     if session.is_fenced() {
-        return Err(forced_refusal());
+        return Err(SessionRefusal::RemovedByForce.into());
     }
     let mut replica = draft.get(&model.replica(unit)).map(|replica| replica.local);
     if let Some(replica) = &mut replica {
@@ -93,7 +94,7 @@ pub fn attach(
         // nonce that is sent after a record comes from another folder, copied while the first attach was under
         // way.
         if session.granted.is_some_and(|granted| granted.sequence != sequence) {
-            return Err(newer_session_refusal(session.epoch, attach.epoch));
+            return Err(SessionRefusal::NewerAgent { newest: session.epoch, epoch: attach.epoch }.into());
         }
         return Ok(GrantedSession { store_generation, epoch: session.epoch, replica });
     }
@@ -104,10 +105,10 @@ pub fn attach(
     let is_delayed = attach.epoch == 0 && session.first_attach_nonces.contains(&attach.nonce);
     let is_of_lost_generation = current_grant.is_some() && attach.store_generation != Some(store_generation);
     if is_delayed || attach.epoch > 0 && (attach.epoch < session.epoch || is_of_lost_generation) {
-        return Err(newer_session_refusal(session.epoch, attach.epoch));
+        return Err(SessionRefusal::NewerAgent { newest: session.epoch, epoch: attach.epoch }.into());
     }
     if attach.epoch > session.epoch.saturating_add(SESSIONS_LOST_MAX).min(NUMBER_MAX) {
-        return Err(Refusal::new(Code::Invalid, format!("epoch {} was never granted", attach.epoch)));
+        return Err(SessionRefusal::EpochNotGranted { epoch: attach.epoch }.into());
     }
     let epoch = session.epoch.max(attach.epoch) + 1;
     let mut first_attach_nonces = session.first_attach_nonces;
@@ -141,7 +142,7 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
     require_unit(draft, model, unit)?;
     let session = draft.get(&model.session(unit)).unwrap_or_default();
     if session.is_fenced() {
-        return Err(forced_refusal());
+        return Err(SessionRefusal::RemovedByForce.into());
     }
     let newest = session.epoch;
     if epoch == newest && epoch > 0 {
@@ -152,21 +153,10 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
         // 2. The store is restored from a backup made before.
         // 3. The agent continues to send. Treated as a copy, it would stop permanently, and no agent would
         //    serve the unit; so it is requested to attach again.
-        let text = format!("epoch {epoch} was not granted here (the newest is {newest}): attach again");
         let expected = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.sequence) + 1;
-        return Err(Refusal::new(Code::Gap { expected }, text));
+        return Err(SessionRefusal::EpochAhead { epoch, newest, expected }.into());
     }
-    Err(newer_session_refusal(newest, epoch))
-}
-
-fn forced_refusal() -> Refusal {
-    Refusal::new(Code::Fenced, "this unit is removed by force: the controller acts in its agent's place")
-        .hint("its machine agent removes the folder")
-}
-
-fn newer_session_refusal(newest: u64, epoch: u64) -> Refusal {
-    let message = format!("a newer agent of this unit has attached (epoch {newest}, this one is {epoch})");
-    Refusal::new(Code::Fenced, message).hint("this agent is a copy; stop it")
+    Err(SessionRefusal::NewerAgent { newest, epoch }.into())
 }
 
 fn require_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<(), Refusal> {
@@ -174,9 +164,7 @@ fn require_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<(), Refus
         return Ok(());
     }
     Err(match draft.get(&model.tombstone(unit)) {
-        Some(tombstone) => {
-            Refusal::new(Code::Removed, format!("{} {} was removed", tombstone.kind, tombstone.name))
-        }
-        None => Refusal::new(Code::NotFound, format!("unit {unit} is unknown to the controller")),
+        Some(tombstone) => SessionRefusal::UnitRemoved { name: tombstone.name }.into(),
+        None => SessionRefusal::UnknownUnit { unit }.into(),
     })
 }

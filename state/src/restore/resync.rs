@@ -19,7 +19,7 @@ use crate::operations::{replica, session};
 use crate::restore::pending_reentry;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::unit::local::{Local, RelationLocal};
-use crate::unit::record::Record;
+use crate::unit::record::{DroppedWrite, Record};
 use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
 use std::ops::Bound;
 
@@ -76,7 +76,7 @@ pub fn apply_batch(
     epoch: u64,
     batch: ResyncBatch,
     ids: &mut dyn FnMut() -> Uuid,
-) -> Result<(Option<ResyncProgress>, Vec<String>), Refusal> {
+) -> Result<(Option<ResyncProgress>, Vec<DroppedWrite>), Refusal> {
     let ResyncBatch { record, position } = batch;
     session::check_epoch(draft, model, id, epoch)?;
     if !replica::is_next(draft, model, id, record)? {
@@ -152,12 +152,12 @@ fn enter_relations(
     unit: Uuid,
     batch: &[(RelationNumber, &RelationLocal)],
     mut creation: Creation,
-) -> Vec<String> {
+) -> Vec<DroppedWrite> {
     let mut dropped = Vec::new();
     for (number, local) in batch {
         let entered = scope::reenter(draft, model, unit, local.uuid, &local.bag, creation.reborrow());
         if let Err(refusal) = entered {
-            dropped.push(format!("relation {number}: {}", refusal.message));
+            dropped.push(DroppedWrite::Entry { relation: *number, refusal: *refusal.reason });
         }
     }
     dropped
@@ -171,7 +171,7 @@ pub(crate) fn enter_last(
     unit: Uuid,
     published: &Local,
     creation: Creation,
-) -> Vec<String> {
+) -> Vec<DroppedWrite> {
     let mut after = None;
     loop {
         match next_relations(published, after) {

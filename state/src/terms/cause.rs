@@ -13,6 +13,7 @@
 
 mod remedy;
 
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::{Force, ForcePhase, ForcedBy};
 use crate::terms::health::{Fault, UnitAgentExit};
 use crate::terms::names::{EndpointName, RelationNumber, UnitName, Uuid};
@@ -39,7 +40,7 @@ pub struct Cause {
     pub since_ms: Option<i64>,
     /// The failure that prevents the actor from doing it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
+    pub last_error: Option<FailureReason>,
 }
 
 impl Cause {
@@ -58,9 +59,14 @@ impl Cause {
         Cause { since_ms: since_ms.into(), ..self }
     }
 
-    /// This cause with the failure that prevents the actor from acting.
+    /// This cause with the failure that prevents the actor from acting, as the text of what failed.
     pub fn last_error(self, last_error: impl Into<Option<String>>) -> Cause {
-        Cause { last_error: last_error.into(), ..self }
+        self.failure(last_error.into().map(FailureReason::Text))
+    }
+
+    /// This cause with the failure that prevents the actor from acting.
+    pub fn failure(self, reason: impl Into<Option<FailureReason>>) -> Cause {
+        Cause { last_error: reason.into(), ..self }
     }
 
     /// Whether both describe the same wait, regardless of start time and last error.

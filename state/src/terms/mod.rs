@@ -5,6 +5,7 @@
 
 pub mod cause;
 pub mod disk_usage;
+pub mod failure_reason;
 pub mod force;
 pub mod health;
 pub mod leader_settings;
@@ -16,6 +17,7 @@ pub mod port_range;
 pub mod position;
 pub mod provider_kind;
 pub mod proxy;
+pub mod refusal;
 pub mod settings;
 pub mod status;
 pub mod status_message;

@@ -121,32 +121,6 @@ pub fn is_application_name(text: &str) -> bool {
         && parts.all(|part| lower(part) && part.bytes().any(|b| b.is_ascii_lowercase()))
 }
 
-/// Why a new application or model cannot have a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidName {
-    /// What is wrong.
-    pub message: String,
-    /// Which names are valid.
-    pub hint: &'static str,
-}
-
-/// Checks the name of a new application or model; `kind` is the word for it in the message.
-///
-/// # Errors
-/// If the name is invalid ([`is_application_name`]) or longer than [`NAME_LENGTH_MAX`].
-pub fn check_new_name(kind: &str, name: &str) -> Result<(), InvalidName> {
-    if !is_application_name(name) {
-        let hint =
-            "use lower-case letters, digits and hyphens; start with a letter; no part may be only digits";
-        return Err(InvalidName { message: format!("invalid {kind} name {name:?}"), hint });
-    }
-    if name.len() > NAME_LENGTH_MAX {
-        let message = format!("invalid {kind} name of {} characters: at most {NAME_LENGTH_MAX}", name.len());
-        return Err(InvalidName { message, hint: "use a shorter name" });
-    }
-    Ok(())
-}
-
 /// One endpoint of one application: `web:db`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EndpointName {

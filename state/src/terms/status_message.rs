@@ -3,6 +3,7 @@
 //!
 //! Messages are stored and sent as this type. Their English is in `api::text::status_message`; nothing parses it.
 
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::health::{Fault, ProcessEnd, UnitHealth};
 use crate::terms::names::UnitName;
 use crate::unit::activity::Activity;
@@ -55,7 +56,7 @@ pub enum StatusMessage {
         /// The operation.
         operation: Box<Operation>,
         /// Why.
-        reason: String,
+        reason: FailureReason,
     },
     /// A record can never be applied.
     RecordRefused {

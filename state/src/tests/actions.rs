@@ -36,7 +36,7 @@ fn an_action_on_a_dead_unit_is_refused_with_its_blockers() {
         agent.done(&mut world, operation);
     }
     let refusal = enqueue(&mut world, agent.unit, "backup", json!({})).expect_err("it is dead");
-    assert_eq!((refusal.code, refusal.message.as_str()), (Code::NotAlive, "unit web/0 is dead"));
+    assert_eq!(*refusal.reason, UnitRefusal::Dead { unit: web0() }.into());
     assert_eq!(refusal.blockers[0].actor, Actor::MachineAgent("0".to_owned()));
 }
 
@@ -46,9 +46,9 @@ fn an_action_is_checked_enqueued_and_finished_once() {
     world.deploy("web", "web", 1);
     let mut agent = Agent::attach(&mut world, "web/0");
     let unit = agent.unit;
-    let (code, text) = refused(enqueue(&mut world, unit, "restore", json!({})));
-    assert_eq!(code, Code::NotFound);
-    assert!(text.contains("(not found)"), "{text}");
+    let (action, charm) = ("restore".to_owned(), "web".to_owned());
+    let unknown = ActionRefusal::Unknown { action, unit: web0(), charm, known: vec!["backup".to_owned()] };
+    assert_eq!(refused(enqueue(&mut world, unit, "restore", json!({}))), reason(unknown));
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({"to": 5}))).0, Code::Invalid);
     let id = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
     assert_eq!(
@@ -156,12 +156,9 @@ fn the_pending_actions_of_a_removed_unit_fail() {
     let unit = world.unit("web/0");
     let large = || json!({"to": "x".repeat(PARAMS_BYTES_MAX - 16)});
     let larger = json!({"to": "x".repeat(PARAMS_BYTES_MAX)});
-    let (code, text) = refused(enqueue(&mut world, unit, "backup", larger));
-    assert_eq!(code, Code::Invalid);
-    assert!(
-        text.contains("cannot enqueue action \"backup\": its parameters take 65545 bytes, at most 65536"),
-        "{text}"
-    );
+    let (action, max) = ("backup".to_owned(), PARAMS_BYTES_MAX);
+    let too_large = ActionRefusal::ParametersTooLarge { action, bytes: 65_545, max };
+    assert_eq!(refused(enqueue(&mut world, unit, "backup", larger)), reason(too_large));
     for _ in 0..action::ENQUEUED_MAX {
         enqueue(&mut world, unit, "backup", large()).expect("it fits");
     }
@@ -196,7 +193,7 @@ fn an_action_whose_writes_are_refused_fails() {
         (ActionStatus::Failed, "committing requested changes failed")
     );
     assert_eq!(ended.results["return-code"], 1);
-    assert_eq!(ended.results["stderr"], format!("ERROR {refusal}\n"));
+    assert_eq!(ended.refusal, Some(refusal));
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }
 
@@ -329,7 +326,7 @@ fn an_action_that_has_not_started_is_cancelled_and_the_unit_is_not_shown_it_any_
     );
     assert_eq!(
         refused(cancel(&mut world, second)),
-        (Code::Invalid, "cannot cancel task 2: it has completed already".to_owned())
+        reason(ActionRefusal::Finished { id: second, status: ActionStatus::Completed })
     );
     assert_eq!(refused(cancel(&mut world, 7)).0, Code::NotFound);
 }

@@ -77,8 +77,8 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
         world.integrate("plain", "db").map(drop),
     ];
     for answer in answers {
-        let expected = "cannot add to model dev: it is being removed".to_owned();
-        assert_eq!(refused(answer), (Code::NotAlive, expected));
+        let expected = ModelRefusal::BeingRemoved { name: "dev".to_owned() };
+        assert_eq!(refused(answer), reason(expected));
     }
 }
 

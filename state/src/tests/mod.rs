@@ -30,10 +30,19 @@ use crate::restore::resync;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::position::Position;
+use crate::terms::refusal::action::ActionRefusal;
+use crate::terms::refusal::application::ApplicationRefusal;
+use crate::terms::refusal::machine::MachineRefusal;
+use crate::terms::refusal::model::ModelRefusal;
+use crate::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
+use crate::terms::refusal::session::SessionRefusal;
+use crate::terms::refusal::unit::UnitRefusal;
+use crate::terms::refusal::write::WriteRefusal;
+use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
-use crate::unit::record::{CommitOutcome, Outcome, Record};
+use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
 use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
@@ -44,9 +53,6 @@ pub const MODEL: Model = Model(Uuid(7));
 
 /// The bounds of inline settings under test: everything, nothing, and a size at which small bags are sometimes omitted.
 const BOUNDS: [usize; 3] = [INLINE_BYTES_MAX, 0, 100];
-
-/// The answer of [`World::run`] to a stale draft whose reads no longer hold.
-pub const CONFLICT: &str = "conflict";
 
 /// All documents as of one revision.
 #[derive(Clone, Default)]
@@ -137,7 +143,7 @@ impl World {
         let transaction = draft.finish().expect("transactions are bounded");
         if let Err(conflict) = transaction.check(&before) {
             assert!(self.stale.is_some(), "nothing changed meanwhile: {conflict:?}");
-            return Err(Refusal::new(Code::Busy, CONFLICT));
+            return Err(stale());
         }
         let mut changed = Vec::new();
         self.documents.revision += 1;
@@ -441,8 +447,29 @@ pub fn logging() -> Charm {
     Charm { name: "logging".into(), subordinate: true, endpoints: endpoints.into(), ..Charm::default() }
 }
 
-/// The code and the message of a refusal.
-pub fn refused<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> (Code, String) {
+/// The code and the reason of a refusal.
+pub fn refused<T: std::fmt::Debug>(answer: Result<T, Refusal>) -> (Code, RefusalReason) {
     let refusal = answer.expect_err("it is refused");
-    (refusal.code, refusal.message)
+    (refusal.code(), *refusal.reason)
+}
+
+/// A refusal with its code, as [`refused`] returns it.
+pub fn reason(reason: impl Into<RefusalReason>) -> (Code, RefusalReason) {
+    let reason = reason.into();
+    (reason.code(), reason)
+}
+
+/// The refusal because an entity does not exist.
+pub fn not_found(kind: EntityKind, name: &str) -> (Code, RefusalReason) {
+    reason(RefusalReason::NotFound { kind, name: name.to_owned() })
+}
+
+/// Unit web/0.
+pub fn web0() -> UnitName {
+    UnitName::new("web", 0)
+}
+
+/// The answer of [`World::run`] to a stale draft whose reads no longer hold: a refusal that no transition returns.
+pub fn stale() -> Refusal {
+    Refusal::not_found(EntityKind::Model, "of the stale draft")
 }

@@ -21,9 +21,9 @@ fn excludes(base: &World, early: &Call, late: &Call, then: Option<Code>) {
     let stale = world.documents.clone();
     world.run(early).expect("allowed alone");
     world.stale = Some(stale);
-    assert_eq!(refused(world.run(late)).1, CONFLICT);
+    assert_eq!(world.run(late), Err(crate::tests::stale()));
     world.stale = None;
-    assert_eq!(world.run(late).err().map(|refusal| refusal.code), then);
+    assert_eq!(world.run(late).err().map(|refusal| refusal.code()), then);
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn step(world: &mut World, random: &mut Random, agents: &mut BTreeMap<Uuid, Agen
 
 /// One random transition that needs no agent.
 fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
-    let none = || Refusal::new(Code::NotFound, "nothing to do it to");
+    let none = || Refusal::not_found(EntityKind::Unit, "to do it to");
     let pick =
         |world: &World, random: &mut Random, kind: Kind| random.pick(&ids(world, kind)).ok_or_else(none);
     let names = ["web", "db", "shop", "store", "logging"];
@@ -167,7 +167,7 @@ fn call(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
 fn force(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
     let kind = [Kind::Unit, Kind::Application, Kind::Relation, Kind::Machine, Kind::Unit][random.below(5)];
     let id =
-        random.pick(&ids(world, kind)).ok_or_else(|| Refusal::new(Code::NotFound, "nothing to force"))?;
+        random.pick(&ids(world, kind)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, "to force"))?;
     let force = ForceRequest { no_wait: random.below(2) == 0, now_ms: 1 };
     world.run(|draft, _| match kind {
         Kind::Application if random.below(4) > 0 => Ok(()),
@@ -259,7 +259,7 @@ fn the_reads_of_a_transition_are_a_sufficient_precondition() {
             world.stale = Some(base);
             match call(&mut world, &mut random) {
                 Ok(()) => both += usize::from(meanwhile > 0),
-                Err(refusal) => conflicts += usize::from(refusal.message == CONFLICT),
+                Err(refusal) => conflicts += usize::from(refusal == stale()),
             }
             world.stale = None;
         }

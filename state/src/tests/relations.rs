@@ -11,6 +11,11 @@ fn destroy(world: &mut World, id: Uuid) -> Result<Destroyed, Refusal> {
     world.run(|draft, _| relation::destroy(draft, MODEL, id))
 }
 
+/// The refusal of one more relation of an endpoint.
+pub fn limit_reached(endpoint: &str, limit: u32) -> (Code, RefusalReason) {
+    reason(RelationRefusal::LimitReached { endpoint: endpoint.parse().expect("an endpoint"), limit })
+}
+
 /// web/0 and db/0, related and in scope.
 pub fn pair(world: &mut World) -> (Uuid, Agent, Agent) {
     world.deploy("web", "web", 1);
@@ -34,7 +39,7 @@ fn scenario_160_an_empty_relation_is_removed_immediately_and_recreated_with_a_ne
     let number = world.number(first);
     assert_eq!(
         refused(world.integrate("db", "web")),
-        (Code::AlreadyExists, "relation db:server web:db already exists".into())
+        reason(RelationRefusal::AlreadyExists { ends: "db:server web:db".to_owned() })
     );
     assert_eq!(destroy(&mut world, first), Ok(Destroyed::Removed));
     let second = world.integrate("web", "db").expect("at once");
@@ -102,10 +107,9 @@ fn scenario_174_no_unit_enters_a_dying_relation() {
     late.start(&mut world);
     destroy(&mut world, id).expect("the removal is accepted");
     let committed = late.enter(&mut world, id);
-    assert_eq!(
-        committed.refusal.as_deref(),
-        Some("unit web/1 cannot enter the scope of db:server web:db: the relation is dying")
-    );
+    let (unit, ends) = (UnitName::new("web", 1), "db:server web:db".to_owned());
+    let dying = ScopeRefusal::RelationNotAlive { unit, ends, life: Life::Dying };
+    assert_eq!(committed.refusal, Some(dying.into()));
     assert!(read(world.reader(), &MODEL.scope_of(late.unit, id)).is_none());
 }
 
@@ -114,8 +118,8 @@ fn scenario_175_a_peer_relation_is_removed_only_with_its_application() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
-    let text = "cannot remove peer relation web:ring";
-    assert_eq!(refused(destroy(&mut world, ring)), (Code::Forbidden, text.into()));
+    let peer = RelationRefusal::PeerRemoved { ends: "web:ring".to_owned() };
+    assert_eq!(refused(destroy(&mut world, ring)), reason(peer));
 }
 
 #[test]
@@ -126,8 +130,8 @@ fn a_unit_in_scope_cannot_be_dead_and_leaves_peer_scopes_with_its_death() {
     web.enter(&mut world, ring);
     world.run(|draft, _| unit::destroy(draft, MODEL, web.unit, 60)).expect("the removal is accepted");
     let committed = web.done(&mut world, Operation::SetDead);
-    let text = "unit web/0 cannot be dead: it is in the scope of relation db:server web:db";
-    assert_eq!(committed.refusal.as_deref(), Some(text));
+    let in_scope = UnitRefusal::InScope { unit: web0(), ends: "db:server web:db".to_owned() };
+    assert_eq!(committed.refusal, Some(in_scope.into()));
     let number = world.number(id);
     web.broken(&mut world, number);
     assert_eq!(web.done(&mut world, Operation::SetDead), CommitOutcome::default());
@@ -174,22 +178,29 @@ fn endpoints_are_inferred_or_refused_in_one_line() {
     world.deploy("web", "web", 0);
     world.deploy("db", "db", 0);
     world.deploy("plain", "plain", 0);
-    let mut cases = [
-        ("web", "nobody", Code::NotFound, "application \"nobody\" not found"),
-        ("web:dbx", "db", Code::NotFound, "application \"web\" has no \"dbx\" relation"),
-        ("web", "web", Code::Invalid, "cannot integrate web with itself"),
+    let application = || "web".to_owned();
+    let ends = |ends: &[&str]| ends.iter().map(|end| (*end).to_owned()).collect();
+    let (left_ends, right_ends) = (&["web:db", "web:ring", "web:juju-info"], &["plain:juju-info"]);
+    let cases = [
+        ("web", "nobody", not_found(EntityKind::Application, "nobody")),
         (
-            "web:",
+            "web:dbx",
             "db",
-            Code::Invalid,
-            "invalid endpoint \"web:\": expected APPLICATION or APPLICATION:ENDPOINT, for example web:db",
+            reason(RelationRefusal::UnknownEndpoint {
+                application: application(),
+                endpoint: "dbx".to_owned(),
+            }),
         ),
-        ("web", "plain", Code::Invalid, "no relations found"),
+        ("web", "web", reason(RelationRefusal::SameApplication { application: application() })),
+        ("web:", "db", reason(RelationRefusal::InvalidEnd { text: "web:".to_owned() })),
+        (
+            "web",
+            "plain",
+            reason(RelationRefusal::NoCommonInterface { left: ends(left_ends), right: ends(right_ends) }),
+        ),
     ];
-    for (left, right, code, text) in &mut cases {
-        let (found, message) = refused(world.integrate(left, right));
-        assert_eq!(found, *code, "{message}");
-        assert!(message.starts_with(*text), "{message}");
+    for (left, right, expected) in cases {
+        assert_eq!(refused(world.integrate(left, right)), expected);
     }
     let mut two = db();
     two.endpoints.extend([endpoint("mirror", Role::Provider, "mysql")]);
@@ -200,12 +211,11 @@ fn endpoints_are_inferred_or_refused_in_one_line() {
     }
     world.deploy("two", "two", 0);
     world.deploy("one", "one", 0);
-    let (code, message) = refused(world.integrate("web", "two"));
-    assert_eq!(code, Code::Ambiguous);
-    assert!(message.contains("two:server") && message.contains("two:mirror"), "{message}");
+    let pair = |two: &str| ("web:db".to_owned(), format!("two:{two}"));
+    let ambiguous = RelationRefusal::AmbiguousEndpoints { pairs: vec![pair("mirror"), pair("server")] };
+    assert_eq!(refused(world.integrate("web", "two")), reason(ambiguous));
     world.integrate("one", "db").expect("below its limit");
-    let text = "endpoint one:db takes at most 1 relations";
-    assert_eq!(refused(world.integrate("one", "two:server")), (Code::Busy, text.into()));
+    assert_eq!(refused(world.integrate("one", "two:server")), limit_reached("one:db", 1));
 }
 
 /// A transaction reads at most a hundred documents, which does not limit what is counted.
@@ -222,8 +232,7 @@ fn capacity_counts_all_relations_of_an_application() {
         world.integrate("one", &name).expect("below its limit");
     }
     world.deploy("late", "db", 0);
-    let text = "endpoint one:db takes at most 120 relations";
-    assert_eq!(refused(world.integrate("one", "late")), (Code::Busy, text.into()));
+    assert_eq!(refused(world.integrate("one", "late")), limit_reached("one:db", 120));
 }
 
 #[test]
@@ -265,7 +274,7 @@ fn a_relation_is_found_by_its_ends() {
     }
     assert_eq!(
         refused(find("web:ring", "db")),
-        (Code::NotFound, "relation \"web:ring\" \"db\" not found".into())
+        reason(RelationRefusal::NotFound { left: "web:ring".to_owned(), right: "db".to_owned() })
     );
     assert_eq!(refused(find("web", "web")).0, Code::NotFound);
     assert!(find("web:ring", "web:ring").is_ok());

@@ -11,10 +11,12 @@ use super::hook_name::HookName;
 use super::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation, Outcome, Timer};
 use super::start_reason::StartReason;
 use super::writes::{RunReport, Writes};
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
+use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{Bag, BagChange};
 use crate::terms::status::WorkloadStatus;
 use serde::{Deserialize, Serialize};
@@ -76,8 +78,8 @@ pub struct Episode {
     pub id: u64,
     /// The operation that failed.
     pub operation: Operation,
-    /// The message of the last failure.
-    pub reason: String,
+    /// Why it failed last.
+    pub reason: FailureReason,
     /// When the operation failed first: the wall clock in milliseconds since 1970, for display only.
     pub since_ms: i64,
     /// How many runs have failed in this episode.
@@ -310,7 +312,7 @@ pub enum Event {
         /// The revision of its commit.
         revision: u64,
         /// Why the controller refused the conditional writes of that record, if it did.
-        refusal: Option<String>,
+        refusal: Option<RefusalReason>,
         /// When the agent retries a refused operation.
         retry: Option<Timer>,
     },

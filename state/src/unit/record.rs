@@ -9,6 +9,8 @@ pub use super::local::Record;
 use super::operation::Operation;
 pub use super::operation::{Outcome, Timer};
 pub use super::writes::{REPORTS_MAX, RunReport};
+use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::refusal::RefusalReason;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -18,10 +20,40 @@ use sha2::{Digest, Sha256};
 pub struct CommitOutcome {
     /// Why the conditional writes of the record, and with them all its writes, were refused; none if they were
     /// applied. The agent then treats the operation as failed for this reason.
-    pub refusal: Option<String>,
+    pub refusal: Option<RefusalReason>,
     /// The unconditional writes that were dropped because their target no longer exists, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<String>,
+    pub dropped: Vec<DroppedWrite>,
+}
+
+/// An unconditional write of a record that was dropped because its target no longer exists. The English is in
+/// `api::text::refusal`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum DroppedWrite {
+    /// Settings of a relation that is removed.
+    SettingsOfRemovedRelation {
+        /// The relation.
+        relation: RelationNumber,
+    },
+    /// Settings of a relation whose scope the unit is not in.
+    SettingsOutOfScope {
+        /// The relation.
+        relation: RelationNumber,
+    },
+    /// The status of the application: the unit is not the leader.
+    ApplicationStatus {
+        /// The unit.
+        unit: UnitName,
+    },
+    /// The entry into the scope of a relation, by a unit that resynchronises.
+    Entry {
+        /// The relation.
+        relation: RelationNumber,
+        /// Why the entry was refused.
+        refusal: RefusalReason,
+    },
 }
 
 impl Record {

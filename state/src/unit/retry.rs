@@ -141,7 +141,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     };
     let (activity, failures) = (Activity::from(&episode.operation), episode.failures);
     let failed = wait_reason(local, Duty::Recover { activity, failures, retry }, actor);
-    let mut causes = vec![failed.since(episode.since_ms).last_error(episode.reason.clone())];
+    let mut causes = vec![failed.since(episode.since_ms).failure(episode.reason.clone())];
     if mark.is_some() {
         causes.push(stale_link_reason(local, now));
     }

@@ -7,6 +7,7 @@
 
 use super::view;
 use super::world::{Ending, World};
+use api::text::refusal::failure;
 use state::charm::Scope;
 use state::documents::prelude::ResolvedDoc;
 use state::terms::cause::{Cause, Duty, Retry};
@@ -14,6 +15,9 @@ use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::owner::Owner;
 use state::terms::port_range::PortRange;
+use state::terms::refusal::RefusalReason;
+use state::terms::refusal::unit::UnitRefusal;
+use state::terms::refusal::write::WriteRefusal;
 use state::terms::settings::BagChange;
 use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
@@ -23,6 +27,17 @@ use std::collections::BTreeMap;
 
 /// The error is a message for the author of the case.
 type Done = Result<(), String>;
+
+/// The refusal of this name, for a unit.
+fn refusal(name: &str, unit: &UnitName) -> Result<RefusalReason, String> {
+    let unit = unit.clone();
+    match name {
+        "not-leader" => Ok(WriteRefusal::NotLeader { unit, leader: None }.into()),
+        "alive" => Ok(UnitRefusal::Alive { unit }.into()),
+        "has-subordinates" => Ok(UnitRefusal::HasSubordinates { unit }.into()),
+        _ => Err("refuse not-leader, alive or has-subordinates".to_owned()),
+    }
+}
 
 /// Performs the command of one line. Fails if the line is not a command or its arguments are invalid.
 pub fn perform(world: &mut World, line: &str) -> Done {
@@ -133,7 +148,7 @@ fn machine(world: &mut World, words: &[&str]) -> Done {
         ["link", "up"] => world.link = true,
         ["view", "cached"] => world.shown = Some(world.view.clone()),
         ["reply", "lost"] => world.reply_lost = true,
-        ["refuse", text @ ..] => world.refusal = Some(text.join(" ")),
+        ["refuse", name] => world.refusal = Some(refusal(name, &world.local.name)?),
         ["lease", "expired"] => world.lease = None,
         ["leader", unit] => {
             let holder = unit.parse::<UnitName>().map_err(|error| error.to_string())?;
@@ -365,7 +380,7 @@ fn cause_text(cause: &Cause, now_ms: i64) -> String {
         }
         other => format!("{other:?}"),
     };
-    let error = cause.last_error.as_ref().map_or(String::new(), |error| format!(": {error}"));
+    let error = cause.last_error.as_ref().map_or(String::new(), |error| format!(": {}", failure(error)));
     let waited_s = cause.since_ms.map_or(0, |since_ms| (now_ms - since_ms) / 1000);
     let waited = if waited_s > 0 { format!(", for {waited_s} s") } else { String::new() };
     format!("{:?}: {duty}{waited}{error}", cause.actor)

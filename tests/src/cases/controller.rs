@@ -2,6 +2,7 @@
 
 use super::view;
 use state::terms::names::Uuid;
+use state::terms::refusal::RefusalReason;
 use state::unit::local::{Event, Local, Step};
 use state::unit::record::Record;
 
@@ -20,7 +21,7 @@ impl Controller {
     }
 
     /// Applies a record as the controller does (`state::operations::record_commit`), once.
-    pub fn apply(&mut self, record: &Record, refusal: Option<String>) {
+    pub fn apply(&mut self, record: &Record, refusal: Option<RefusalReason>) {
         if (record.sequence, &record.digest()) == (self.replica.sequence, &self.replica.digest) {
             return;
         }

@@ -10,6 +10,7 @@
 use super::controller::Controller;
 use super::view;
 use state::operations::session::GrantedSession;
+use state::terms::refusal::RefusalReason;
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::names::Uuid;
 use state::terms::settings::Bag;
@@ -70,7 +71,7 @@ pub struct World {
     /// Whether the charm is missing from its folder.
     pub charm_lost: bool,
     /// The refusal of the next record that may be refused.
-    pub refusal: Option<String>,
+    pub refusal: Option<RefusalReason>,
     /// The controller applies the next record, and the agent crashes before it receives the reply.
     pub reply_lost: bool,
     /// The agent crashes after it has stored the start of this operation, and before the process starts.
@@ -428,7 +429,7 @@ impl World {
             .as_ref()
             .and_then(|_| retry::retry_after(&self.local, self.shown.as_ref(), now, &record.operation));
         if let Some(reason) = &refusal {
-            self.say(format!("refused: {reason}"));
+            self.say(format!("refused: {}", api::text::refusal::message(reason)));
         }
         let revision = self.view.position.revision;
         let acknowledged = Event::Acknowledged { sequence: record.sequence, revision, refusal, retry };

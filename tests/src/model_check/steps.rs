@@ -10,6 +10,7 @@ use state::lifecycle::{application, relation, unit};
 use state::operations::force::{self, ForceRequest};
 use state::operations::record_commit;
 use state::terms::life::Life;
+use state::terms::refusal::EntityKind;
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
 use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
@@ -94,7 +95,7 @@ impl State {
 
     fn command(&mut self, command: Command) -> Result<(), Refusal> {
         let find = |name: &str| read(&self.documents, &MODEL.application_name(name));
-        let none = || Refusal::not_found("entity", "that was removed before");
+        let none = || Refusal::not_found(EntityKind::Unit, "that was removed before");
         match command {
             Command::RemoveRelation => {
                 self.documents.run(|draft| relation::destroy(draft, MODEL, RELATION)).map(drop)
@@ -200,7 +201,7 @@ impl State {
                 memory.apply(&Event::Acknowledged { sequence, revision: 1, refusal, retry: None });
             }
             // force has started: the agent ends, and its machine agent may complete the removal
-            Err(refusal) if matches!(refusal.code, Code::Fenced | Code::Removed) => *local = None,
+            Err(refusal) if matches!(refusal.code(), Code::Fenced | Code::Removed) => *local = None,
             Err(refusal) => panic!("its own session, in order: {refusal:?}"),
         }
         self.documents.run_automatic_transitions();

@@ -37,6 +37,6 @@ pub fn report(
     agent: &Agent,
     run: u64,
     reports: &[RunReport],
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<DroppedWrite>, Refusal> {
     world.run(|draft, _| record_commit::apply_report(draft, MODEL, agent.unit, agent.epoch, run, reports))
 }

@@ -2,6 +2,7 @@
 
 use crate::documents::prelude::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::status::AgentStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{change, hook, log, of_charm, status};
@@ -52,8 +53,8 @@ fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
     record.writes.bags.insert(number, writes);
     record.reports = vec![status(1, "trying")];
     let committed = web.send(&mut world, &record).expect("a refusal is an answer");
-    let text = "cannot write application settings: web/0 is not the leader (nobody is)";
-    assert_eq!(committed.refusal.as_deref(), Some(text));
+    let refusal = RefusalReason::from(WriteRefusal::NotLeader { unit: web0(), leader: None });
+    assert_eq!(committed.refusal, Some(refusal.clone()));
     assert_eq!(web.send(&mut world, &record), Ok(committed));
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, web.unit)).expect("its bag");
     assert_eq!(bag.values.get("a"), None, "a refusal refuses all writes of its record");
@@ -61,7 +62,8 @@ fn a_refused_record_gets_the_same_answer_when_it_is_repeated() {
     assert_eq!(words.message, of_charm("trying"), "the reported status stays");
     let replica: ReplicaDoc = read(world.reader(), &MODEL.replica(web.unit)).expect("it is stored");
     assert_eq!((replica.local.sequence, &replica.local.digest), (record.sequence, &record.digest()));
-    assert_eq!(replica.local.episode().map(|e| (e.id, e.reason.as_str())), Some((record.run, text)));
+    let failed = replica.local.episode().map(|episode| (episode.id, episode.reason.clone()));
+    assert_eq!(failed, Some((record.run, FailureReason::refused(refusal))));
     let agent = read(world.reader(), &MODEL.agent_status(web.unit)).expect("it has one");
     let message = StatusMessage::HookFailed { hook: HookName::UpdateStatus };
     assert_eq!((agent.status, agent.message), (AgentStatus::Error, message));
@@ -102,8 +104,8 @@ fn a_resolved_request_belongs_to_one_failure_and_is_deleted_with_it() {
     let mut agent = Agent::attach(&mut world, "web/0");
     let unit = agent.unit;
     let resolved = |world: &mut World| world.run(|draft, _| unit::resolved(draft, MODEL, unit, true));
-    let text = "unit web/0 is not in an error state";
-    assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
+    let no_error = || reason(UnitRefusal::NoError { unit: web0() });
+    assert_eq!(refused(resolved(&mut world)), no_error());
     let fail = |agent: &mut Agent, world: &mut World| {
         let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
         let record = agent.record(Operation::Hook(Hook::Install), failed);
@@ -117,7 +119,7 @@ fn a_resolved_request_belongs_to_one_failure_and_is_deleted_with_it() {
     assert!(mark(&world).is_some(), "a retry within the episode keeps it");
     agent.done(&mut world, Operation::Hook(Hook::Install));
     assert_eq!(mark(&world), None);
-    assert_eq!(refused(resolved(&mut world)), (Code::Invalid, text.into()));
+    assert_eq!(refused(resolved(&mut world)), no_error());
 }
 
 #[test]
@@ -138,7 +140,7 @@ fn malformed_records_are_refused_and_change_nothing() {
     assert_eq!(refused(agent.send(&mut world, &record)).0, Code::Invalid);
     let alive = agent.record(Operation::SetDead, Outcome::Ok);
     let committed = agent.send(&mut world, &alive).expect("an answer");
-    assert_eq!(committed.refusal.as_deref(), Some("unit web/0 is alive: it cannot be dead"));
+    assert_eq!(committed.refusal, Some(UnitRefusal::Alive { unit: web0() }.into()));
 }
 
 #[test]

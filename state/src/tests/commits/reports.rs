@@ -76,7 +76,7 @@ fn only_the_leader_sets_the_application_status() {
     let agent = Agent::attach(&mut world, "web/0");
     let words = ReportContent::ApplicationStatus { status: WorkloadStatus::Active, message: "all".into() };
     let dropped = report(&mut world, &agent, 1, &[run_report(1, words.clone())]).expect("its session");
-    assert_eq!(dropped, ["application status: web/0 is not the leader"]);
+    assert_eq!(dropped, [DroppedWrite::ApplicationStatus { unit: web0() }]);
     world.run(|draft, _| leadership::claim(draft, MODEL, agent.unit, false)).expect("nobody leads");
     assert_eq!(report(&mut world, &agent, 1, &[run_report(2, words)]), Ok(vec![]));
     let status: StatusDoc = read(world.reader(), &MODEL.application_status(app)).expect("it was reported");

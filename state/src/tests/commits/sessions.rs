@@ -82,8 +82,8 @@ fn an_empty_nonce_is_refused_and_fences_no_agent() {
     let unit = world.unit("web/0");
     let mut attach =
         |nonce| world.run(|draft, _| session::attach(draft, MODEL, unit, attach(nonce, 0), GENERATION));
-    assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);
+    assert_eq!(attach(0).expect_err("no nonce").code(), Code::Invalid);
     assert_eq!(attach(5).expect("nobody else has").epoch, 1);
-    assert_eq!(attach(0).expect_err("no nonce").code, Code::Invalid);
+    assert_eq!(attach(0).expect_err("no nonce").code(), Code::Invalid);
     assert_eq!(attach(5).expect("the reply was lost").epoch, 1);
 }

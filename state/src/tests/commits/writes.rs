@@ -42,21 +42,23 @@ fn only_the_leader_of_this_generation_writes_leader_settings() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 2);
     let (web, other) = (Agent::attach(&mut world, "web/0"), Agent::attach(&mut world, "web/1"));
-    let refused = |result: Result<u64, Refusal>| result.expect_err("it is not the leader").message;
     let write = leader_write(1, 1, "a", "1");
-    assert_eq!(refused(write_settings(&mut world, &web, &write)), "not the leader");
+    assert_eq!(refused(write_settings(&mut world, &web, &write)), reason(WriteRefusal::LeaderOnly));
     world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
-    assert_eq!(refused(write_settings(&mut world, &other, &write)), "not the leader");
+    assert_eq!(refused(write_settings(&mut world, &other, &write)), reason(WriteRefusal::LeaderOnly));
     assert_eq!(write_settings(&mut world, &web, &write), Ok(1));
     world.run(|draft, _| leadership::claim(draft, MODEL, other.unit, true)).expect("it takes over");
     world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, true)).expect("it takes over again");
-    assert_eq!(refused(write_settings(&mut world, &web, &leader_write(1, 2, "a", "2"))), "not the leader");
+    assert_eq!(
+        refused(write_settings(&mut world, &web, &leader_write(1, 2, "a", "2"))),
+        reason(WriteRefusal::LeaderOnly)
+    );
     assert_eq!(write_settings(&mut world, &web, &leader_write(3, 1, "a", "3")), Ok(2));
     let stored = read(world.reader(), &MODEL.leader_settings(app)).expect("it was written");
     assert_eq!(stored.values, change("a", "3"));
     let fenced = Agent { epoch: web.epoch - 1, ..web };
     let refusal = write_settings(&mut world, &fenced, &leader_write(3, 2, "a", "4")).expect_err("fenced");
-    assert_eq!(refusal.code, Code::Fenced);
+    assert_eq!(refusal.code(), Code::Fenced);
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn a_write_of_leader_settings_is_applied_once_and_never_after_a_later_one() {
     assert_eq!(write_settings(&mut world, &web, &leader_write(1, 4, "a", "")), Ok(3), "nothing changes");
     let large = leader_write(1, 5, "a", &"x".repeat(LEADER_SETTINGS_BYTES_MAX));
     let refusal = write_settings(&mut world, &web, &large).expect_err("it is too large");
-    assert_eq!(refusal.code, Code::Invalid);
+    assert_eq!(refusal.code(), Code::Invalid);
 }
 
 #[test]
@@ -122,7 +124,7 @@ fn writes_to_a_removed_relation_are_dropped_with_a_reason() {
     record.writes.bags.insert(number, writes);
     let committed = web.send(&mut world, &record).expect("in order");
     assert_eq!(committed.refusal, None, "what belongs to nothing is never refused");
-    assert_eq!(committed.dropped, [format!("settings of relation {number}: the relation is gone")]);
+    assert_eq!(committed.dropped, [DroppedWrite::SettingsOfRemovedRelation { relation: number }]);
     assert_eq!(web.send(&mut world, &record), Ok(committed), "the same answer");
 }
 
@@ -141,7 +143,7 @@ fn a_unit_that_is_not_in_the_scope_writes_no_settings_there() {
     record.writes.bags.insert(number, BagWrites { unit: change("a", "1"), ..BagWrites::default() });
     let committed = web.send(&mut world, &record).expect("in order");
     assert_eq!(committed.refusal, None);
-    assert_eq!(committed.dropped, [format!("settings of relation {number}: the unit is not in its scope")]);
+    assert_eq!(committed.dropped, [DroppedWrite::SettingsOutOfScope { relation: number }]);
 }
 
 #[test]
@@ -156,12 +158,15 @@ fn a_port_at_an_endpoint_that_the_charm_lacks_is_refused() {
         ("db", None),
         ("juju-info", None),
         ("*", None),
-        ("nowhere", Some("cannot open ports (unit \"web/0\"): endpoint \"nowhere\" not found")),
+        (
+            "nowhere",
+            Some(WriteRefusal::UnknownEndpoint { unit: web0(), endpoint: "nowhere".to_owned() }.into()),
+        ),
     ] {
         let mut record = hook(&web);
         let open = BTreeMap::from([(endpoint.to_owned(), ["80/tcp".parse().expect("a range")].into())]);
         record.writes.ports = PortWrites { open, ..PortWrites::default() };
-        assert_eq!(web.commit(&mut world, record).refusal.as_deref(), refusal, "{endpoint}");
+        assert_eq!(web.commit(&mut world, record).refusal, refusal, "{endpoint}");
     }
     let open = read(world.reader(), &MODEL.ports(web.unit)).expect("some are open");
     assert_eq!(open.keys().collect::<Vec<_>>(), ["*", "db", "juju-info"]);
@@ -190,8 +195,10 @@ fn ports_conflict_between_units_of_one_machine_only() {
     };
     assert_eq!(open(&mut world, 0, "80-90/tcp", true), None);
     assert_eq!(open(&mut world, 0, "80-90/tcp", true), None, "a unit does not conflict with itself");
-    let text = "cannot open 85/tcp (unit \"web/1\"): port range conflicts with 80-90/tcp (unit \"web/0\")";
-    assert_eq!(open(&mut world, 1, "85/tcp", true).as_deref(), Some(text));
+    let [range, other_range] = ["85/tcp", "80-90/tcp"].map(|range| range.parse().expect("a range"));
+    let conflict =
+        WriteRefusal::PortConflict { unit: UnitName::new("web", 1), range, other: web0(), other_range };
+    assert_eq!(open(&mut world, 1, "85/tcp", true), Some(conflict.into()));
     assert_eq!(open(&mut world, 1, "85/udp", true), None, "another protocol");
     assert_eq!(open(&mut world, 2, "85/tcp", true), None, "another machine");
     assert_eq!(open(&mut world, 0, "80-90/tcp", false), None);
@@ -222,8 +229,9 @@ fn a_leaders_write_is_applied_in_its_own_generation_only() {
     let writes = BagWrites { application: change("k", "old"), ..BagWrites::default() };
     record.writes.bags.insert(number, writes);
     record.leader_generation = Some(first.generation);
-    let refusal = web.clone().commit(&mut world.copy(), record.clone()).refusal.expect("it is refused");
-    assert!(refusal.contains("it was not all the time"), "{refusal}");
+    let not_all_the_time = WriteRefusal::NotLeader { unit: web0(), leader: Some(web0()) };
+    let refusal = web.clone().commit(&mut world.copy(), record.clone()).refusal;
+    assert_eq!(refusal, Some(not_all_the_time.into()));
     record.leader_generation = Some(second.generation);
     assert_eq!(web.clone().commit(&mut world, record).refusal, None);
 }

@@ -13,7 +13,7 @@ fn a_teardown_budget_forces_what_was_dying_for_its_length_and_can_be_reset() {
         let set = BTreeMap::from([("teardown-budget".to_owned(), value.to_owned())]);
         world.run(|draft, _| model::configure(draft, MODEL, &set, &[]))
     };
-    assert_eq!(set(&mut world, "soon").expect_err("no duration").code, Code::Invalid);
+    assert_eq!(set(&mut world, "soon").expect_err("no duration").code(), Code::Invalid);
     assert_eq!(set(&mut world, "10m"), Ok(vec![]));
     let budget = 600_000;
     let start_budget_timers = |world: &mut World, now_ms| {

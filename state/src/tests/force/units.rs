@@ -47,11 +47,11 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     assert!(!machine::has_attached_unit(world.reader(), MODEL, on), "no agent is waited for");
     assert_eq!(world.life(web.unit), Some(Life::Dying));
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
-    assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code, Code::Fenced);
+    assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code(), Code::Fenced);
     for epoch in [0, web.epoch, web.epoch + 9] {
         let answer =
             world.run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, epoch), GENERATION));
-        assert_eq!(answer.expect_err("a unit that is forced is fenced").code, Code::Fenced, "held {epoch}");
+        assert_eq!(answer.expect_err("a unit that is forced is fenced").code(), Code::Fenced, "held {epoch}");
     }
     sweep(&mut world, NOW + GRACE_MS);
     let shown = view::full_view(world.reader(), MODEL, web.unit).expect("its record is there").shown();
@@ -59,7 +59,7 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     sweep(&mut world, NOW + 2 * GRACE_MS);
     let answer =
         world.run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION));
-    assert_eq!(answer.expect_err("a tombstone").code, Code::Removed);
+    assert_eq!(answer.expect_err("a tombstone").code(), Code::Removed);
 }
 
 /// What the agent of a remaining unit could run hooks for: members, relations, bags.

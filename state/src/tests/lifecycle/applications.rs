@@ -54,14 +54,12 @@ fn one_request_adds_at_most_a_thousand_units_or_machines() {
         let request = Deploy { name: "web".into(), sha256: "web".into(), units, ..Deploy::default() };
         world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
     };
-    let refusal = deploy(1_001).expect_err("they are too many");
-    assert_eq!(refusal.message, "cannot add 1001 units: at most 1000 per request");
-    assert_eq!(refusal.hint.as_deref(), Some("add the units in several requests"));
+    let too_many = |kind| reason(RefusalReason::TooManyAdded { count: 1_001, kind, max: 1_000 });
+    assert_eq!(refused(deploy(1_001)), too_many(AddedKind::Units));
     let deployed = deploy(1_000).expect("1000 units are allowed");
     assert_eq!(deployed.units.len() + deployed.units_remaining as usize, 1_000);
-    assert_eq!(require_count(1_000, "machines"), Ok(()));
-    let refusal = require_count(1_001, "machines").expect_err("they are too many");
-    assert_eq!(refusal.message, "cannot add 1001 machines: at most 1000 per request");
+    assert_eq!(require_count(1_000, AddedKind::Machines), Ok(()));
+    assert_eq!(refused(require_count(1_001, AddedKind::Machines)), too_many(AddedKind::Machines));
 }
 
 #[test]
@@ -118,7 +116,7 @@ fn scenarios_173_and_177_a_dying_application_accepts_nothing_new_and_keeps_its_n
     assert_eq!(refused(world.integrate("web", "db")).0, Code::NotAlive);
     let request = Deploy { name: "web".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
     let refusal = world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids)).expect_err("void");
-    assert_eq!(refusal.code, Code::AlreadyExists);
+    assert_eq!(refusal.code(), Code::AlreadyExists);
     assert_eq!(refusal.blockers[0].entity, Entity::Unit(agent.local.name.clone()));
     assert_eq!(refusal.blockers[0].actor, Actor::UnitAgent(agent.local.name.clone()));
     agent.finish(&mut world);
@@ -180,13 +178,13 @@ fn config_is_parsed_by_type_and_all_or_nothing() {
     answer.expect("both fit");
     assert_eq!(config, BTreeMap::from([("port".to_owned(), 8080.into()), ("title".to_owned(), "x".into())]));
     let (answer, same) = set(&[("port", "many"), ("title", "y"), ("colour", "red")], &["size"]);
-    let (code, text) = refused(answer);
-    assert_eq!((code, same), (Code::Invalid, config));
-    for part in
-        ["option \"port\" expected int, got \"many\"", "unknown option \"colour\"", "unknown option \"size\""]
-    {
-        assert!(text.contains(part), "{part} in {text}");
-    }
+    let problems = [
+        "unknown option \"colour\"",
+        "option \"port\" expected int, got \"many\"",
+        "unknown option \"size\"",
+    ];
+    let invalid = ApplicationRefusal::InvalidSettings { problems: problems.map(str::to_owned).to_vec() };
+    assert_eq!((refused(answer), same), (reason(invalid), config));
     let (answer, config) = set(&[], &["port"]);
     answer.expect("it is an option");
     assert_eq!(config, BTreeMap::from([("title".to_owned(), "x".into())]));
@@ -212,7 +210,10 @@ fn a_refresh_keeps_compatible_settings_and_breaks_no_relation() {
     let answer = world.run(|draft, ids| application::refresh(draft, MODEL, app, &request("broken"), ids));
     assert_eq!(
         refused(answer),
-        (Code::Busy, "cannot refresh web: it would break relation \"db:server web:db\"".into())
+        reason(ApplicationRefusal::BreaksRelation {
+            application: "web".to_owned(),
+            ends: "db:server web:db".to_owned()
+        })
     );
     let charm = world
         .run(|draft, ids| application::refresh(draft, MODEL, app, &request("next"), ids))
@@ -236,7 +237,7 @@ fn deploy_and_refresh_limit_peer_relations_to_what_one_transaction_can_leave() {
     for (sha256, charm) in [("eight", with_peers(8)), ("nine", with_peers(9))] {
         world.upload(sha256, charm);
     }
-    let too_many = (Code::Invalid, "cannot use charm web: it has 9 peer relations, at most 8".to_owned());
+    let too_many = reason(ApplicationRefusal::TooManyPeers { charm: "web".to_owned(), peers: 9, max: 8 });
     let request = Deploy { name: "other".into(), sha256: "nine".into(), ..Deploy::default() };
     assert_eq!(refused(world.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))), too_many);
     let mut refresh = |sha256: &str| {
@@ -264,18 +265,17 @@ fn invalid_names_and_unknown_archives_are_refused() {
     };
     assert_eq!(
         deploy("web", "web", None),
-        (Code::AlreadyExists, "application \"web\" already exists".into())
+        reason(ApplicationRefusal::AlreadyExists { name: "web".to_owned() })
     );
-    assert_eq!(deploy("Web", "web", None), (Code::Invalid, "invalid application name \"Web\"".into()));
-    let too_long = "invalid application name of 300 characters: at most 63";
-    assert_eq!(deploy(&"w".repeat(300), "web", None), (Code::Invalid, too_long.into()));
-    assert_eq!(deploy("other", "none", None), (Code::NotFound, "charm archive none not found".into()));
-    assert_eq!(deploy("other", "web", Some("4")), (Code::NotFound, "machine 4 not found".into()));
+    let invalid = ApplicationRefusal::InvalidName { name: "Web".to_owned() };
+    assert_eq!(deploy("Web", "web", None), reason(invalid));
+    let too_long = ApplicationRefusal::NameTooLong { length: 300, max: 63 };
+    assert_eq!(deploy(&"w".repeat(300), "web", None), reason(too_long));
+    assert_eq!(deploy("other", "none", None), not_found(EntityKind::CharmArchive, "none"));
+    assert_eq!(deploy("other", "web", Some("4")), not_found(EntityKind::Machine, "4"));
     let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
-    assert_eq!(refused(answer), (Code::AlreadyExists, "model \"dev\" already exists".into()));
+    assert_eq!(refused(answer), reason(ModelRefusal::AlreadyExists { name: "dev".to_owned() }));
     world.run(|draft, _| destruction::destroy(draft, MODEL, None, 2)).expect("it is there");
-    let refusal =
-        world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1)).expect_err("it is there still");
-    assert_eq!(refusal.message, "model \"dev\" already exists and is being removed");
-    assert_eq!(refusal.hint.as_deref(), Some("see what it waits for: pintle why model -m dev"));
+    let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
+    assert_eq!(refused(answer), reason(ModelRefusal::PredecessorExists { name: "dev".to_owned() }));
 }

@@ -31,11 +31,11 @@ fn scenario_176_blockers_are_never_empty_and_name_the_failure() {
     let record = agent.record(Operation::Hook(Hook::Install), failed);
     agent.commit(&mut world, record);
     let own = |error| (Entity::Unit(name.clone()), Actor::UnitAgent(name.clone()), error);
-    let error = Some("hook install: exit status 1".to_owned());
+    let error = Some("hook install: exit status 1".into());
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![own(error.clone())]);
     assert_eq!(named(&world, EntityId::Application(app)), vec![own(error)]);
     let refusal = world.run(|draft, _| unit::remove(draft, MODEL, unit, 60)).expect_err("it is not dead");
-    assert_eq!((refusal.code, refusal.blockers.len()), (Code::Busy, 1));
+    assert_eq!((refusal.code(), refusal.blockers.len()), (Code::Busy, 1));
     agent.done(&mut world, Operation::Hook(Hook::Install));
     agent.done(&mut world, Operation::SetDead);
     assert_eq!(named(&world, EntityId::Unit(unit)), vec![machine]);

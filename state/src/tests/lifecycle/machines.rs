@@ -26,8 +26,8 @@ fn scenario_169_a_machine_with_an_alive_unit_is_not_removed() {
     world.deploy("web", "web", 1);
     let id = machine_of(&world, world.unit("web/0"));
     let answer = world.run(|draft, _| machine::destroy(draft, MODEL, id));
-    let text = "cannot remove machine 0: unit web/0 is assigned to it";
-    assert_eq!(refused(answer), (Code::Busy, text.into()));
+    let alive = MachineRefusal::UnitsAlive { machine: "0".to_owned(), units: vec![web0()] };
+    assert_eq!(refused(answer), reason(alive));
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn a_kept_machine_is_removed_only_after_its_agent_is_uninstalled() {
         machine::keep_instance(draft, MODEL, id)?;
         machine::destroy(draft, MODEL, id)
     };
-    let text = "cannot keep the instance of machine 0: no instance has been started";
-    assert_eq!(refused(world.run(|draft, _| keep(draft))), (Code::Invalid, text.into()));
+    let no_instance = MachineRefusal::NoInstance { machine: "0".to_owned() };
+    assert_eq!(refused(world.run(|draft, _| keep(draft))), reason(no_instance));
     world
         .run(|draft, _| instance::reserve_nonce(draft, MODEL, id, ProviderKind::Local, Uuid(5)))
         .expect("it is Alive");
@@ -92,9 +92,8 @@ fn a_kept_machine_is_removed_only_after_its_agent_is_uninstalled() {
         .expect("its agent is uninstalled");
     assert_eq!(world.life(id), Some(Life::Dead));
     let late = world.run(|draft, _| machine::keep_instance(draft, MODEL, id));
-    let text =
-        "cannot keep the instance of machine 1: the machine is Dead and its instance is being terminated";
-    assert_eq!(refused(late), (Code::Invalid, text.into()));
+    let released = MachineRefusal::InstanceBeingReleased { machine: "1".to_owned() };
+    assert_eq!(refused(late), reason(released));
 }
 
 #[test]
@@ -122,8 +121,7 @@ fn scenario_172_no_unit_is_assigned_to_a_dying_machine() {
         destroy_unit(&mut world, id);
     }
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids));
-    let text = "cannot assign a unit to machine 0: the machine is not alive";
-    assert_eq!(refused(answer), (Code::NotAlive, text.into()));
+    assert_eq!(refused(answer), reason(MachineRefusal::NotAlive { machine: "0".to_owned() }));
     let answer = world.run(|draft, ids| unit::add(draft, MODEL, app, Some("9"), 1, ids));
-    assert_eq!(refused(answer), (Code::NotFound, "machine 9 not found".into()));
+    assert_eq!(refused(answer), not_found(EntityKind::Machine, "9"));
 }

@@ -86,8 +86,8 @@ fn a_batch_of_units_is_refused_as_a_whole() {
     assert!(machines[1] != machines[0] && machines[2] != machines[0], "the others get new machines");
     let before = world.documents.map.clone();
     let refusal = refused(add_batch(&mut world, app, 3, Some("0")));
-    let text = "cannot assign a unit to machine 0: it has 24 units, the maximum";
-    assert_eq!(refusal, (Code::Invalid, text.into()));
+    let full = MachineRefusal::Full { machine: "0".to_owned(), max: machine::UNITS_MAX };
+    assert_eq!(refusal, reason(full));
     assert_eq!(world.documents.map, before);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     let before = world.documents.map.clone();
@@ -119,7 +119,7 @@ fn a_late_attach_is_refused_with_the_tombstone() {
     let id = world.unit("web/0");
     destroy_unit(&mut world, id);
     let answer = world.run(|draft, _| session::attach(draft, MODEL, id, attach(1, 0), GENERATION));
-    assert_eq!(refused(answer), (Code::Removed, "unit web/0 was removed".into()));
+    assert_eq!(refused(answer), reason(SessionRefusal::UnitRemoved { name: "web/0".to_owned() }));
     let answer = world.run(|draft, _| session::attach(draft, MODEL, Uuid(3), attach(1, 0), GENERATION));
     assert_eq!(refused(answer).0, Code::NotFound, "not found is no evidence");
 }
@@ -137,7 +137,7 @@ fn scenario_168_a_unit_with_subordinates_cannot_be_dead() {
     destroy_unit(&mut world, principal);
     assert_eq!(world.life(subordinate), Some(Life::Dying), "I23: a principal's death is its subordinates'");
     let committed = agent.done(&mut world, Operation::SetDead);
-    assert_eq!(committed.refusal.as_deref(), Some("unit web/0 cannot be dead: it has subordinates"));
+    assert_eq!(committed.refusal, Some(UnitRefusal::HasSubordinates { unit: web0() }.into()));
     assert_eq!(world.life(principal), Some(Life::Dying));
 }
 
@@ -184,5 +184,5 @@ fn leadership_is_granted_renewed_transferred_and_released() {
         .expect("no refusal");
     assert_eq!(claim(&mut world, first, false), (true, 0, 4));
     let answer = world.run(|draft, _| leadership::claim(draft, MODEL, second, true));
-    assert_eq!(refused(answer), (Code::NotAlive, "unit web/1 is dead".into()));
+    assert_eq!(refused(answer), reason(UnitRefusal::Dead { unit: UnitName::new("web", 1) }));
 }

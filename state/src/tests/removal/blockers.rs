@@ -25,9 +25,9 @@ fn a_dry_run_names_what_would_block_the_removal() {
         result.hooks
     );
     assert_eq!(result.blockers[0].entity.to_string(), "unit shop/0");
-    assert_eq!(result.blockers[0].last_error.as_deref(), Some("hook update-status: exit status 1"));
+    assert_eq!(result.blockers[0].last_error, Some("hook update-status: exit status 1".into()));
     let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
-    assert_eq!(unknown.expect_err("nobody").code, Code::NotFound);
+    assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(
         !dry_run_alone(&world, EntityId::Application(app)).blockers.is_empty(),
@@ -44,8 +44,9 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
     let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
-    let refused = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
-    assert!(refused.expect_err("shop/0 is on it").message.contains("unit shop/0 is assigned to it"));
+    let answer = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
+    let alive = MachineRefusal::UnitsAlive { machine: "0".to_owned(), units: vec![UnitName::new("shop", 0)] };
+    assert_eq!(refused(answer), reason(alive));
     for no_wait in [false, true] {
         let force = Some(ForceRequest { no_wait, now_ms: 1 });
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {

@@ -65,7 +65,6 @@ fn a_simulation_stops_at_its_read_limit_and_reports_that_it_is_truncated() {
 #[test]
 fn one_request_simulates_at_most_twenty_removals() {
     assert_eq!(require_count(20), Ok(()));
-    let refusal = require_count(21).expect_err("they are too many");
-    assert_eq!(refusal.message, "cannot simulate 21 removals: at most 20 per request");
-    assert_eq!(refusal.hint.as_deref(), Some("name fewer entities"));
+    let too_many = RefusalReason::TooManySimulated { count: 21, max: 20 };
+    assert_eq!(refused(require_count(21)), reason(too_many));
 }

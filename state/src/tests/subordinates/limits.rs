@@ -2,7 +2,8 @@
 
 use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::{application, machine, unit};
-use crate::tests::subordinates::fixture::{document, shown, started};
+use crate::tests::relations::limit_reached;
+use crate::tests::subordinates::fixture::{document, shown, started, subordinate_refused};
 use crate::tests::*;
 
 #[test]
@@ -16,11 +17,9 @@ fn no_subordinate_is_added_to_a_full_machine_and_the_principal_sees_why() {
     }
     let mut agent = started(&mut world, "web/0");
     assert!(shown(&world, agent.unit).unit.machine_full);
-    let refusal = agent.enter(&mut world, id).refusal.expect("it is refused");
-    assert!(
-        refusal.ends_with("cannot assign a unit to machine 0: it has 24 units, the maximum"),
-        "{refusal}"
-    );
+    let refusal = agent.enter(&mut world, id).refusal;
+    let full = MachineRefusal::Full { machine: "0".to_owned(), max: UNITS_MAX };
+    assert_eq!(refusal, Some(subordinate_refused("logging:host web:juju-info", full)));
     let last = world.unit("web/23");
     world.run(|draft, _| unit::destroy(draft, MODEL, last, 60)).expect("the removal is accepted");
     assert!(!shown(&world, agent.unit).unit.machine_full);
@@ -67,7 +66,6 @@ fn relation_limits_are_enforced_on_both_ends() {
     world.deploy("db", "db", 0);
     world.integrate("one", "few").expect("both are below their limits");
     for (left, right, end) in [("one", "db", "one:db"), ("web", "few", "few:server")] {
-        let text = format!("endpoint {end} takes at most 1 relations");
-        assert_eq!(refused(world.integrate(left, right)), (Code::Busy, text));
+        assert_eq!(refused(world.integrate(left, right)), limit_reached(end, 1));
     }
 }

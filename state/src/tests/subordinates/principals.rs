@@ -5,7 +5,7 @@ use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, machine, unit};
 use crate::terms::cause::{Duty, RelationName};
 use crate::terms::owner::Owner;
-use crate::tests::subordinates::fixture::{destroy, document, head, qs, shown, started};
+use crate::tests::subordinates::fixture::{destroy, document, head, qs, shown, started, subordinate_refused};
 use crate::tests::*;
 
 #[test]
@@ -126,8 +126,8 @@ fn scenario_120_a_principal_is_dead_only_after_its_subordinate_is_removed() {
     assert_eq!(world.life(logging.unit), Some(Life::Dying), "I23, at the same revision");
     assert!(!world.sent[&logging.unit].is_empty(), "and it is told");
     web.leave(&mut world, id);
-    let refusal = "unit web/0 cannot be dead: it has subordinates";
-    assert_eq!(web.done(&mut world, Operation::SetDead).refusal.as_deref(), Some(refusal));
+    let refusal = UnitRefusal::HasSubordinates { unit: web0() };
+    assert_eq!(web.done(&mut world, Operation::SetDead).refusal, Some(refusal.into()));
     logging.finish(&mut world);
     assert!(world.is_removed(logging.unit));
     let mut again = Agent::attach(&mut world, "web/0");
@@ -200,8 +200,7 @@ fn scenario_123_a_subordinate_is_not_removed_by_itself() {
     let mut world = World::new();
     let (_, _, logging) = qs(&mut world);
     let answer = world.run(|draft, _| unit::destroy(draft, MODEL, logging.unit, 60));
-    let text = "cannot remove unit logging/0: it is a subordinate";
-    assert_eq!(refused(answer), (Code::Forbidden, text.into()));
+    assert_eq!(refused(answer), reason(UnitRefusal::Subordinate { unit: UnitName::new("logging", 0) }));
 }
 
 #[test]
@@ -228,9 +227,9 @@ fn scenario_125_a_new_relation_does_not_revive_a_dying_subordinate() {
     let new = world.integrate("web", "logging").expect("the old relation is gone");
     assert_eq!(world.life(logging.unit), Some(Life::Dying), "I17");
     let committed = web.enter(&mut world, new);
-    let text = "unit web/0 cannot enter the scope of logging:host web:juju-info: unit web/0 has a \
-                subordinate of this application that is dying";
-    assert_eq!(committed.refusal.as_deref(), Some(text));
+    let earlier = UnitRefusal::SubordinateNotRemoved { unit: web0(), life: Life::Dying };
+    let refusal = subordinate_refused("logging:host web:juju-info", earlier);
+    assert_eq!(committed.refusal, Some(refusal));
     assert!(read(world.reader(), &MODEL.scope_of(web.unit, new)).is_none());
     logging.finish(&mut world);
     assert!(shown(&world, web.unit).unit.departing_subordinates.is_empty());
@@ -281,7 +280,8 @@ fn a_subordinate_does_not_belong_to_relations_of_other_principals() {
     let number = world.number(other);
     assert!(!shown(&world, logging.unit).relations.contains_key(&number));
     let mut strange = logging.clone();
-    let refusal = strange.enter(&mut world, other).refusal.expect("it is refused");
-    assert_eq!(refusal, "unit logging/0 has no part in relation logging:logs shop:logs");
+    let (unit, ends) = (UnitName::new("logging", 0), "logging:logs shop:logs".to_owned());
+    let refusal = strange.enter(&mut world, other).refusal;
+    assert_eq!(refusal, Some(ScopeRefusal::NotMember { unit, ends }.into()));
     assert!(shown(&world, world.unit("logging/1")).relations.contains_key(&number));
 }

@@ -2,7 +2,7 @@
 
 use crate::documents::effective_life;
 use crate::lifecycle::unit;
-use crate::tests::subordinates::fixture::{destroy, document, head, qs, started};
+use crate::tests::subordinates::fixture::{destroy, document, head, qs, started, subordinate_refused};
 use crate::tests::*;
 
 /// The store is restored from a backup before the entry: the principal resyncs and gets a subordinate.
@@ -59,8 +59,9 @@ fn a_resync_that_cannot_create_its_subordinate_yet_leaves_the_relation_and_enter
 
     web.leave(&mut older, id);
     assert!(!head(&older, web.unit, id).suspended, "it may come in again");
-    let refusal = web.enter(&mut older, id).refusal.expect("it waits");
-    assert!(refusal.ends_with("has a subordinate of this application that is dying"), "{refusal}");
+    let earlier = UnitRefusal::SubordinateNotRemoved { unit: web0(), life: Life::Dying };
+    let refusal = web.enter(&mut older, id).refusal;
+    assert_eq!(refusal, Some(subordinate_refused("logging:host web:juju-info", earlier)));
     ends(&mut older);
     assert_eq!(web.enter(&mut older, id), CommitOutcome::default());
     assert_eq!(document(&older, older.unit("logging/1")).principal, Some(web.unit));
@@ -93,8 +94,13 @@ fn a_unit_that_had_run_stop_is_removed_although_the_restored_store_has_it_alive(
     assert_eq!(lives(&behind), (Some(Life::Alive), Some(Life::Alive)));
     let committed = again.send(&mut behind, &resync).expect("its own session, in order");
     assert_eq!(lives(&behind), ending, "the whole state was resynced");
-    let reason = format!("relation {ring}: unit web/0 cannot enter the scope of web:ring: the unit is dying");
-    assert_eq!(committed.dropped, [reason], "it enters nothing any more (I21)");
+    let (unit, ends) = (web0(), "web:ring".to_owned());
+    let refusal = ScopeRefusal::UnitNotAlive { unit, ends, life: Life::Dying }.into();
+    assert_eq!(
+        committed.dropped,
+        [DroppedWrite::Entry { relation: ring, refusal }],
+        "it enters nothing any more (I21)"
+    );
 
     let mut behind = older.copy();
     let epoch = Agent::attach(&mut behind, "web/0").epoch;

@@ -21,8 +21,8 @@ fn scenario_102_a_suspended_relation_is_left_and_not_entered_until_it_is_resumed
     web.broken(&mut world, number);
     db.broken(&mut world, number);
     assert!(!world.is_removed(id), "it is suspended, not removed");
-    let refusal = web.enter(&mut world, id).refusal.expect("it is refused");
-    assert!(refusal.ends_with("the relation is suspended"), "{refusal}");
+    let (unit, ends) = (web0(), "db:server web:db".to_owned());
+    assert_eq!(web.enter(&mut world, id).refusal, Some(ScopeRefusal::Suspended { unit, ends }.into()));
     world.run(|draft, _| relation::resume(draft, MODEL, id)).expect("it may be");
     assert!(!head(&world, web.unit, id).suspended);
     assert_eq!(web.enter(&mut world, id), CommitOutcome::default());
@@ -42,8 +42,9 @@ fn a_peer_relation_is_not_suspended() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let ring = read(world.reader(), &MODEL.relation_key("web:ring")).expect("a peer relation");
-    let text = "cannot suspend peer relation web:ring";
-    assert_eq!(refused(suspend(&mut world, ring, "")), (Code::Forbidden, text.into()));
+    let (ends, request) = ("web:ring".to_owned(), SuspensionRequest::Suspend);
+    let peer = RelationRefusal::PeerSuspended { ends, request };
+    assert_eq!(refused(suspend(&mut world, ring, "")), reason(peer));
 }
 
 #[test]

@@ -5,7 +5,9 @@
 //! is a defect of this program and panics.
 
 use super::{Episode, Event, FollowUp, Local, RelationLocal, Run, Step, UNRECORDED_RUNS_MAX};
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::names::RelationNumber;
+use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{self, BagChange};
 use crate::unit::hook_context::ReportContent;
 use crate::unit::hook_name::HookName;
@@ -49,7 +51,7 @@ impl Local {
             Event::Started(run) => self.start(run),
             Event::Finished(record) => self.finish(record),
             Event::Acknowledged { sequence, revision, refusal, retry } => {
-                self.acknowledge(*sequence, *revision, refusal.as_deref(), retry.clone());
+                self.acknowledge(*sequence, *revision, refusal.as_ref(), retry.clone());
             }
             Event::LeadershipChanged(leader) => {
                 self.elected_generation = *leader;
@@ -122,7 +124,13 @@ impl Local {
         self.outbox.push(record.clone());
     }
 
-    fn acknowledge(&mut self, sequence: u64, revision: u64, refusal: Option<&str>, retry: Option<Timer>) {
+    fn acknowledge(
+        &mut self,
+        sequence: u64,
+        revision: u64,
+        refusal: Option<&RefusalReason>,
+        retry: Option<Timer>,
+    ) {
         let pending = self.outbox.iter().find(|record| record.sequence == sequence).cloned();
         self.outbox.retain(|record| record.sequence > sequence);
         let episode = match &mut self.step {
@@ -144,9 +152,9 @@ impl Local {
                 self.advance(&record, None);
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
-            Some(reason) => {
+            Some(refusal) => {
                 self.reboot = None;
-                self.fail(&record, reason, retry, episode);
+                self.fail(&record, FailureReason::refused(refusal.clone()), retry, episode);
             }
         }
     }
@@ -177,7 +185,9 @@ impl Local {
                 self.advance(record, None);
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
-            Outcome::Failed { reason, retry } => self.fail(record, reason, retry.clone(), episode),
+            Outcome::Failed { reason, retry } => {
+                self.fail(record, reason.clone().into(), retry.clone(), episode);
+            }
             Outcome::Ok | Outcome::Missing | Outcome::Skipped => {
                 let other = episode.filter(|episode| !episode.operation.is_same_as(&record.operation));
                 if let (Operation::Hook(hook), false) =
@@ -201,14 +211,20 @@ impl Local {
         }
     }
 
-    fn fail(&mut self, record: &Record, reason: &str, retry: Option<Timer>, episode: Option<Episode>) {
+    fn fail(
+        &mut self,
+        record: &Record,
+        reason: FailureReason,
+        retry: Option<Timer>,
+        episode: Option<Episode>,
+    ) {
         let before = episode.filter(|episode| episode.operation.is_same_as(&record.operation));
         let (id, since_ms, failures) =
             before.map_or((record.run, record.at_ms, 0), |e| (e.id, e.since_ms, e.failures));
         self.step = Step::Failed(Episode {
             id,
             operation: record.operation.clone(),
-            reason: reason.to_owned(),
+            reason,
             since_ms,
             failures: failures + 1,
             retry,

@@ -1,6 +1,8 @@
 //! Compares one example of each family of messages with its text in `tests/golden/`. All other tests assert on types.
 //! The expected texts are written by hand from words.md, "Messages".
 
+mod refusals;
+
 use api::text::cause::{Times, hint, sentence};
 use api::text::{entity_state, status_message};
 use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
@@ -377,7 +379,7 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
         StatusMessage::Executing(_) => StatusMessage::HookFailed { hook: HookName::Install },
         StatusMessage::HookFailed { .. } => {
             let operation = Box::new(Operation::LeaveScope { relation: 3, uuid: Uuid(3) });
-            StatusMessage::OperationFailed { operation, reason: "no disk".to_owned() }
+            StatusMessage::OperationFailed { operation, reason: "no disk".into() }
         }
         StatusMessage::OperationFailed { .. } => {
             StatusMessage::RecordRefused { sequence: 4, reason: "it has a gap".to_owned() }

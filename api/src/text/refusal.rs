@@ -1,0 +1,174 @@
+//! Refusals in English: the message that states what is not possible and why, and the hint that states what helps.
+//!
+//! The only place where refusals become text; the texts are never parsed. One file per noun, one match per enum of
+//! reasons. Called where errors of the API are created, and wherever a stored refusal is shown.
+
+mod agent;
+mod application;
+mod machine;
+mod refusal_text;
+mod relation;
+
+use refusal_text::{plain, with_hint};
+use state::terms::failure_reason::FailureReason;
+use state::terms::refusal::action::ActionRefusal;
+use state::terms::refusal::model::ModelRefusal;
+use state::terms::refusal::unit::UnitRefusal;
+use state::terms::refusal::{EntityKind, RefusalReason, ScopeRefusal};
+use state::unit::record::DroppedWrite;
+
+pub use refusal_text::RefusalText;
+
+/// The message and the hint of a refusal.
+pub fn text(reason: &RefusalReason) -> RefusalText {
+    match reason {
+        RefusalReason::Action(reason) => action(reason),
+        RefusalReason::Application(reason) => application::text(reason),
+        RefusalReason::Instance(reason) => machine::instance(reason),
+        RefusalReason::Machine(reason) => machine::text(reason),
+        RefusalReason::Model(reason) => model(reason),
+        RefusalReason::Record(reason) => agent::record(reason),
+        RefusalReason::Relation(reason) => relation::text(reason),
+        RefusalReason::Scope(reason) => scope(reason),
+        RefusalReason::Session(reason) => agent::session(reason),
+        RefusalReason::Unit(reason) => unit(reason),
+        RefusalReason::Write(reason) => plain(agent::write(reason)),
+        RefusalReason::NotFound { kind: EntityKind::MachineOrRelation, name } => {
+            plain(format!("no machine or relation {name}"))
+        }
+        RefusalReason::NotFound { kind: EntityKind::Model, name } => {
+            with_hint(format!("model {name:?} not found"), "list the models with: pintle models")
+        }
+        RefusalReason::NotFound { kind: kind @ EntityKind::Application, name } => {
+            plain(format!("{kind} {name:?} not found"))
+        }
+        RefusalReason::NotFound { kind, name } => plain(format!("{kind} {name} not found")),
+        RefusalReason::TooManyAdded { count, kind, max } => with_hint(
+            format!("cannot add {count} {kind}: at most {max} per request"),
+            format!("add the {kind} in several requests"),
+        ),
+        RefusalReason::TooManySimulated { count, max } => with_hint(
+            format!("cannot simulate {count} removals: at most {max} per request"),
+            "name fewer entities",
+        ),
+    }
+}
+
+/// The message of a refusal, without its hint.
+pub fn message(reason: &RefusalReason) -> String {
+    text(reason).message
+}
+
+/// Why an operation of a unit has failed: `exit status 1`.
+pub fn failure(reason: &FailureReason) -> String {
+    match reason {
+        FailureReason::Text(text) => text.clone(),
+        FailureReason::Refused { refusal } => message(refusal),
+    }
+}
+
+/// What was dropped, and why: `settings of relation 3: the relation is removed`.
+pub fn dropped(write: &DroppedWrite) -> String {
+    match write {
+        DroppedWrite::SettingsOfRemovedRelation { relation } => {
+            format!("settings of relation {relation}: the relation is removed")
+        }
+        DroppedWrite::SettingsOutOfScope { relation } => {
+            format!("settings of relation {relation}: the unit is not in its scope")
+        }
+        DroppedWrite::ApplicationStatus { unit } => format!("application status: {unit} is not the leader"),
+        DroppedWrite::Entry { relation, refusal } => format!("relation {relation}: {}", message(refusal)),
+    }
+}
+
+fn action(reason: &ActionRefusal) -> RefusalText {
+    match reason {
+        ActionRefusal::Unknown { action, unit, charm, known } => with_hint(
+            format!("action {action:?} on unit {unit} (not found)"),
+            match known.is_empty() {
+                true => format!("charm {charm} has no actions"),
+                false => format!("charm {charm} has: {}", known.join(", ")),
+            },
+        ),
+        ActionRefusal::InvalidParameters { problem } => plain(problem.clone()),
+        ActionRefusal::ParametersTooLarge { action, bytes, max } => plain(format!(
+            "cannot enqueue action {action:?}: its parameters take {bytes} bytes, at most {max}"
+        )),
+        ActionRefusal::TooManyEnqueued { action, unit, max } => {
+            plain(format!("cannot enqueue action {action:?}: {max} actions wait for unit {unit} already"))
+        }
+        ActionRefusal::Started { id, unit } => with_hint(
+            format!("cannot cancel task {id}: it has started on unit {unit}"),
+            "only a task that has not started can be cancelled",
+        ),
+        ActionRefusal::Finished { id, status } => {
+            plain(format!("cannot cancel task {id}: it has {status} already"))
+        }
+    }
+}
+
+fn model(reason: &ModelRefusal) -> RefusalText {
+    let removal = |name: &str| format!("see what it waits for: pintle why model -m {name}");
+    match reason {
+        ModelRefusal::InvalidName { name } => {
+            with_hint(format!("invalid model name {name:?}"), application::NAME_RULE)
+        }
+        ModelRefusal::NameTooLong { length, max } => with_hint(
+            format!("invalid model name of {length} characters: at most {max}"),
+            "use a shorter name",
+        ),
+        ModelRefusal::AlreadyExists { name } => plain(format!("model {name:?} already exists")),
+        ModelRefusal::PredecessorExists { name } => {
+            with_hint(format!("model {name:?} already exists and is being removed"), removal(name))
+        }
+        ModelRefusal::InvalidSetting { problem } => plain(problem.clone()),
+        ModelRefusal::BeingRemoved { name } => {
+            with_hint(format!("cannot add to model {name}: it is being removed"), removal(name))
+        }
+    }
+}
+
+fn scope(reason: &ScopeRefusal) -> RefusalText {
+    let cannot =
+        |unit, ends: &str, why: String| plain(format!("unit {unit} cannot enter the scope of {ends}: {why}"));
+    match reason {
+        ScopeRefusal::NotMember { unit, ends } => {
+            plain(format!("unit {unit} has no part in relation {ends}"))
+        }
+        ScopeRefusal::UnitNotAlive { unit, ends, life } => cannot(unit, ends, format!("the unit is {life}")),
+        ScopeRefusal::RelationNotAlive { unit, ends, life } => {
+            cannot(unit, ends, format!("the relation is {life}"))
+        }
+        ScopeRefusal::Suspended { unit, ends } => cannot(unit, ends, "the relation is suspended".to_owned()),
+        ScopeRefusal::SubordinateRefused { unit, ends, reason } => cannot(unit, ends, message(reason)),
+    }
+}
+
+fn unit(reason: &UnitRefusal) -> RefusalText {
+    match reason {
+        UnitRefusal::InvalidName { text } => {
+            plain(format!("invalid unit name {text:?}: expected APPLICATION/NUMBER, for example web/0"))
+        }
+        UnitRefusal::SubordinateApplication { application } => with_hint(
+            format!("cannot add a unit to {application}: it is a subordinate application"),
+            "integrate it with a principal application: each principal unit gets a subordinate",
+        ),
+        UnitRefusal::SubordinateNotRemoved { unit, life } => {
+            plain(format!("unit {unit} has a subordinate of this application that is {life}"))
+        }
+        UnitRefusal::Subordinate { unit } => with_hint(
+            format!("cannot remove unit {unit}: it is a subordinate"),
+            "remove its principal or the relation between them",
+        ),
+        UnitRefusal::Alive { unit } => plain(format!("unit {unit} is alive: it cannot be dead")),
+        UnitRefusal::HasSubordinates { unit } => {
+            plain(format!("unit {unit} cannot be dead: it has subordinates"))
+        }
+        UnitRefusal::InScope { unit, ends } => {
+            plain(format!("unit {unit} cannot be dead: it is in the scope of relation {ends}"))
+        }
+        UnitRefusal::NotDead { unit } => plain(format!("cannot remove unit {unit}: it is not dead")),
+        UnitRefusal::Dead { unit } => plain(format!("unit {unit} is dead")),
+        UnitRefusal::NoError { unit } => plain(format!("unit {unit} is not in an error state")),
+    }
+}

@@ -1,0 +1,66 @@
+//! Refusals of requests about applications, in English.
+
+use crate::text::refusal::refusal_text::{RefusalText, plain, with_hint};
+use state::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
+
+/// Which names of applications and models are valid.
+pub(super) const NAME_RULE: &str =
+    "use lower-case letters, digits and hyphens; start with a letter; no part may be only digits";
+
+pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
+    match reason {
+        ApplicationRefusal::BeingRemoved { application, request } => plain(format!(
+            "cannot {} {application}: application {application} is being removed",
+            request_words(*request)
+        )),
+        ApplicationRefusal::SubordinatePlaced { application } => with_hint(
+            format!("cannot place {application}: it is a subordinate"),
+            "deploy it without --to and integrate it",
+        ),
+        ApplicationRefusal::InvalidName { name } => {
+            with_hint(format!("invalid application name {name:?}"), NAME_RULE)
+        }
+        ApplicationRefusal::NameTooLong { length, max } => with_hint(
+            format!("invalid application name of {length} characters: at most {max}"),
+            "use a shorter name",
+        ),
+        ApplicationRefusal::AlreadyExists { name } => {
+            with_hint(format!("application {name:?} already exists"), "deploy it under another name")
+        }
+        ApplicationRefusal::PredecessorExists { name } => {
+            plain(format!("application {name:?} already exists and is being removed"))
+        }
+        ApplicationRefusal::NeedsKubernetes { charm } => {
+            plain(format!("charm {charm} has workload containers: it needs Kubernetes"))
+        }
+        ApplicationRefusal::TooManyPeers { charm, peers, max } => {
+            plain(format!("cannot use charm {charm}: it has {peers} peer relations, at most {max}"))
+        }
+        ApplicationRefusal::InvalidSettings { problems } => plain(problems.join("; ")),
+        ApplicationRefusal::OtherCharm { application, current, charm } => with_hint(
+            format!("cannot refresh {application}: it runs charm {current}, not {charm}"),
+            "deploy another charm as another application",
+        ),
+        ApplicationRefusal::SubordinateChanged { application } => {
+            plain(format!("cannot refresh {application}: a charm cannot become or cease to be a subordinate"))
+        }
+        ApplicationRefusal::TooManyRelations { application } => {
+            plain(format!("cannot refresh {application}: it has too many relations to change endpoints"))
+        }
+        ApplicationRefusal::BreaksRelation { application, ends } => {
+            plain(format!("cannot refresh {application}: it would break relation \"{ends}\""))
+        }
+        ApplicationRefusal::NoLeader { application } => {
+            plain(format!("application {application:?} has no leader at the moment"))
+        }
+    }
+}
+
+/// What was requested, after "cannot".
+fn request_words(request: ApplicationRequest) -> &'static str {
+    match request {
+        ApplicationRequest::Integrate => "integrate",
+        ApplicationRequest::AddUnit => "add a unit to",
+        ApplicationRequest::Refresh => "refresh",
+    }
+}

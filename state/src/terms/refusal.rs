@@ -1,0 +1,229 @@
+//! Reasons for refusals: why a transition is not allowed, as types (style 6: an enum per transition file).
+//!
+//! The code of a refusal follows from its reason ([`RefusalReason::code`]). The English, message and hint, is in
+//! `api::text::refusal` and nowhere else. A reason is part of `documents::refusal::Refusal`, which adds the blockers; it
+//! is stored and sent where a refusal is a fact about a unit: in the outcome of a commit, and as the reason of a failure.
+//!
+//! A new reason needs a variant here or in the file of its noun, its code in the match below the enum, its sentence in
+//! `api::text::refusal`, and an example in the golden test.
+
+pub mod action;
+pub mod application;
+pub mod code;
+pub mod instance;
+pub mod machine;
+pub mod model;
+pub mod record;
+pub mod relation;
+pub mod session;
+pub mod unit;
+pub mod write;
+
+use crate::terms::life::Life;
+use crate::terms::names::UnitName;
+use crate::terms::string_enum::string_enum;
+use action::ActionRefusal;
+use application::ApplicationRefusal;
+use code::Code;
+use instance::InstanceRefusal;
+use machine::MachineRefusal;
+use model::ModelRefusal;
+use record::RecordRefusal;
+use relation::RelationRefusal;
+use serde::{Deserialize, Serialize};
+use session::SessionRefusal;
+use unit::UnitRefusal;
+use write::WriteRefusal;
+
+string_enum! {
+    /// What was looked for.
+    EntityKind {
+        /// A model.
+        Model = "model",
+        /// An application.
+        Application = "application",
+        /// The charm of an application.
+        ApplicationCharm = "charm of application",
+        /// A charm archive.
+        CharmArchive = "charm archive",
+        /// A unit.
+        Unit = "unit",
+        /// A relation.
+        Relation = "relation",
+        /// A machine.
+        Machine = "machine",
+        /// A machine or a relation, by its number.
+        MachineOrRelation = "machine or relation",
+        /// A task: an action that was enqueued.
+        Task = "task",
+    }
+}
+
+string_enum! {
+    /// What one request adds several of.
+    AddedKind {
+        /// Units.
+        Units = "units",
+        /// Machines.
+        Machines = "machines",
+    }
+}
+
+/// Why a transition is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum RefusalReason {
+    /// Of an action.
+    Action(ActionRefusal),
+    /// Of an application.
+    Application(ApplicationRefusal),
+    /// Of an instance or an enrolment.
+    Instance(InstanceRefusal),
+    /// Of a machine.
+    Machine(MachineRefusal),
+    /// Of a model.
+    Model(ModelRefusal),
+    /// Of a whole record.
+    Record(RecordRefusal),
+    /// Of a relation.
+    Relation(RelationRefusal),
+    /// Of the entry into a scope.
+    Scope(ScopeRefusal),
+    /// Of the session of an agent.
+    Session(SessionRefusal),
+    /// Of a unit.
+    Unit(UnitRefusal),
+    /// Of the conditional writes of a record.
+    Write(WriteRefusal),
+    /// An entity does not exist.
+    NotFound {
+        /// What was looked for.
+        kind: EntityKind,
+        /// Its name, number or uuid.
+        name: String,
+    },
+    /// One request adds too many entities.
+    TooManyAdded {
+        /// The number that was requested.
+        count: u32,
+        /// What is added.
+        kind: AddedKind,
+        /// The most that one request may add.
+        max: u32,
+    },
+    /// One request simulates too many removals.
+    TooManySimulated {
+        /// The number that was requested.
+        count: usize,
+        /// The most that one request may simulate.
+        max: usize,
+    },
+}
+
+impl RefusalReason {
+    /// The code of this refusal.
+    pub fn code(&self) -> Code {
+        match self {
+            RefusalReason::Action(reason) => reason.code(),
+            RefusalReason::Application(reason) => reason.code(),
+            RefusalReason::Instance(reason) => reason.code(),
+            RefusalReason::Machine(reason) => reason.code(),
+            RefusalReason::Model(reason) => reason.code(),
+            RefusalReason::Record(reason) => reason.code(),
+            RefusalReason::Relation(reason) => reason.code(),
+            RefusalReason::Scope(reason) => reason.code(),
+            RefusalReason::Session(reason) => reason.code(),
+            RefusalReason::Unit(reason) => reason.code(),
+            RefusalReason::Write(reason) => reason.code(),
+            RefusalReason::NotFound { .. } => Code::NotFound,
+            RefusalReason::TooManyAdded { .. } | RefusalReason::TooManySimulated { .. } => Code::Invalid,
+        }
+    }
+}
+
+/// Makes each enum of reasons a [`RefusalReason`].
+macro_rules! reasons {
+    ($($variant:ident($reason:ident),)+) => {
+        $(impl From<$reason> for RefusalReason {
+            fn from(reason: $reason) -> RefusalReason {
+                RefusalReason::$variant(reason)
+            }
+        })+
+    };
+}
+
+reasons! {
+    Action(ActionRefusal),
+    Application(ApplicationRefusal),
+    Instance(InstanceRefusal),
+    Machine(MachineRefusal),
+    Model(ModelRefusal),
+    Record(RecordRefusal),
+    Relation(RelationRefusal),
+    Scope(ScopeRefusal),
+    Session(SessionRefusal),
+    Unit(UnitRefusal),
+    Write(WriteRefusal),
+}
+
+/// Why a unit does not enter the scope of a relation. It is defined here because it contains a [`RefusalReason`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ScopeRefusal {
+    /// The relation is between other units.
+    NotMember {
+        /// The unit.
+        unit: UnitName,
+        /// The endpoints of the relation, in text order: `db:server web:db`.
+        ends: String,
+    },
+    /// The unit is being removed.
+    UnitNotAlive {
+        /// The unit.
+        unit: UnitName,
+        /// The endpoints of the relation, in text order: `db:server web:db`.
+        ends: String,
+        /// The life of the unit.
+        life: Life,
+    },
+    /// The relation is being removed.
+    RelationNotAlive {
+        /// The unit.
+        unit: UnitName,
+        /// The endpoints of the relation, in text order: `db:server web:db`.
+        ends: String,
+        /// The life of the relation.
+        life: Life,
+    },
+    /// The relation is suspended.
+    Suspended {
+        /// The unit.
+        unit: UnitName,
+        /// The endpoints of the relation, in text order: `db:server web:db`.
+        ends: String,
+    },
+    /// The subordinate that the entry creates is refused.
+    SubordinateRefused {
+        /// The unit.
+        unit: UnitName,
+        /// The endpoints of the relation, in text order: `db:server web:db`.
+        ends: String,
+        /// Why it is refused.
+        reason: Box<RefusalReason>,
+    },
+}
+
+impl ScopeRefusal {
+    /// The code of this refusal.
+    pub fn code(&self) -> Code {
+        match self {
+            ScopeRefusal::NotMember { .. } => Code::Forbidden,
+            ScopeRefusal::UnitNotAlive { .. }
+            | ScopeRefusal::RelationNotAlive { .. }
+            | ScopeRefusal::Suspended { .. }
+            | ScopeRefusal::SubordinateRefused { .. } => Code::NotAlive,
+        }
+    }
+}

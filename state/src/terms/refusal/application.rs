@@ -1,0 +1,131 @@
+//! Why a request about an application is refused.
+
+use crate::terms::refusal::code::Code;
+use serde::{Deserialize, Serialize};
+
+/// A request that needs an Alive application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ApplicationRequest {
+    /// Integrate it with another one.
+    Integrate,
+    /// Add a unit.
+    AddUnit,
+    /// Refresh its charm.
+    Refresh,
+}
+
+/// Why a request about an application is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ApplicationRefusal {
+    /// The application is being removed.
+    BeingRemoved {
+        /// The application.
+        application: String,
+        /// What was requested.
+        request: ApplicationRequest,
+    },
+    /// A subordinate cannot be placed on a machine.
+    SubordinatePlaced {
+        /// The application.
+        application: String,
+    },
+    /// The name is invalid.
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+    /// The name is too long.
+    NameTooLong {
+        /// The number of its letters.
+        length: usize,
+        /// The most that are allowed.
+        max: usize,
+    },
+    /// Another application has the name.
+    AlreadyExists {
+        /// The name.
+        name: String,
+    },
+    /// An application that is being removed has the name.
+    PredecessorExists {
+        /// The name.
+        name: String,
+    },
+    /// The charm has workload containers.
+    NeedsKubernetes {
+        /// The charm.
+        charm: String,
+    },
+    /// The charm has too many peer relations.
+    TooManyPeers {
+        /// The charm.
+        charm: String,
+        /// The number of its peer relations.
+        peers: usize,
+        /// The most that are allowed.
+        max: usize,
+    },
+    /// Settings do not fit the options of the charm.
+    InvalidSettings {
+        /// What the validator found, one text for people for each setting.
+        problems: Vec<String>,
+    },
+    /// A refresh would replace the charm by another one.
+    OtherCharm {
+        /// The application.
+        application: String,
+        /// The charm that it runs.
+        current: String,
+        /// The charm.
+        charm: String,
+    },
+    /// A refresh would make a subordinate of a principal or the reverse.
+    SubordinateChanged {
+        /// The application.
+        application: String,
+    },
+    /// A refresh would change endpoints, and the application has too many relations to check.
+    TooManyRelations {
+        /// The application.
+        application: String,
+    },
+    /// A refresh would remove or change the endpoint of a relation.
+    BreaksRelation {
+        /// The application.
+        application: String,
+        /// The endpoints of the relation, in text order: `db:server web:db`.
+        ends: String,
+    },
+    /// No unit is the leader.
+    NoLeader {
+        /// The application.
+        application: String,
+    },
+}
+
+impl ApplicationRefusal {
+    /// The code of this refusal.
+    pub fn code(&self) -> Code {
+        match self {
+            ApplicationRefusal::BeingRemoved { .. } => Code::NotAlive,
+            ApplicationRefusal::SubordinatePlaced { .. }
+            | ApplicationRefusal::InvalidName { .. }
+            | ApplicationRefusal::NameTooLong { .. }
+            | ApplicationRefusal::NeedsKubernetes { .. }
+            | ApplicationRefusal::TooManyPeers { .. }
+            | ApplicationRefusal::InvalidSettings { .. }
+            | ApplicationRefusal::OtherCharm { .. }
+            | ApplicationRefusal::SubordinateChanged { .. }
+            | ApplicationRefusal::TooManyRelations { .. } => Code::Invalid,
+            ApplicationRefusal::AlreadyExists { .. } | ApplicationRefusal::PredecessorExists { .. } => {
+                Code::AlreadyExists
+            }
+            ApplicationRefusal::BreaksRelation { .. } => Code::Busy,
+            ApplicationRefusal::NoLeader { .. } => Code::NotFound,
+        }
+    }
+}

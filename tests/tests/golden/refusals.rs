@@ -1,0 +1,285 @@
+//! The text of each refusal: its code, its message and its hint.
+
+use crate::compare;
+use api::text::refusal::{dropped, text};
+use state::terms::life::Life;
+use state::terms::names::{EndpointName, UnitName, Uuid};
+use state::terms::refusal::action::ActionRefusal;
+use state::terms::refusal::application::{ApplicationRefusal, ApplicationRequest};
+use state::terms::refusal::instance::InstanceRefusal;
+use state::terms::refusal::machine::MachineRefusal;
+use state::terms::refusal::model::ModelRefusal;
+use state::terms::refusal::record::{Counter, RecordRefusal};
+use state::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
+use state::terms::refusal::session::SessionRefusal;
+use state::terms::refusal::unit::UnitRefusal;
+use state::terms::refusal::write::WriteRefusal;
+use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
+use state::terms::status::{ActionStatus, WorkloadStatus};
+use state::unit::record::DroppedWrite;
+
+/// Defines a function that returns examples of an enum, each with its name. The match names all variants, so that a new
+/// one must have an example to compile.
+macro_rules! examples {
+    ($name:ident: $reason:ident { $($variant:ident { $($field:ident: $value:expr),* $(,)? },)+ }) => {
+        fn $name() -> Vec<(String, $reason)> {
+            // a variant may have several examples
+            #[allow(unreachable_patterns)]
+            fn variant(reason: &$reason) -> &'static str {
+                match reason {
+                    $($reason::$variant { .. } => stringify!($variant),)+
+                }
+            }
+            let all = vec![$($reason::$variant { $($field: $value),* }),+];
+            all.into_iter().map(|one| (format!("{}::{}", stringify!($reason), variant(&one)), one)).collect()
+        }
+    };
+}
+
+fn web() -> UnitName {
+    UnitName::new("web", 0)
+}
+
+fn db() -> UnitName {
+    UnitName::new("db", 0)
+}
+
+/// Text of a field.
+fn own(text: &str) -> String {
+    text.to_owned()
+}
+
+fn ends() -> String {
+    own("db:server web:db")
+}
+
+fn endpoint() -> EndpointName {
+    EndpointName { application: own("web"), endpoint: own("db") }
+}
+
+examples! { action: ActionRefusal {
+    Unknown { action: own("restore"), unit: web(), charm: own("web"), known: vec![own("backup"), own("dump")] },
+    Unknown { action: own("restore"), unit: web(), charm: own("web"), known: Vec::new() },
+    InvalidParameters { problem: own("validation failed: (root).to : must be of type string, given 5") },
+    ParametersTooLarge { action: own("backup"), bytes: 70_000, max: 65_536 },
+    TooManyEnqueued { action: own("backup"), unit: web(), max: 20 },
+    Started { id: 2, unit: web() },
+    Finished { id: 2, status: ActionStatus::Completed },
+} }
+
+examples! { application: ApplicationRefusal {
+    BeingRemoved { application: own("web"), request: ApplicationRequest::Integrate },
+    BeingRemoved { application: own("web"), request: ApplicationRequest::AddUnit },
+    BeingRemoved { application: own("web"), request: ApplicationRequest::Refresh },
+    SubordinatePlaced { application: own("logging") },
+    InvalidName { name: own("Web") },
+    NameTooLong { length: 300, max: 63 },
+    AlreadyExists { name: own("web") },
+    PredecessorExists { name: own("web") },
+    NeedsKubernetes { charm: own("web") },
+    TooManyPeers { charm: own("web"), peers: 9, max: 8 },
+    InvalidSettings { problems: vec![own("unknown option \"colour\""), own("option \"port\" expected int, got \"x\"")] },
+    OtherCharm { application: own("web"), current: own("web"), charm: own("db") },
+    SubordinateChanged { application: own("web") },
+    TooManyRelations { application: own("web") },
+    BreaksRelation { application: own("web"), ends: ends() },
+    NoLeader { application: own("web") },
+} }
+
+examples! { instance: InstanceRefusal {
+    MachineNotAlive {},
+    NonceNotReserved {},
+    NoProvisioningError { machine: own("0") },
+    NotManual { machine: own("0") },
+    AlreadyEnrolled { machine: own("0") },
+    TokenInvalid {},
+    MachineBeingRemoved { machine: own("0") },
+} }
+
+examples! { machine: MachineRefusal {
+    NotAlive { machine: own("0") },
+    Full { machine: own("0"), max: 24 },
+    UnitsAlive { machine: own("0"), units: vec![web()] },
+    UnitsAlive { machine: own("0"), units: vec![db(), web()] },
+    InstanceBeingReleased { machine: own("0") },
+    NoInstance { machine: own("0") },
+    Alive { machine: own("0") },
+    UnitsAssigned { machine: own("0") },
+    NotDead { machine: own("0") },
+} }
+
+examples! { model: ModelRefusal {
+    InvalidName { name: own("Dev") },
+    NameTooLong { length: 300, max: 63 },
+    AlreadyExists { name: own("dev") },
+    PredecessorExists { name: own("dev") },
+    InvalidSetting { problem: own("option \"parallel\" expected true or false, got \"x\"") },
+    BeingRemoved { name: own("dev") },
+} }
+
+examples! { record: RecordRefusal {
+    OtherContent { sequence: 7 },
+    NotSuccessor { sequence: 7, applied: 6 },
+    RecordsMissing { sequence: 7, expected: 5 },
+    OtherRelation { relation: Uuid(5), number: 3, endpoint: own("db") },
+    ResyncStateMisplaced {},
+    ScopeNeverEntered { relation: 3 },
+    OtherEndpoint { relation: 3, endpoint: own("db"), entered: own("ring") },
+    ActionNeverQueued { id: 9 },
+    StateNotPublished {},
+    TooManyRelations { count: 6_000, max: 5_242 },
+    PendingHookOfNoMember {},
+    TooFarAhead { counter: Counter::Run, number: 2_000_000, last: 3, max: 1_048_579 },
+    TooFarAhead { counter: Counter::Record, number: 2_000_000, last: 3, max: 1_048_579 },
+    TooManyReports { count: 3_000, max: 2_000 },
+    CallTooLarge { call: u32::MAX, max: u32::MAX - 1 },
+    InvalidHookName { name: own("install\n") },
+    NulInSetting { key: own("a\0b") },
+    ReservedStatus { status: WorkloadStatus::Terminated },
+    TextTooLong { bytes: 9_000, max: 8_192 },
+    NumberOutOfRange { number: i64::MIN.to_string(), max: 1 << 53 },
+} }
+
+examples! { relation: RelationRefusal {
+    InvalidEnd { text: own("web:") },
+    SameApplication { application: own("web") },
+    UnknownEndpoint { application: own("web"), endpoint: own("nosuch") },
+    NoCommonInterface { left: vec![own("web:db"), own("web:site")], right: vec![own("plain:juju-info")] },
+    NoSubordinate {},
+    AmbiguousEndpoints { pairs: vec![(own("web:db"), own("db:server")), (own("web:db"), own("db:admin"))] },
+    AlreadyExists { ends: ends() },
+    PredecessorExists { ends: ends() },
+    LimitNotCheckable { endpoint: endpoint() },
+    LimitReached { endpoint: endpoint(), limit: 1 },
+    NotFound { left: own("web:ring"), right: own("db") },
+    TooManyCandidates { left: own("web"), right: own("db") },
+    Ambiguous { candidates: vec![ends(), own("db:admin web:db")] },
+    PeerRemoved { ends: own("web:ring") },
+    PeerSuspended { ends: own("web:ring"), request: SuspensionRequest::Suspend },
+    BeingRemoved { ends: ends(), request: SuspensionRequest::Suspend },
+    BeingRemoved { ends: ends(), request: SuspensionRequest::Resume },
+} }
+
+examples! { scope: ScopeRefusal {
+    NotMember { unit: web(), ends: ends() },
+    UnitNotAlive { unit: web(), ends: ends(), life: Life::Dying },
+    RelationNotAlive { unit: web(), ends: ends(), life: Life::Dying },
+    Suspended { unit: web(), ends: ends() },
+    SubordinateRefused {
+        unit: web(),
+        ends: own("logging:host web:juju-info"),
+        reason: Box::new(MachineRefusal::Full { machine: own("0"), max: 24 }.into()),
+    },
+} }
+
+examples! { session: SessionRefusal {
+    NilNonce {},
+    EpochNotGranted { epoch: 9 },
+    EpochAhead { epoch: 9, newest: 7, expected: 12 },
+    NewerAgent { newest: 9, epoch: 7 },
+    RemovedByForce {},
+    UnitRemoved { name: own("web/0") },
+    UnknownUnit { unit: Uuid(5) },
+} }
+
+examples! { unit: UnitRefusal {
+    InvalidName { text: own("web") },
+    SubordinateApplication { application: own("logging") },
+    SubordinateNotRemoved { unit: web(), life: Life::Dying },
+    Subordinate { unit: web() },
+    Alive { unit: web() },
+    HasSubordinates { unit: web() },
+    InScope { unit: web(), ends: ends() },
+    NotDead { unit: web() },
+    Dead { unit: web() },
+    NoError { unit: web() },
+} }
+
+examples! { write: WriteRefusal {
+    NotLeader { unit: web(), leader: None },
+    NotLeader { unit: web(), leader: Some(UnitName::new("web", 1)) },
+    NotLeader { unit: web(), leader: Some(web()) },
+    UnknownEndpoint { unit: web(), endpoint: own("nosuch") },
+    LeaderOnly {},
+    InvalidLeaderSettings { problem: own("leader setting \"a\" contains NUL, which no setting may contain") },
+    PortConflict {
+        unit: web(),
+        range: "80/tcp".parse().expect("a range"),
+        other: db(),
+        other_range: "80-90/tcp".parse().expect("a range"),
+    },
+} }
+
+examples! { dropped_write: DroppedWrite {
+    SettingsOfRemovedRelation { relation: 3 },
+    SettingsOutOfScope { relation: 3 },
+    ApplicationStatus { unit: web() },
+    Entry { relation: 3, refusal: ScopeRefusal::Suspended { unit: web(), ends: ends() }.into() },
+} }
+
+/// The examples of all reasons.
+fn all() -> Vec<(String, RefusalReason)> {
+    fn reasons<R: Into<RefusalReason>>(examples: Vec<(String, R)>) -> Vec<(String, RefusalReason)> {
+        examples.into_iter().map(|(name, reason)| (name, reason.into())).collect()
+    }
+    let not_found = |kind: &EntityKind| {
+        (format!("NotFound {{ {kind} }}"), RefusalReason::NotFound { kind: *kind, name: own("web") })
+    };
+    let added = |kind: &AddedKind| {
+        (
+            format!("TooManyAdded {{ {kind} }}"),
+            RefusalReason::TooManyAdded { count: 1_001, kind: *kind, max: 1_000 },
+        )
+    };
+    [
+        EntityKind::ALL.iter().map(not_found).collect(),
+        AddedKind::ALL.iter().map(added).collect(),
+        vec![(own("TooManySimulated"), RefusalReason::TooManySimulated { count: 21, max: 20 })],
+        reasons(action()),
+        reasons(application()),
+        reasons(instance()),
+        reasons(machine()),
+        reasons(model()),
+        reasons(record()),
+        reasons(relation()),
+        reasons(scope()),
+        reasons(session()),
+        reasons(unit()),
+        reasons(write()),
+    ]
+    .concat()
+}
+
+/// Whether [`all`] lists the enum of this reason. A new one must be named here to compile.
+fn is_listed(reason: &RefusalReason) -> bool {
+    match reason {
+        RefusalReason::Action(_)
+        | RefusalReason::Application(_)
+        | RefusalReason::Instance(_)
+        | RefusalReason::Machine(_)
+        | RefusalReason::Model(_)
+        | RefusalReason::Record(_)
+        | RefusalReason::Relation(_)
+        | RefusalReason::Scope(_)
+        | RefusalReason::Session(_)
+        | RefusalReason::Unit(_)
+        | RefusalReason::Write(_)
+        | RefusalReason::NotFound { .. }
+        | RefusalReason::TooManyAdded { .. }
+        | RefusalReason::TooManySimulated { .. } => true,
+    }
+}
+
+#[test]
+fn each_refusal_renders_as_in_the_golden_file() {
+    let rendered = |(name, reason): &(String, RefusalReason)| {
+        assert!(is_listed(reason));
+        let text = text(reason);
+        let hint = text.hint.map_or(String::new(), |hint| format!("hint: {hint}\n"));
+        format!("# {name}: {:?}\n{}\n{hint}", reason.code(), text.message)
+    };
+    let dropped = |(name, write): &(String, DroppedWrite)| format!("# {name}\n{}\n", dropped(write));
+    let (refusals, writes) = (all(), dropped_write());
+    let texts = refusals.iter().map(rendered).chain(writes.iter().map(dropped));
+    compare("refusals.txt", &texts.collect::<Vec<_>>().join("\n"));
+}
