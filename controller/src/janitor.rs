@@ -14,6 +14,7 @@ mod logs;
 mod tombstones;
 
 pub use archives::ARCHIVE_GRACE_MS;
+use archives::ArchiveScan;
 use batch::log_and_skip;
 use expiry::{ExpiryScan, ScanLimits};
 use logs::LogScan;
@@ -72,8 +73,7 @@ impl Default for JanitorLimits {
 #[derive(Default)]
 pub struct Janitor {
     limits: JanitorLimits,
-    /// The key of the last use of a charm archive that was read.
-    archive_use: String,
+    archives: ArchiveScan,
     tombstones: BTreeMap<Uuid, ExpiryScan>,
     logs: BTreeMap<Uuid, LogScan>,
     actions: BTreeMap<Uuid, ExpiryScan>,
@@ -117,7 +117,7 @@ impl Janitor {
         forget_agents(controller, &mut self.agent).await;
         // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;
-        more |= archives::sweep(controller, &mut self.archive_use, self.limits.archive_grace_ms).await?;
+        archives::sweep(controller, &mut self.archives, self.limits.archive_grace_ms).await?;
         let tombstones = self.tombstones.entry(GLOBAL.0).or_default();
         more |= tombstones::sweep(controller, GLOBAL, tombstones, self.limits.tombstones_max).await?;
         self.destroys_by_force = false;
