@@ -114,6 +114,8 @@ impl Janitor {
         self.units.retain(|id, _| model_ids.contains(id));
         controller.log_growth.retain(|model| model_ids.contains(model));
         controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
+        controller.status_caches.forget_unused(controller.environment.monotonic_ms());
+        controller.status_caches.advance(&controller.store).await;
         forget_agents(controller, &mut self.agent).await;
         // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;

@@ -13,6 +13,7 @@ use crate::leases::Leases;
 use crate::log_growth::LogGrowth;
 use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
+use crate::status::StatusCaches;
 use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
@@ -44,6 +45,8 @@ pub struct Controller<S, O> {
     pub(crate) archives: Archives,
     /// How much the debug logs have grown since they were last measured.
     pub(crate) log_growth: LogGrowth,
+    /// What was computed for the last status of each model.
+    pub(crate) status_caches: StatusCaches,
     /// Wakes the janitor before its next regular sweep.
     pub(crate) sweep: tokio::sync::Notify,
 }
@@ -90,6 +93,7 @@ impl<S: Store, O: Environment> Controller<S, O> {
             leases,
             archives: Archives::default(),
             log_growth,
+            status_caches: StatusCaches::default(),
             sweep,
         })
     }
