@@ -1,5 +1,9 @@
 //! `cargo bench-system`: what an event costs from one unit's hook to the other's, against the floor of this disk and this
-//! kernel, in one run; what an idle unit agent takes of memory; and the time of adding 1,000 units.
+//! kernel, in one run; what an idle unit agent takes of memory; the time of adding 1,000 units; and the time of `status`
+//! with 1,000 and with 10,000 units. With a word, only the part of that name: `add-unit`, `status` or `events`.
+
+#[path = "bench/status.rs"]
+mod status;
 
 use api::{AddUnits, Deploy, Handle, InModel};
 use controller::host_environment::HostEnvironment;
@@ -41,7 +45,22 @@ fn charm(dir: &Path, name: &str, endpoint: &str, body: &str) -> PathBuf {
 fn main() {
     let dir = std::env::temp_dir().join(format!("pintle-bench-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("there is room for a bench");
-    added_units(&dir);
+    let chosen = std::env::args().nth(1);
+    let runs = |part: &str| chosen.as_deref().is_none_or(|chosen| chosen == part);
+    if runs("add-unit") {
+        added_units(&dir);
+    }
+    if runs("status") {
+        status::bench(&dir);
+    }
+    if runs("events") {
+        events(&dir);
+    }
+    fs::remove_dir_all(&dir).expect("it is our folder");
+}
+
+/// Prints what an event costs from one unit's hook to the other's.
+fn events(dir: &Path) {
     let (set, seen) = (dir.join("set"), dir.join("seen"));
     let speak = format!(
         "case $JUJU_DISPATCH_PATH in actions/set)\n\
@@ -53,8 +72,8 @@ fn main() {
         "now=$EPOCHREALTIME; case $JUJU_DISPATCH_PATH in *-relation-changed) echo $now >> {} ;; esac",
         seen.display()
     );
-    let speaker = charm(&dir, "speaker", "provides: {out: {interface: bench}}", &speak);
-    let hearer = charm(&dir, "hearer", "requires: {in: {interface: bench}}", &hear);
+    let speaker = charm(dir, "speaker", "provides: {out: {interface: bench}}", &speak);
+    let hearer = charm(dir, "hearer", "requires: {in: {interface: bench}}", &hear);
     let host = Host::up(&dir.join("data"));
     for folder in [&speaker, &hearer] {
         host.ok(&["deploy", folder.to_str().expect("text")]);
@@ -67,7 +86,7 @@ fn main() {
         host.until("the other side ran", |_| (stamps(&seen).len() == round + 2).then_some(()));
         let (set, seen) = (stamps(&set)[round], stamps(&seen)[round + 1]);
         latencies.push((seen - set) * 1000.0);
-        floors.push(floor(&dir).as_secs_f64() * 1000.0);
+        floors.push(floor(dir).as_secs_f64() * 1000.0);
     }
     report("relation-set to relation-changed", &mut latencies);
     report("three fdatasyncs and a spawn", &mut floors);
@@ -80,8 +99,6 @@ fn main() {
         let pid = host.agent_pid(unit).expect("it runs");
         println!("{unit}: {}", memory(pid));
     }
-    drop(host);
-    fs::remove_dir_all(&dir).expect("it is our folder");
 }
 
 /// Prints what it takes to add units to an application on a controller's store, without HTTP and without machines, in
