@@ -4,6 +4,7 @@
 //! (spec/clients.md 2.4, 3.3).
 
 use crate::request::requests;
+use crate::shared::Shared;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,7 +56,7 @@ pub struct Status {
     /// The model.
     pub model: ModelStatus,
     /// The machines by name.
-    pub machines: BTreeMap<String, MachineStatus>,
+    pub machines: BTreeMap<String, Shared<MachineStatus>>,
     /// The applications by name.
     pub applications: BTreeMap<String, ApplicationStatus>,
     /// All relations.
@@ -139,7 +140,7 @@ pub struct ApplicationStatus {
     #[serde(default)]
     pub relations: BTreeMap<String, Vec<RelatedApplication>>,
     /// All its units. Subordinate units are included and name their principal.
-    pub units: BTreeMap<UnitName, UnitStatus>,
+    pub units: BTreeMap<UnitName, Shared<UnitStatus>>,
 }
 
 /// One relation from the perspective of an application. In a peer relation, the related application is the

@@ -14,6 +14,7 @@ pub mod unit;
 
 use crate::command_error::CommandError;
 use crate::terminal_escape;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -75,14 +76,7 @@ pub fn json(value: &Value) -> String {
 /// # Errors
 /// If the value cannot be represented.
 pub fn yaml(value: &Value) -> Result<String, CommandError> {
-    let options = serde_yaml::ser_options! { prefer_block_scalars: false };
-    let mut text = String::new();
-    serde_yaml::to_fmt_writer_with_options(&mut text, value, options)
-        .map_err(|error| CommandError::new(format!("cannot write YAML: {error}")))?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Ok(text)
+    serialized(value, StructuredFormat::Yaml)
 }
 
 /// JSON or YAML, as selected with `--format`.
@@ -90,10 +84,29 @@ pub fn yaml(value: &Value) -> Result<String, CommandError> {
 /// # Errors
 /// If the value cannot be represented.
 pub fn structured(value: &Value, format: StructuredFormat) -> Result<String, CommandError> {
-    match format {
-        StructuredFormat::Json => Ok(json(value)),
-        StructuredFormat::Yaml => yaml(value),
+    serialized(value, format)
+}
+
+/// The same, of a document that is no tree of values.
+///
+/// # Errors
+/// If the document cannot be represented.
+pub fn serialized(document: &impl Serialize, format: StructuredFormat) -> Result<String, CommandError> {
+    let written = match format {
+        StructuredFormat::Json => serde_json::to_string(document).map_err(|error| error.to_string()),
+        StructuredFormat::Yaml => {
+            let options = serde_yaml::ser_options! { prefer_block_scalars: false };
+            let mut text = String::new();
+            let written = serde_yaml::to_fmt_writer_with_options(&mut text, document, options);
+            written.map(|()| text).map_err(|error| error.to_string())
+        }
+    };
+    let mut text =
+        written.map_err(|error| CommandError::new(format!("cannot write the document: {error}")))?;
+    if !text.ends_with('\n') {
+        text.push('\n');
     }
+    Ok(text)
 }
 
 /// The structured formats of `--format`.

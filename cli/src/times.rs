@@ -5,6 +5,8 @@
 pub use api::ago;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the epoch, by this host's wall clock.
@@ -51,6 +53,33 @@ impl Zone {
     /// `2026-11-03T10:00:10Z`.
     pub fn iso(&self, ms: i64) -> String {
         self.format(ms, "%Y-%m-%dT%H:%M:%S@")
+    }
+}
+
+/// Formats many times like [`Zone::since`]. The times of one minute have all but the seconds in common, which is
+/// formatted once.
+pub struct SinceTimes {
+    zone: Zone,
+    /// By minute since the epoch: what precedes the seconds, and what follows them.
+    minutes: RefCell<BTreeMap<i64, (String, String)>>,
+}
+
+impl SinceTimes {
+    /// For times in this zone.
+    pub fn new(zone: &Zone) -> SinceTimes {
+        SinceTimes { zone: zone.clone(), minutes: RefCell::default() }
+    }
+
+    /// `24 Feb 2025 12:03:17+13:00`.
+    pub fn since(&self, ms: i64) -> String {
+        let (minute, second) = (ms.div_euclid(60_000), ms.rem_euclid(60_000) / 1_000);
+        let mut minutes = self.minutes.borrow_mut();
+        let (before, after) = minutes.entry(minute).or_insert_with(|| {
+            // Zones whose offset has seconds, and changes of an offset within a minute, are older than any model.
+            let start_ms = minute.saturating_mul(60_000);
+            (self.zone.format(start_ms, "%d %b %Y %H:%M:"), self.zone.format(start_ms, "@"))
+        });
+        format!("{before}{second:02}{after}")
     }
 }
 
@@ -111,6 +140,12 @@ mod tests {
         assert_eq!(task_time(MS), "2026-11-03 10:00:09 +0000 UTC");
         let east = Zone(TimeZone::fixed(jiff::tz::offset(13)));
         assert_eq!(east.since(MS), "03 Nov 2026 23:00:09+13:00");
+        for zone in [zone, east] {
+            let times = SinceTimes::new(&zone);
+            for ms in [MS, MS + 40_000, MS + 50_000, 0, -1] {
+                assert_eq!(times.since(ms), zone.since(ms), "{ms}");
+            }
+        }
     }
 
     #[test]

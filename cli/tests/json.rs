@@ -8,7 +8,7 @@ use common::*;
 use serde_json::{Value, json};
 
 fn status() -> Value {
-    status_json::document(&sample(), &Zone::new(true))
+    json!(status_json::document(&sample(), &Zone::new(true)))
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn keys_without_a_value_are_omitted_and_never_null() {
     ledger.base = Default::default();
     ledger.status.since_ms = None;
     ledger.relations.clear();
-    let document = status_json::document(&bare, &Zone::new(true));
+    let document = json!(status_json::document(&bare, &Zone::new(true)));
     assert!(no_null(&document) && no_null(&status()), "{document}");
     let ledger = document["applications"]["ledger"].as_object().expect("a map");
     assert!(

@@ -15,6 +15,7 @@ mod retired_tokens;
 mod tombstones;
 
 pub use archives::ARCHIVE_GRACE_MS;
+use archives::ArchiveScan;
 use batch::log_and_skip;
 use expiry::{ExpiryScan, ScanLimits};
 use logs::LogScan;
@@ -80,8 +81,7 @@ impl Default for JanitorLimits {
 #[derive(Default)]
 pub struct Janitor {
     limits: JanitorLimits,
-    /// The key of the last use of a charm archive that was read.
-    archive_use: String,
+    archives: ArchiveScan,
     tombstones: BTreeMap<Uuid, ExpiryScan>,
     retired_tokens: ExpiryScan,
     logs: BTreeMap<Uuid, LogScan>,
@@ -124,10 +124,12 @@ impl Janitor {
         self.units.retain(|id, _| model_ids.contains(id));
         controller.log_growth.retain(|model| model_ids.contains(model));
         controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
+        controller.status_caches.forget_unused(controller.environment.monotonic_ms());
+        controller.status_caches.advance(&controller.store).await;
         forget_agents(controller, &mut self.agent).await;
         // leftovers of removed models
         let mut more = cleanup_batch(controller, GLOBAL).await?;
-        more |= archives::sweep(controller, &mut self.archive_use, self.limits.archive_grace_ms).await?;
+        archives::sweep(controller, &mut self.archives, self.limits.archive_grace_ms).await?;
         let tombstones = self.tombstones.entry(GLOBAL.0).or_default();
         more |= tombstones::sweep(controller, GLOBAL, tombstones, self.limits.tombstones_max).await?;
         let (retired_tokens, tokens_max) = (&mut self.retired_tokens, self.limits.retired_tokens_max);

@@ -8,8 +8,10 @@ use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::unit::activity::Activity;
+use state::unit::resolve::is_reboot_overdue;
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// An agent that was silent for longer is late: its request, due every 15 s, is overdue by one heartbeat.
@@ -73,7 +75,13 @@ pub struct ExecutingRun {
 pub struct Presence {
     started_ms: u64,
     agents: Mutex<BTreeMap<Uuid, AgentPresence>>,
+    /// The difference of the two clocks, as of the last snapshot.
+    wall_offset_ms: AtomicI64,
 }
+
+/// Two readings of both clocks differ by their rounding and by what passes in between. A smaller difference is not taken
+/// for a step of the wall clock, so that the time since which an agent is silent is the same in each snapshot.
+const CLOCK_JITTER_MS: u64 = 50;
 
 /// The presence of all agents at one moment.
 pub struct PresenceSnapshot {
@@ -86,7 +94,7 @@ pub struct PresenceSnapshot {
 impl Presence {
     /// `started_ms` is the start of the controller, on the monotonic clock.
     pub fn new(started_ms: u64) -> Presence {
-        Presence { started_ms, agents: Mutex::default() }
+        Presence { started_ms, agents: Mutex::default(), wall_offset_ms: AtomicI64::new(i64::MIN) }
     }
 
     /// Records that the agent has sent a request.
@@ -183,6 +191,14 @@ impl Presence {
 
     /// Copies the presence of all agents. `now_ms` is the monotonic clock, `wall_ms` the wall clock.
     pub fn snapshot(&self, now_ms: u64, wall_ms: i64) -> PresenceSnapshot {
+        let now = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        let (offset_ms, before_ms) =
+            (wall_ms.saturating_sub(now), self.wall_offset_ms.load(Ordering::Relaxed));
+        let is_same = offset_ms.abs_diff(before_ms) <= CLOCK_JITTER_MS;
+        let wall_ms = if is_same { now.saturating_add(before_ms) } else { wall_ms };
+        if !is_same {
+            self.wall_offset_ms.store(offset_ms, Ordering::Relaxed);
+        }
         PresenceSnapshot { now_ms, wall_ms, started_ms: self.started_ms, agents: self.agents().clone() }
     }
 
@@ -202,6 +218,43 @@ impl Drop for StreamGuard {
         if let Some(presence) = self.presence.agents().get_mut(&self.agent) {
             presence.streams = presence.streams.saturating_sub(1);
         }
+    }
+}
+
+/// What the statuses are computed from beside documents: a snapshot, or one that records what is observed of it.
+pub trait PresenceReader {
+    /// See [`PresenceSnapshot::health`].
+    fn health(&self, unit: Uuid) -> Option<UnitHealth>;
+    /// See [`PresenceSnapshot::is_lost`].
+    fn is_lost(&self, agent: Uuid) -> bool;
+    /// See [`PresenceSnapshot::is_late`].
+    fn is_late(&self, agent: Uuid) -> bool;
+    /// See [`PresenceSnapshot::last_heartbeat_ms`].
+    fn last_heartbeat_ms(&self, agent: Uuid) -> i64;
+    /// See [`PresenceSnapshot::executing`].
+    fn executing(&self, agent: Uuid) -> Option<ExecutingRun>;
+    /// Whether a reboot that was requested at this time of the wall clock should have happened by now.
+    fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool;
+}
+
+impl PresenceReader for PresenceSnapshot {
+    fn health(&self, unit: Uuid) -> Option<UnitHealth> {
+        self.health(unit)
+    }
+    fn is_lost(&self, agent: Uuid) -> bool {
+        self.is_lost(agent)
+    }
+    fn is_late(&self, agent: Uuid) -> bool {
+        self.is_late(agent)
+    }
+    fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
+        self.last_heartbeat_ms(agent)
+    }
+    fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
+        self.executing(agent).cloned()
+    }
+    fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool {
+        is_reboot_overdue(requested_ms, self.wall_ms)
     }
 }
 
@@ -284,6 +337,25 @@ mod tests {
         assert!(!presence(61_000).is_lost(never), "the controller itself has just started");
         assert!(presence(61_001).is_lost(never));
         assert_eq!(presence(61_001).last_heartbeat_ms(never), 1_700_000_001_000, "since it started");
+    }
+
+    #[test]
+    fn the_time_of_the_last_heartbeat_does_not_waver_and_follows_the_wall_clock() {
+        let presence = Presence::new(1_000);
+        presence.heartbeat(Uuid(1), 2_000);
+        let last_ms = |now_ms, wall_ms| presence.snapshot(now_ms, wall_ms).last_heartbeat_ms(Uuid(1));
+        let wall_ms = |now_ms: u64| 1_700_000_000_000 + now_ms as i64;
+        assert_eq!(last_ms(5_000, wall_ms(5_000)), wall_ms(2_000));
+        assert_eq!(
+            last_ms(6_000, wall_ms(6_000) + 1),
+            wall_ms(2_000),
+            "the clocks are read one after the other"
+        );
+        assert_eq!(
+            last_ms(7_000, wall_ms(7_000) - 9_000),
+            wall_ms(2_000) - 9_000,
+            "the wall clock was set back"
+        );
     }
 
     #[test]

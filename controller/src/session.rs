@@ -13,6 +13,7 @@ use crate::leases::Leases;
 use crate::log_growth::LogGrowth;
 use crate::pending_since::PendingSince;
 use crate::presence::{Presence, PresenceSnapshot};
+use crate::status::StatusCaches;
 use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
@@ -46,6 +47,8 @@ pub struct Controller<S, E> {
     known_tokens: tokens::KnownTokens,
     /// How much the debug logs have grown since they were last measured.
     pub(crate) log_growth: LogGrowth,
+    /// What was computed for the last status of each model.
+    pub(crate) status_caches: StatusCaches,
     /// Wakes the janitor before its next regular sweep.
     pub(crate) sweep: tokio::sync::Notify,
 }
@@ -93,6 +96,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             archives: Archives::default(),
             known_tokens: tokens::KnownTokens::default(),
             log_growth,
+            status_caches: StatusCaches::default(),
             sweep,
         })
     }

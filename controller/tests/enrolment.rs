@@ -149,7 +149,7 @@ async fn a_nonce_is_recorded_once_and_a_provisioning_error_is_shown_until_it_is_
     let shown = async || {
         let machine =
             fixture.admin.handle(GetStatus).await.expect("it exists").machines.remove("0").expect("one");
-        (machine.instance.current.to_string(), machine.instance.message)
+        (machine.instance.current.to_string(), machine.instance.message.clone())
     };
     report(ProvisioningReport::Failed { message: "no room".to_owned() })
         .await

@@ -31,12 +31,12 @@ pub async fn run<A: UserPort>(
         return Err(CommandError::new(format!("machine {unknown} not found")));
     }
     let mut machines = status_json::machines(&status, &Zone::new(args.utc));
-    machines.retain(|name, _| args.machines.contains(name));
-    for (name, machine) in &mut machines {
+    machines.retain(|name| args.machines.iter().any(|chosen| chosen == name));
+    let mut document = json!({ "model": status.model.name, "machines": machines });
+    for name in &args.machines {
         // The data folder of a machine is named by its UUID.
         let uuid = status.machines.get(name).map(|machine| machine.uuid.to_string());
-        machine["uuid"] = json!(uuid);
+        document["machines"][name]["uuid"] = json!(uuid);
     }
-    let document = json!({ "model": status.model.name, "machines": machines });
     session.output.print(&render::structured(&document, args.format)?)
 }

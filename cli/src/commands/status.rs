@@ -127,7 +127,7 @@ fn print(status: &api::Status, args: &StatusArgs, output: &Output) -> Result<(),
         StatusFormat::Json => render::StructuredFormat::Json,
         StatusFormat::Yaml => render::StructuredFormat::Yaml,
     };
-    output.print(&render::structured(&status_json::document(status, &zone), format)?)
+    output.print(&render::serialized(&status_json::document(status, &zone), format)?)
 }
 
 /// Keeps the applications and units that match any filter, the principals of matching subordinates, and the machines

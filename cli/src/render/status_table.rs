@@ -3,12 +3,13 @@
 use crate::render::{Table, natural_entries, row};
 use crate::times::Zone;
 use api::text::status_message::words;
-use api::{ApplicationStatus, MachineStatus, Status, StatusInfo, UnitStatus};
+use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
 use state::terms::names::UnitName;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, InstanceStatus, RelationState, WorkloadStatus};
 use state::unit::activity::Activity;
+use std::collections::BTreeMap;
 
 /// Longest version in the App section; a longer one is truncated.
 const VERSION_WIDTH: usize = 15;
@@ -67,7 +68,8 @@ fn applications(status: &Status) -> String {
 
 /// `2`, or `1/2` if the agent of one unit is neither idle nor executing.
 fn scale(app: &ApplicationStatus) -> String {
-    let well = |unit: &&UnitStatus| matches!(unit.agent.current, AgentStatus::Idle | AgentStatus::Executing);
+    let well =
+        |unit: &&Shared<UnitStatus>| matches!(unit.agent.current, AgentStatus::Idle | AgentStatus::Executing);
     let (well, all) = (app.units.values().filter(well).count(), app.units.len());
     if well == all { all.to_string() } else { format!("{well}/{all}") }
 }
@@ -83,22 +85,35 @@ fn truncate(version: &str) -> String {
 
 fn units(status: &Status) -> Option<String> {
     let mut rows = vec![row(["Unit", "Workload", "Agent", "Machine", "Public address", "Ports", "Message"])];
+    let subordinates = Subordinates::of(status);
     for (_, app) in natural_entries(&status.applications) {
         for (name, unit) in app.units.iter().filter(|(_, unit)| unit.principal.is_none()) {
             rows.push(unit_row(name, unit));
-            rows.extend(subordinates(status, name).map(|(name, unit)| unit_row(name, unit)));
+            rows.extend(subordinates.of_principal(name).iter().map(|(name, unit)| unit_row(name, unit)));
         }
     }
     (rows.len() > 1).then(|| Table { right: &[], rows }.text())
 }
 
-/// The subordinates of a principal.
-pub fn subordinates<'a>(
-    status: &'a Status,
-    principal: &'a UnitName,
-) -> impl Iterator<Item = (&'a UnitName, &'a UnitStatus)> {
-    let all = status.applications.values().flat_map(|app| &app.units);
-    all.filter(move |(_, unit)| unit.principal.as_ref() == Some(principal))
+/// The subordinates of each principal.
+pub struct Subordinates<'a>(BTreeMap<&'a UnitName, Vec<(&'a UnitName, &'a UnitStatus)>>);
+
+impl<'a> Subordinates<'a> {
+    /// Those of a whole model.
+    pub fn of(status: &'a Status) -> Subordinates<'a> {
+        let mut by_principal = BTreeMap::<_, Vec<_>>::new();
+        for (name, unit) in status.applications.values().flat_map(|app| &app.units) {
+            if let Some(principal) = &unit.principal {
+                by_principal.entry(principal).or_default().push((name, &**unit));
+            }
+        }
+        Subordinates(by_principal)
+    }
+
+    /// Those of one principal, in the order of their applications.
+    pub fn of_principal(&self, principal: &UnitName) -> &[(&'a UnitName, &'a UnitStatus)] {
+        self.0.get(principal).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// The row of a unit. A subordinate is indented, and its machine is omitted because it is the principal's.

@@ -82,7 +82,8 @@ pub fn sample() -> Status {
             activity: None,
             address: "127.0.0.1".to_owned(),
             ports: vec!["8080/tcp".parse().expect("a range")],
-        },
+        }
+        .into(),
     );
     let mut auditor = application("auditor", "", "");
     auditor.subordinate = true;
@@ -100,7 +101,8 @@ pub fn sample() -> Status {
             activity: Some(Activity::hook(HookName::ConfigChanged)),
             address: "127.0.0.1".to_owned(),
             ports: vec![],
-        },
+        }
+        .into(),
     );
     let end = |application: &str, endpoint: &str, role| RelationEnd {
         application: application.to_owned(),
@@ -131,7 +133,8 @@ pub fn sample() -> Status {
                 instance_id: Some("box-0".to_owned()),
                 base: base(),
                 zone: "local".to_owned(),
-            },
+            }
+            .into(),
         )]),
         applications: BTreeMap::from([("ledger".to_owned(), ledger), ("auditor".to_owned(), auditor)]),
         relations: vec![

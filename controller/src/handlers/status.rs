@@ -2,8 +2,9 @@
 
 use crate::environment::Environment;
 use crate::session::Authorised;
-use crate::status;
+use crate::status::{self, Sources, StatusCache};
 use crate::store::Store;
+use crate::store::unavailable::damage_error;
 use api::error::ApiError;
 use api::{GetStatus, Handle, Status};
 use state::documents::refusal::Refusal;
@@ -12,13 +13,27 @@ use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Handle<GetStatus> for Authorised<S, E> {
     async fn handle(&self, _: GetStatus) -> Result<Status, ApiError> {
-        let (presence, now_ms) = (self.controller.presence_snapshot(), self.controller.environment.wall_ms());
-        let store_generation = self.controller.store.store_generation();
-        let status = self.view_available(move |reader, model| {
+        let model = self.model().await?;
+        let controller = &self.controller;
+        let cache = controller.status_caches.of(model, controller.environment.monotonic_ms());
+        let mut cache = cache.lock_owned().await;
+        let (presence, now_ms) = (controller.presence_snapshot(), controller.environment.wall_ms());
+        let store_generation = controller.store.store_generation();
+        let read = controller.store.read_since(cache.position(), move |reader, changed| {
             let position = Position { store_generation, revision: reader.revision() };
-            let status = status::model_status(reader, model, &presence, position, now_ms);
-            status.ok_or_else(|| Refusal::not_found(EntityKind::Model, model.0))
+            cache.advance(changed, position);
+            let sources = Sources { reader, model, presence: &presence };
+            (status::model_status(&mut cache, &sources, position, now_ms), cache)
         });
-        Ok(status.await?.0)
+        let ((status, mut cache), damaged) = read.await;
+        if !damaged.is_empty() {
+            // What was computed without a damaged document is shown once.
+            *cache = StatusCache::default();
+        }
+        match status {
+            Some(status) => Ok(status),
+            None if !damaged.is_empty() => Err(damage_error(&damaged)),
+            None => Err(controller.refusal_error(Refusal::not_found(EntityKind::Model, model.0)).await),
+        }
     }
 }

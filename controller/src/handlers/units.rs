@@ -1,8 +1,8 @@
 //! Handlers of units: add, show, mark as resolved, and remove.
 //!
-//! A request that adds more units than fit into one transaction is committed in batches, in the order of the units'
-//! numbers. If it fails in between, or the controller ends, the batches before stay: whole units that run. A request
-//! that is repeated adds further units.
+//! A request that adds more units than fit into one transaction is committed in batches, several of them with one sync.
+//! If it fails in between, or the controller ends, the batches before stay: whole units that run. A request that is
+//! repeated adds further units.
 
 use crate::environment::{Environment, Uuids};
 use crate::handlers::changed;
@@ -22,8 +22,15 @@ use state::lifecycle::creation::{self, Creation};
 use state::lifecycle::{application, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::position::Committed;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::{AddedKind, EntityKind};
+use std::future::{Future, poll_fn};
+use std::task::Poll;
+
+/// Batches of one request that wait for the writer at the same time: a quarter of what it commits with one sync, so that
+/// other requests wait no longer than for one commit.
+const BATCHES_AT_ONCE: usize = 16;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Adds units in as few transactions as possible; the first one on machine `to`.
@@ -32,23 +39,56 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         model: Model,
         application: Uuid,
         count: u32,
-        to: Option<String>,
+        mut to: Option<String>,
     ) -> Result<AddUnitsResponse, ApiError> {
-        let (mut added, mut to) = (AddUnitsResponse { units: Vec::new(), revision: 0 }, to);
+        let mut added = AddUnitsResponse { units: Vec::new(), revision: 0 };
         while added.units.len() < count as usize {
-            let remaining = count - added.units.len() as u32;
-            let (now_ms, ids, to) =
-                (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment), to.take());
-            let transition = move |draft: &mut Draft<'_>| {
-                let creation = Creation { now_ms, ids: &mut ids.generator() };
-                unit::add_batch(draft, model, application, remaining, to.as_deref(), creation)
-            };
-            let committed = self.controller.run(transition).await?;
-            added.units.extend(committed.answer.into_iter().map(|(_, name)| name));
-            added.revision = committed.revision;
+            let missing = count - added.units.len() as u32;
+            let batches = (0..missing.div_ceil(unit::ADDED_PER_TRANSACTION)).take(BATCHES_AT_ONCE);
+            let batches = batches.map(|batch| {
+                let remaining = missing - batch * unit::ADDED_PER_TRANSACTION;
+                self.add_batch(model, application, remaining.min(unit::ADDED_PER_TRANSACTION), to.take())
+            });
+            for committed in join_all(batches).await {
+                let Committed { answer, revision } = committed?;
+                added.units.extend(answer);
+                added.revision = added.revision.max(revision);
+            }
         }
+        added.units.sort();
         Ok(added)
     }
+
+    async fn add_batch(
+        &self,
+        model: Model,
+        application: Uuid,
+        count: u32,
+        to: Option<String>,
+    ) -> Result<Committed<Vec<UnitName>>, ApiError> {
+        let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
+        let transition = move |draft: &mut Draft<'_>| {
+            let creation = Creation { now_ms, ids: &mut ids.generator() };
+            let added = unit::add_batch(draft, model, application, count, to.as_deref(), creation)?;
+            Ok(added.into_iter().map(|(_, name)| name).collect())
+        };
+        self.controller.run(transition).await
+    }
+}
+
+/// Completes all futures at the same time. Returns their outputs in the same order.
+async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut all: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context| {
+        for (future, output) in all.iter_mut().filter(|(_, output)| output.is_none()) {
+            if let Poll::Ready(ready) = future.as_mut().poll(context) {
+                *output = Some(ready);
+            }
+        }
+        if all.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    all.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {

@@ -23,15 +23,30 @@ use std::collections::BTreeSet;
 pub const ARCHIVE_GRACE_MS: u64 = 60 * 60 * 1000;
 /// Uses that one sweep reads: some 250 bytes and two reads each.
 const USES_PER_SWEEP: usize = 1_000;
+/// How often all uses are read while an archive waits for its removal: every six minutes.
+const SCANS_PER_GRACE: u64 = 10;
 
-/// Deletes ended uses, one batch of those that one sweep reads, and removes what has had no use for `grace_ms`. Returns
-/// true if there is more to do now.
+/// The progress through the uses of all archives.
+#[derive(Default)]
+pub(super) struct ArchiveScan {
+    /// The key of the last use that was read; empty if none or all were read.
+    after: String,
+    /// When the uses are read again from the first one on, on the monotonic clock.
+    next_ms: u64,
+}
+
+/// Deletes ended uses, those of one page, and removes what has had no use for `grace_ms`. Nothing depends on the moment:
+/// all uses are read once in a [`SCANS_PER_GRACE`]th of that time.
 pub(super) async fn sweep<S: Store, E: Environment>(
     controller: &Controller<S, E>,
-    after: &mut String,
+    scan: &mut ArchiveScan,
     grace_ms: u64,
-) -> Result<bool, ApiError> {
-    let from = std::mem::take(after);
+) -> Result<(), ApiError> {
+    let now_ms = controller.environment.monotonic_ms();
+    if scan.after.is_empty() && now_ms < scan.next_ms {
+        return Ok(());
+    }
+    let from = std::mem::take(&mut scan.after);
     let page = controller.read_available(move |reader| {
         let page = reader.scan(&GLOBAL.prefix(Kind::ArchiveUse), &from, USES_PER_SWEEP);
         let last = page.last().filter(|_| page.len() == USES_PER_SWEEP).map(|last| last.key.clone());
@@ -39,7 +54,8 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         (uses.filter(|of| archive::has_ended(reader, of)).collect::<Vec<_>>(), last.unwrap_or_default())
     });
     let (ended, last) = page.await;
-    *after = last;
+    scan.after = last;
+    scan.next_ms = now_ms + grace_ms / SCANS_PER_GRACE;
     for batch in ended.chunks(USES_PER_BATCH) {
         if !delete_ended_uses(controller, batch).await? && batch.len() > 1 {
             // one damaged document does not keep the uses beside it
@@ -59,7 +75,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     controller.archives.retain(&unused);
     // An upload may take minutes: the next sweep finds the same archives. What was uploaded since they were listed is
     // noted as needed, and a deployment of one of them refuses its removal.
-    let Ok(_exclusive) = controller.archives.lock.try_write() else { return Ok(false) };
+    let Ok(_exclusive) = controller.archives.lock.try_write() else { return Ok(()) };
     for sha256 in controller.archives.expired(&unused, controller.environment.monotonic_ms(), grace_ms) {
         let digest = sha256.clone();
         let removed = controller.run(move |draft| Ok(archive::remove_unused(draft, &digest))).await;
@@ -69,7 +85,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
             tracing::info!("removed charm archive {sha256}: nothing uses it");
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 /// Deletes the ended ones of these uses in one transaction. Returns whether it succeeded.

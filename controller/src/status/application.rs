@@ -1,10 +1,9 @@
 //! The status of an application: its charm, its relations and its units, and the worst status of these.
 
 use super::status_info::{status_info, stored_status_info};
-use super::unit::unit_status;
-use crate::presence::PresenceSnapshot;
-use api::{ApplicationStatus, RelatedApplication, StatusInfo, UnitStatus};
-use state::documents::draft::{Reader, parse, read, read_all};
+use super::unit::UnitPart;
+use api::{ApplicationStatus, RelatedApplication, StatusInfo};
+use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{ApplicationDoc, Model, RelationDoc, last_id};
 use state::lifecycle::application;
 use state::terms::life::Life;
@@ -13,34 +12,32 @@ use state::terms::status::WorkloadStatus;
 use state::terms::status_message::StatusMessage;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn application_status(
-    reader: &dyn Reader,
-    model: Model,
-    presence: &PresenceSnapshot,
-    id: Uuid,
-    doc: &ApplicationDoc,
-    all: &[(Uuid, RelationDoc)],
-) -> Option<ApplicationStatus> {
+/// An application without its units.
+pub(super) struct ApplicationPart {
+    name: String,
+    /// If the leader has set no status, it is that of an application without units.
+    status: ApplicationStatus,
+    /// Whether the leader has set the status.
+    is_status_set: bool,
+}
+
+/// Returns an application without its units. None if its charm is damaged on disk.
+pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> Option<ApplicationPart> {
+    let doc: ApplicationDoc = read(reader, &model.application(id))?;
     let (charm, declared) = application::charm_of(&mut { reader }, model, id)?;
-    let mut units = BTreeMap::new();
-    // that of the first unit whose machine exists
-    let mut base = None;
-    let mut version = (0, String::new());
-    for (key, ()) in read_all(reader, &model.units_of(id)) {
-        let unit = last_id(&key).expect("an index ends with an id");
-        let Some(doc) = read(reader, &model.unit(unit)) else { continue }; // damaged on disk
-        if let Some(stored) =
-            reader.get(model.workload_version(unit).text()).filter(|stored| stored.revision > version.0)
-        {
-            version = (stored.revision, parse(reader, &stored).unwrap_or_default());
-        }
-        let made = read(reader, &model.machine_instance(doc.machine));
-        base = base.or_else(|| made.and_then(|made| made.base));
-        units.insert(doc.name.clone(), unit_status(reader, model, presence, unit, &doc));
-    }
+    // That of the first unit whose machine exists.
+    let mut units = read_all::<()>(reader, &model.units_of(id)).into_iter();
+    let base = units.find_map(|(key, ())| {
+        let unit = read(reader, &model.unit(last_id(&key)?))?;
+        read(reader, &model.machine_instance(unit.machine))?.base
+    });
     let mut relations = BTreeMap::<String, Vec<RelatedApplication>>::new();
     let mut subordinate_to = BTreeSet::new();
-    for (_, relation) in all {
+    let own = read_all::<()>(reader, &model.relations_of(id));
+    let own = own.iter().filter_map(|(key, ())| read(reader, &model.relation(last_id(key)?)));
+    let mut own: Vec<RelationDoc> = own.collect();
+    own.sort_by_key(|relation| relation.number);
+    for relation in own {
         let Some(own) = relation.end_of(id) else { continue };
         let other = relation.other_end(id);
         relations.entry(own.endpoint.clone()).or_default().push(RelatedApplication {
@@ -53,7 +50,9 @@ pub(super) fn application_status(
         }
     }
     let set = read(reader, &model.application_status(id));
-    Some(ApplicationStatus {
+    let is_status_set = set.is_some();
+    let unknown = || status_info(WorkloadStatus::Unknown, StatusMessage::Empty, Some(doc.created_ms));
+    let status = ApplicationStatus {
         uuid: id,
         life: read(reader, &model.application_life(id)).unwrap_or(Life::Dying),
         charm_name: charm.name,
@@ -67,17 +66,35 @@ pub(super) fn application_status(
         exposed: false,
         subordinate: doc.subordinate,
         subordinate_to: subordinate_to.into_iter().collect(),
-        workload_version: version.1,
-        status: set.map_or_else(|| worst(units.values(), doc.created_ms), stored_status_info),
+        workload_version: String::new(),
+        status: set.map_or_else(unknown, stored_status_info),
         relations,
-        units,
-    })
+        units: BTreeMap::new(),
+    };
+    Some(ApplicationPart { name: doc.name, status, is_status_set })
 }
 
-/// Returns the worst workload status of the units, with the message of its unit; of equal statuses the first.
-fn worst<'a>(units: impl Iterator<Item = &'a UnitStatus>, created_ms: i64) -> StatusInfo<WorkloadStatus> {
-    let worst = units.map(|unit| &unit.workload).min_by_key(|status| status.current);
-    worst
-        .cloned()
-        .unwrap_or_else(|| status_info(WorkloadStatus::Unknown, StatusMessage::Empty, Some(created_ms)))
+/// Returns the name of an application and its status with its units. `units` are those of the application that exist.
+pub(super) fn with_units(part: &ApplicationPart, units: Vec<UnitPart>) -> (String, ApplicationStatus) {
+    let mut status = part.status.clone();
+    let mut version = (0, String::new());
+    for unit in &units {
+        version =
+            unit.workload_version.clone().filter(|(revision, _)| *revision > version.0).unwrap_or(version);
+    }
+    status.workload_version = version.1;
+    status.units = units.into_iter().map(|unit| (unit.name, unit.status)).collect();
+    if !part.is_status_set
+        && let Some(worst) = worst(status.units.values().map(|unit| &unit.workload))
+    {
+        status.status = worst.clone();
+    }
+    (part.name.clone(), status)
+}
+
+/// Returns the worst of these statuses; of equal ones the first.
+fn worst<'a>(
+    statuses: impl Iterator<Item = &'a StatusInfo<WorkloadStatus>>,
+) -> Option<&'a StatusInfo<WorkloadStatus>> {
+    statuses.min_by_key(|status| status.current)
 }

@@ -1,8 +1,8 @@
 //! The status of a machine: its agent, as the presence of the agents shows it, and its instance.
 
 use super::status_info::status_info;
-use crate::presence::PresenceSnapshot;
-use api::MachineStatus;
+use crate::presence::PresenceReader;
+use api::{MachineStatus, Shared};
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{GLOBAL, MachineDoc, Model, TokenHolder};
 use state::terms::life::Life;
@@ -29,7 +29,7 @@ pub enum MachineAgent {
 pub fn machine_agent(
     reader: &dyn Reader,
     model: Model,
-    presence: &PresenceSnapshot,
+    presence: &dyn PresenceReader,
     id: Uuid,
 ) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
@@ -48,15 +48,17 @@ pub fn machine_agent(
     }
 }
 
+/// Returns the name and the status of a machine.
 pub(super) fn machine_status(
     reader: &dyn Reader,
     model: Model,
-    presence: &PresenceSnapshot,
+    presence: &dyn PresenceReader,
     id: Uuid,
-    doc: MachineDoc,
-) -> MachineStatus {
+) -> Option<(String, Shared<MachineStatus>)> {
+    let doc: MachineDoc = read(reader, &model.machine(id))?;
     let life = read(reader, &model.machine_life(id)).unwrap_or(Life::Dead);
-    let (created, silent) = (Some(doc.created_ms), Some(presence.last_heartbeat_ms(id)));
+    let created = Some(doc.created_ms);
+    let silent = || Some(presence.last_heartbeat_ms(id));
     let made = read(reader, &model.machine_instance(id));
     let error = read(reader, &model.machine_provisioning_error(id));
     let failed = error.as_ref().map(|error| error.since_ms);
@@ -71,11 +73,11 @@ pub(super) fn machine_status(
             (status_info(MachineAgentStatus::Down, StatusMessage::Empty, failed), InstanceStatus::Pending)
         }
         (Life::Alive | Life::Dying, MachineAgent::Lost) => (
-            status_info(MachineAgentStatus::Down, StatusMessage::AgentNotCommunicating, silent),
+            status_info(MachineAgentStatus::Down, StatusMessage::AgentNotCommunicating, silent()),
             InstanceStatus::Running,
         ),
         (Life::Alive | Life::Dying, MachineAgent::Late) => (
-            status_info(MachineAgentStatus::Started, StatusMessage::AgentLate, silent),
+            status_info(MachineAgentStatus::Started, StatusMessage::AgentLate, silent()),
             InstanceStatus::Running,
         ),
         (Life::Alive | Life::Dying, MachineAgent::Present) => {
@@ -93,7 +95,7 @@ pub(super) fn machine_status(
         let message = StatusMessage::OfProvider(error.message);
         instance = status_info(InstanceStatus::ProvisioningError, message, Some(error.since_ms));
     }
-    MachineStatus {
+    let status = MachineStatus {
         uuid: id,
         life,
         agent,
@@ -102,5 +104,6 @@ pub(super) fn machine_status(
         base: made.as_ref().and_then(|made| made.base.clone()).unwrap_or_default(),
         instance_id: made.and_then(|made| made.id),
         zone: String::new(),
-    }
+    };
+    Some((doc.name, status.into()))
 }

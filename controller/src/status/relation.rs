@@ -23,12 +23,8 @@ pub fn relation_of_number(reader: &dyn Reader, model: Model, number: RelationNum
     relations(reader, model).into_iter().find(|(_, doc)| doc.number == number).map(|(id, _)| id)
 }
 
-pub(super) fn relation_status(
-    reader: &dyn Reader,
-    model: Model,
-    id: Uuid,
-    doc: &RelationDoc,
-) -> RelationStatus {
+pub(super) fn relation_status(reader: &dyn Reader, model: Model, id: Uuid) -> Option<RelationStatus> {
+    let doc = &read(reader, &model.relation(id))?;
     let mut ends: Vec<RelationEnd> = doc
         .ends
         .iter()
@@ -53,7 +49,7 @@ pub(super) fn relation_status(
         }
         (Life::Alive, None) => created(if joined { RelationState::Joined } else { RelationState::Joining }),
     };
-    RelationStatus {
+    Some(RelationStatus {
         uuid: id,
         number: doc.number,
         life,
@@ -61,5 +57,5 @@ pub(super) fn relation_status(
         scope: doc.scope,
         ends,
         status,
-    }
+    })
 }

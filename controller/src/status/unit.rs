@@ -2,41 +2,56 @@
 
 use super::machine::{MachineAgent, machine_agent};
 use super::status_info::{status_info, stored_status_info};
-use crate::presence::PresenceSnapshot;
-use api::{StatusInfo, UnitStatus};
-use state::documents::draft::{Reader, read};
+use crate::presence::PresenceReader;
+use api::{Shared, StatusInfo, UnitStatus};
+use state::documents::draft::{Reader, Revision, StoredDocument, parse, read};
 use state::documents::effective_life;
-use state::documents::prelude::{Model, ReportNumber, UnitDoc};
-use state::terms::names::Uuid;
+use state::documents::prelude::{Model, ReplicaDoc, ReportNumber, UnitDoc};
+use state::terms::names::{UnitName, Uuid};
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
 use state::unit::activity::Activity;
-use state::unit::resolve::{Act, Now, is_reboot_overdue, next};
+use state::unit::local::Local;
+use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
+use state::views::decision_view::decision_view;
 use state::views::view;
 
-pub(super) fn unit_status(
+/// A unit as it is shown.
+#[derive(Clone)]
+pub(super) struct UnitPart {
+    pub(super) name: UnitName,
+    pub(super) status: Shared<UnitStatus>,
+    /// What the unit has set last as the version of the workload, and in which revision.
+    pub(super) workload_version: Option<(Revision, String)>,
+}
+
+/// Returns a unit as it is shown; none if it does not exist, or is damaged on disk.
+pub(super) fn unit_part(
     reader: &dyn Reader,
     model: Model,
-    presence: &PresenceSnapshot,
+    presence: &dyn PresenceReader,
     id: Uuid,
-    doc: &UnitDoc,
-) -> UnitStatus {
+) -> Option<UnitPart> {
+    let doc = read(reader, &model.unit(id))?;
+    let stored = reader.get(model.workload_version(id).text());
+    let version = |stored: StoredDocument| (stored.revision, parse(reader, &stored).unwrap_or_default());
     let machine = read(reader, &model.machine(doc.machine));
-    let UnitStatuses { workload, agent, activity } = statuses(reader, model, presence, id, doc);
-    UnitStatus {
+    let UnitStatuses { workload, agent, activity } = statuses(reader, model, presence, id, &doc);
+    let status = UnitStatus {
         uuid: id,
-        life: effective_life::unit_life_of(&mut { reader }, model, id, doc),
+        life: effective_life::unit_life_of(&mut { reader }, model, id, &doc),
         machine: machine.as_ref().map_or(String::new(), |machine| machine.name.clone()),
         principal: doc.principal.and_then(|id| read(reader, &model.unit(id))).map(|doc| doc.name),
-        leader: is_leader(reader, model, id, doc),
+        leader: is_leader(reader, model, id, &doc),
         workload,
         agent,
         activity,
         address: machine.map_or(String::new(), |machine| machine.address),
         ports: ports(reader, model, id),
-    }
+    };
+    Some(UnitPart { name: doc.name, status: status.into(), workload_version: stored.map(version) })
 }
 
 pub(super) fn is_leader(reader: &dyn Reader, model: Model, id: Uuid, doc: &UnitDoc) -> bool {
@@ -55,7 +70,7 @@ pub(super) fn ports(reader: &dyn Reader, model: Model, unit: Uuid) -> Vec<PortRa
 fn workload_status(
     reader: &dyn Reader,
     model: Model,
-    presence: &PresenceSnapshot,
+    presence: &dyn PresenceReader,
     id: Uuid,
     doc: &UnitDoc,
 ) -> StatusInfo<WorkloadStatus> {
@@ -100,7 +115,7 @@ impl UnitStatuses {
 pub fn statuses(
     reader: &dyn Reader,
     model: Model,
-    presence: &PresenceSnapshot,
+    presence: &dyn PresenceReader,
     id: Uuid,
     doc: &UnitDoc,
 ) -> UnitStatuses {
@@ -150,18 +165,23 @@ pub fn statuses(
         return UnitStatuses::new(workload, status_info(AgentStatus::Lost, silent, since_ms));
     }
     if let Some(running) = presence.executing(id) {
-        return UnitStatuses::executing(workload, running.activity.clone(), Some(running.since_ms));
+        return UnitStatuses::executing(workload, running.activity, Some(running.since_ms));
     }
     let since_ms = agent.since_ms;
     let workload = if failed { as_workload(agent) } else { workload };
-    match next_act(reader, model, id) {
+    let replica = read(reader, &model.replica(id));
+    let act = replica.as_ref().and_then(|replica: &ReplicaDoc| {
+        let view = decision_view(reader, model, id)?;
+        Some(next_act_in(&replica.local, view))
+    });
+    match act {
         Some(Act::Start(run)) => UnitStatuses::executing(workload, Activity::from(&run.operation), since_ms),
         // attached, but no run has completed yet: the agent downloads the charm
         None => {
             UnitStatuses::new(workload, status_info(AgentStatus::Allocating, StatusMessage::Empty, since_ms))
         }
         Some(Act::Reboot) => {
-            let message = match is_reboot_overdue(since_ms, presence.wall_ms()) {
+            let message = match presence.is_reboot_overdue(since_ms) {
                 true => StatusMessage::RebootOverdue { unit: doc.name.clone() },
                 false => StatusMessage::Empty,
             };
@@ -170,7 +190,7 @@ pub fn statuses(
         Some(Act::Wait(_) | Act::Finish) => {
             let files = health.map(|health| health.set_aside).unwrap_or_default();
             let message = match files.is_empty() {
-                true => skipped_hooks(reader, model, id),
+                true => replica.map(skipped_hooks).unwrap_or_default(),
                 false => StatusMessage::FilesSetAside { files, unit: doc.name.clone() },
             };
             UnitStatuses::new(workload, status_info(AgentStatus::Idle, message, since_ms))
@@ -186,9 +206,8 @@ pub fn statuses(
 }
 
 /// Returns the message about the hooks that an operator has skipped; empty if there are none (spec A.8).
-fn skipped_hooks(reader: &dyn Reader, model: Model, id: Uuid) -> StatusMessage {
-    let replica = read(reader, &model.replica(id));
-    replica.map(|replica| StatusMessage::of_skipped_hooks(&replica.local.skipped)).unwrap_or_default()
+fn skipped_hooks(replica: ReplicaDoc) -> StatusMessage {
+    StatusMessage::of_skipped_hooks(&replica.local.skipped)
 }
 
 /// The error of an agent as it is shown: as the workload status.
@@ -203,10 +222,14 @@ fn as_workload(agent: StatusInfo<AgentStatus>) -> StatusInfo<WorkloadStatus> {
 pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
     let view = view::full_view(reader, model, id)?;
-    let mut delta = view.delta;
-    delta.position.store_generation = local.store_generation.unwrap_or_default();
-    let snapshot = Snapshot::from_full(delta).expect("the controller computes full views");
-    let leader = snapshot.leader.as_ref().filter(|grant| grant.holder == local.name);
+    let snapshot = Snapshot::from_full(view.delta).expect("the controller computes full views");
+    Some(next_act_in(&local, snapshot))
+}
+
+/// What a unit with this state and this view would do next.
+fn next_act_in(local: &Local, mut view: Snapshot) -> Act {
+    view.position.store_generation = local.store_generation.unwrap_or_default();
+    let leader = view.leader.as_ref().filter(|grant| grant.holder == local.name);
     let now = Now { leader_generation: leader.map(|grant| grant.generation), ..Now::hypothetical() };
-    Some(next(&local, Some(&snapshot), &now).act)
+    next(local, Some(&view), &now).act
 }

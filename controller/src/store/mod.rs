@@ -135,6 +135,13 @@ pub trait Store: Clone + Send + Sync + 'static {
         async { (self.read(view).await, Vec::new()) }
     }
 
+    /// Like [`Store::read_available`]. `view` also receives the keys of all documents that were changed after a position,
+    /// up to the revision of the snapshot; none if they are not known.
+    fn read_since<T, F>(&self, after: Position, view: F) -> impl Future<Output = (T, Vec<String>)> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, Option<Vec<String>>) -> T + Send + 'static;
+
     /// Calls `view` with a consistent snapshot of an older revision, if the change log still reaches it.
     fn read_at<T, F>(&self, at: Position, view: F) -> impl Future<Output = Result<T, Compacted>> + Send
     where

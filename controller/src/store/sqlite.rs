@@ -30,7 +30,9 @@ use super::{
     unavailable,
 };
 use open::OpenStore;
-use reads::{ConnectionReader, Readers, change_bytes, changes_since, covers, undo_since, usage};
+use reads::{
+    ConnectionReader, Readers, change_bytes, changed_since, changes_since, covers, undo_since, usage,
+};
 use recent::RecentCommits;
 use state::documents::draft::{Draft, Reader, Revision, Transaction};
 use state::terms::names::Uuid;
@@ -144,6 +146,19 @@ impl Store for Sqlite {
         F: FnOnce(&dyn Reader) -> T + Send + 'static,
     {
         self.0.readers.view(|newest| view(newest)).await
+    }
+
+    async fn read_since<T, F>(&self, after: Position, view: F) -> (T, Vec<String>)
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, Option<Vec<String>>) -> T + Send + 'static,
+    {
+        let after = self.contains_position(after).then_some(after.revision);
+        let view = move |newest: &ConnectionReader<'_>| {
+            let changed = after.and_then(|after| changed_since(newest, after));
+            view(newest, changed)
+        };
+        self.0.readers.view(view).await
     }
 
     async fn read_at<T, F>(&self, at: Position, view: F) -> Result<T, Compacted>

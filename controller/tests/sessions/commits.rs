@@ -106,7 +106,7 @@ async fn a_record_that_cannot_be_applied_is_shown_until_another_one_is_applied()
     let workload = async || {
         let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
-        (unit.workload.current.to_string(), unit.workload.message)
+        (unit.workload.current.to_string(), unit.workload.message.clone())
     };
     let (relation, endpoint) = (9, "db".to_owned());
     let hook = Hook::Relation { relation, endpoint, event: RelationEvent::Broken };

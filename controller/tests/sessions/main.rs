@@ -9,6 +9,7 @@ mod leadership;
 mod log;
 mod machines;
 mod status;
+mod status_cache;
 #[path = "../support/mod.rs"]
 mod support;
 mod watches;

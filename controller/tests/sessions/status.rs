@@ -28,7 +28,7 @@ async fn a_unit_shows_that_its_stop_hook_runs() {
     let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
     let unit = status.applications["web"].units.values().next().expect("one unit").clone();
     assert_eq!(
-        (unit.workload.current, unit.workload.message),
+        (unit.workload.current, unit.workload.message.clone()),
         (WorkloadStatus::Maintenance, StatusMessage::StoppingCharm)
     );
 }
@@ -40,7 +40,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     let status = async || {
         let status = fixture.admin.handle(GetStatus).await.expect("the model is there");
         let unit = status.applications["web"].units.values().next().expect("one unit").clone();
-        (unit.workload.current.to_string(), unit.agent.current.to_string(), unit.agent.message)
+        (unit.workload.current.to_string(), unit.agent.current.to_string(), unit.agent.message.clone())
     };
     let waiting = |agent: &str| ("waiting".to_owned(), agent.to_owned(), StatusMessage::Empty);
     assert_eq!(status().await, waiting("allocating"));

@@ -39,7 +39,7 @@ async fn a_silent_machine_agent_is_late_and_then_lost_and_dependents_name_it() {
                 "the workload status shows the same"
             );
         }
-        let unit = unit.agent;
+        let unit = unit.agent.clone();
         let agent = status.machines["0"].agent.clone();
         ((agent.current.to_string(), agent.since_ms), (unit.current.to_string(), unit.message, unit.since_ms))
     };

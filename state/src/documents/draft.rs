@@ -89,6 +89,13 @@ pub fn read<T: Document>(reader: &dyn Reader, key: &Key<T>) -> Option<T> {
     parse(reader, &reader.get(key.text())?)
 }
 
+/// Looks at one document outside a transaction without copying it: for a large document of which little is needed.
+pub fn look<T: Document, R>(reader: &dyn Reader, key: &Key<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
+    let stored = reader.get(key.text())?;
+    let looked = stored.value.with(look);
+    looked.inspect_err(|error| reader.note_damage(&stored.key, &error.to_string())).ok()
+}
+
 /// Reads all documents below `prefix`, in key order, with their keys. For views and status; a transition must
 /// never call it, because the number of documents has no bound.
 pub fn read_all<T: Document>(reader: &dyn Reader, prefix: &str) -> Vec<(String, T)> {

@@ -37,12 +37,18 @@ impl Text {
 
     /// The document. Fails if the text is not JSON of type `T`.
     pub fn parse<T: Document>(&self) -> serde_json::Result<T> {
+        self.with(T::clone)
+    }
+
+    /// What `look` returns for the document, which is not copied. Fails if the text is not JSON of type `T`.
+    pub fn with<T: Document, R>(&self, look: impl FnOnce(&T) -> R) -> serde_json::Result<R> {
         if let Some(parsed) = self.0.parsed.get().and_then(|parsed| parsed.downcast_ref::<T>()) {
-            return Ok(parsed.clone());
+            return Ok(look(parsed));
         }
         let parsed: T = serde_json::from_str(&self.0.json)?;
-        self.0.parsed.set(Box::new(parsed.clone())).ok();
-        Ok(parsed)
+        let result = look(&parsed);
+        self.0.parsed.set(Box::new(parsed)).ok();
+        Ok(result)
     }
 }
 

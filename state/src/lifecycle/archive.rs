@@ -7,7 +7,7 @@
 //! without need. A deployment reads the archive and writes a use, the removal reads the absence of uses and deletes the
 //! archive: of two at the same time, the second one is repeated, and finds what the first one did.
 
-use crate::documents::draft::{Draft, Reader, read};
+use crate::documents::draft::{Draft, Reader, look};
 use crate::documents::prelude::{ArchiveUse, GLOBAL, Model};
 use crate::terms::names::Uuid;
 
@@ -22,9 +22,9 @@ pub(crate) fn record_use(draft: &mut Draft, model: Model, owner: Uuid, sha256: &
 /// Whether a use has ended. Only for choosing candidates: [`delete_ended_uses`] decides.
 pub fn has_ended(reader: &dyn Reader, archive_use: &ArchiveUse) -> bool {
     let ArchiveUse { sha256, model, owner } = archive_use;
-    !read(reader, &model.application_charm(*owner)).is_some_and(|charm| charm.assigns(sha256))
-        && read(reader, &model.replica(*owner)).and_then(|replica| replica.assigned_archive).as_ref()
-            != Some(sha256)
+    let assigns = look(reader, &model.application_charm(*owner), |charm| charm.assigns(sha256));
+    let runs = || look(reader, &model.replica(*owner), |unit| unit.assigned_archive.as_ref() == Some(sha256));
+    !assigns.unwrap_or(false) && !runs().unwrap_or(false)
 }
 
 /// Deletes those of these uses that have ended, at most [`USES_PER_BATCH`] at a time.

@@ -31,6 +31,9 @@ use crate::terms::status_message::StatusMessage;
 /// draft has room for nine units: 93 of 100 writes.
 const ADD_WRITES_MAX: usize = 13;
 
+/// Units that [`add_batch`] adds to an empty draft.
+pub const ADDED_PER_TRANSACTION: u32 = 9;
+
 /// The result of a request to destroy a unit, relation or application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destroyed {

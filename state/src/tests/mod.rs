@@ -44,6 +44,7 @@ use crate::unit::local::{Event, Local};
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
 use crate::unit::snapshot::{Change, Delta, Snapshot};
+use crate::views::decision_view::decision_view;
 use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
 use crate::views::view::{self, SentView};
@@ -92,6 +93,18 @@ pub struct World {
     watched: BTreeMap<(Uuid, usize), (Snapshot, SentView)>,
     /// The changes that the last transaction sent, by unit.
     pub sent: BTreeMap<Uuid, Vec<crate::unit::snapshot::Change>>,
+}
+
+/// What is left of a view in a decision view.
+fn without_cold_data(mut view: Snapshot) -> Snapshot {
+    (view.statuses, view.machine_ports) = Default::default();
+    view.application_status = None;
+    view.position.store_generation = Uuid(0);
+    for (_, bag) in view.relations.values_mut().flat_map(|relation| &mut relation.bags) {
+        *bag = BagView::with_values(bag.counter, Default::default());
+        bag.bytes = 0;
+    }
+    view
 }
 
 impl World {
@@ -205,6 +218,8 @@ impl World {
                     assert_eq!(*shown, full.shown());
                     let expected = Snapshot::from_full(full.delta).expect("complete");
                     assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
+                    let decided = decision_view(&at, MODEL, *id).expect("it is there");
+                    assert_eq!(decided, without_cold_data(expected), "the decision view after {changed:?}");
                 }
                 None => assert!(snapshot.removed, "a removed unit receives its tombstone"),
             }

@@ -4,6 +4,7 @@
 //! Views are only read: they are functions of the documents at one revision, and applying all deltas to a full
 //! view gives the full view at the last revision. Called by the watches.
 
+pub mod decision_view;
 pub mod delta;
 pub mod inline_settings;
 pub mod view;

@@ -6,6 +6,7 @@
 //! remote application and of those units, departed ones included. It must never see anything else of another
 //! unit (I31). Called by the watches and by the handlers of the unit agent.
 
+use crate::charm::Scope;
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
@@ -13,9 +14,6 @@ use crate::documents::prelude::{
     last_id, last_number, leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
-use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
-
-use crate::charm::Scope;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
@@ -24,6 +22,7 @@ use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
 };
+use crate::views::inline_settings::{self, BagSizes, INLINE_BYTES_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -352,17 +351,16 @@ impl UnitViewReader<'_> {
         [vec![id], below(&self.model.machine_units(id)), below(&self.model.subordinates(id))].concat()
     }
 
+    /// The owner of a bag, if the bag is visible to the unit. `container` is that of the bag.
+    pub fn owner(&self, head: &RelationHead, owner: String, container: Uuid) -> Option<Owner> {
+        let Ok(unit) = owner.parse::<UnitName>() else { return Some(Owner::Application(owner)) };
+        let includes_unit = unit == self.doc.name || unit.application == head.remote_application;
+        (includes_unit && self.is_container_visible(head.scope, container)).then_some(Owner::Unit(unit))
+    }
+
     /// A bag, if it is visible to the unit.
     pub fn bag(&self, relation: RelationNumber, head: &RelationHead, bag: BagDoc) -> Option<Change> {
-        let own = &self.doc.name;
-        let owner = match bag.owner.parse::<UnitName>() {
-            Ok(unit) => {
-                let includes_unit = unit == *own || unit.application == head.remote_application;
-                let is_visible = includes_unit && self.is_container_visible(head.scope, bag.container);
-                is_visible.then_some(Owner::Unit(unit))?
-            }
-            Err(_) => Owner::Application(bag.owner),
-        };
+        let owner = self.owner(head, bag.owner, bag.container)?;
         let bag = Some(BagView::with_values(bag.counter, bag.values));
         Some(Change::Bag { relation, owner, bag })
     }
@@ -391,17 +389,22 @@ impl UnitViewReader<'_> {
         self.bag(number, head, found?)
     }
 
+    /// The members of a relation that the unit observes and that are Alive.
+    pub fn members(&self, head: &RelationHead) -> impl Iterator<Item = ScopeDoc> {
+        let present = read_all(self.reader, &self.model.scopes_in(head.uuid, self.container(head.scope)));
+        let is_alive = |key: &str| last_id(key).is_some_and(|unit| self.is_alive_member(unit));
+        let observed = present.into_iter().filter(move |(key, entry): &(String, ScopeDoc)| {
+            is_alive(key) && self.observes(head, &entry.unit)
+        });
+        observed.map(|(_, entry)| entry)
+    }
+
     /// A relation with its members and bags: a relation that becomes visible is sent whole.
     pub fn full_relation(&self, id: Uuid, relation: &RelationDoc) -> Vec<Change> {
         let (number, head) = (relation.number, self.head(id, relation));
         let mut changes = vec![Change::Relation { relation: number, head: Some(head.clone()) }];
-        let members = self.model.scopes_in(id, self.container(relation.scope));
-        for (key, entry) in read_all::<ScopeDoc>(self.reader, &members) {
-            let is_alive = last_id(&key).is_some_and(|unit| self.is_alive_member(unit));
-            if is_alive && self.observes(&head, &entry.unit) {
-                let incarnation = Some(entry.incarnation);
-                changes.push(Change::Member { relation: number, unit: entry.unit, incarnation });
-            }
+        for ScopeDoc { unit, incarnation, .. } in self.members(&head) {
+            changes.push(Change::Member { relation: number, unit, incarnation: Some(incarnation) });
         }
         for (_, bag) in read_all::<BagDoc>(self.reader, &self.model.bags(id)) {
             changes.extend(self.bag(number, &head, bag));

@@ -1,5 +1,6 @@
 //! `cargo bench-system`: what an event costs from one unit's hook to the other's, against the floor of this disk and this
-//! kernel, in one run; what 50 idle unit agents take; and the time of adding 1,000 units.
+//! kernel, in one run; what 50 idle unit agents take; the time of adding 1,000 units; and the time of `status` with 1,000
+//! and with 10,000 units. With a word, only that part.
 //!
 //! `cargo bench-system agents` prints how long 100, 250 and 500 unit agents take to come up. It needs 1 GB of memory and
 //! some minutes.
@@ -8,6 +9,8 @@
 mod agents;
 #[path = "bench/events.rs"]
 mod events;
+#[path = "bench/status.rs"]
+mod status;
 
 use api::{AddUnits, Deploy, Handle, InModel};
 use controller::host_environment::HostEnvironment;
@@ -56,9 +59,12 @@ fn main() {
             relation_set(&dir);
             events::settings(&dir);
             agents::idle(&dir, &idle);
+            status::bench(&dir);
         }
+        Some("add-unit") => added_units(&dir),
         Some("agents") => agents::many(&dir, &idle),
         Some("events") => events::settings(&dir),
+        Some("status") => status::bench(&dir),
         Some(other) => panic!("no bench is named {other}"),
     }
     fs::remove_dir_all(&dir).expect("it is our folder");

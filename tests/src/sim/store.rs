@@ -260,6 +260,14 @@ impl Store for SimStore {
         self.map.read(view).await
     }
 
+    async fn read_since<T, F>(&self, after: Position, view: F) -> (T, Vec<String>)
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, Option<Vec<String>>) -> T + Send + 'static,
+    {
+        self.map.read_since(after, view).await
+    }
+
     async fn read_at<T, F>(&self, at: Position, view: F) -> Result<T, Compacted>
     where
         T: Send + 'static,

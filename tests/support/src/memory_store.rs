@@ -203,6 +203,22 @@ impl Store for MemoryStore {
         view(&self.documents())
     }
 
+    async fn read_since<T, F>(&self, after: Position, view: F) -> (T, Vec<String>)
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Reader, Option<Vec<String>>) -> T + Send + 'static,
+    {
+        yield_once().await;
+        let (newest, changed) = {
+            let contents = self.contents();
+            let is_own = after.store_generation == self.store_generation();
+            let commits = is_own.then(|| contents.commits_after(after.revision).ok()).flatten();
+            let keys = |commit: &Commit| commit.changes.keys().map(str::to_owned).collect::<Vec<_>>();
+            (contents.documents.clone(), commits.map(|commits| commits.flat_map(keys).collect()))
+        };
+        (view(&newest, changed), Vec::new())
+    }
+
     async fn read_at<T, F>(&self, at: Position, view: F) -> Result<T, Compacted>
     where
         T: Send + 'static,

@@ -300,6 +300,21 @@ pub(super) fn undo_since(connection: &Connection, revision: Revision) -> rusqlit
     Ok(rows.map(|rows| rows.into_iter().map(|row| row.undo).collect()))
 }
 
+/// Revisions of which [`changed_since`] reads the keys: more cost as much as what the caller does without them.
+const FOLLOWED_MAX: u64 = 2_000;
+
+/// Reads the keys of the documents that were changed after a revision. None if there were too many commits, or if the
+/// log does not reach the revision or is damaged.
+pub(super) fn changed_since(newest: &ConnectionReader<'_>, revision: Revision) -> Option<Vec<String>> {
+    if newest.revision == revision {
+        return Some(Vec::new());
+    }
+    let is_covered =
+        newest.revision.saturating_sub(revision) <= FOLLOWED_MAX && covers(newest, revision).ok()?;
+    let rows = is_covered.then(|| change_rows(newest.connection, revision as i64, i64::MAX))?.ok()??;
+    Some(rows.into_iter().map(|row| row.undo.key).collect())
+}
+
 /// Reads the commits after a revision, oldest first, at most `limit`. None if the log is damaged.
 pub(super) fn changes_since(
     connection: &Connection,

@@ -46,7 +46,10 @@ fn units_added_in_batches_are_the_documents_of_single_additions() {
                 documents.map(|(key, (_, value))| (key.clone(), value.clone())).collect()
             };
             assert_eq!(values(&batches), values(&singles), "{count} units to {to:?}");
-            assert!(sizes.iter().rev().skip(1).all(|size| *size == 9), "{sizes:?}");
+            assert!(
+                sizes.iter().rev().skip(1).all(|size| *size == unit::ADDED_PER_TRANSACTION as usize),
+                "{sizes:?}"
+            );
         }
     }
 }

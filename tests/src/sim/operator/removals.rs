@@ -90,7 +90,7 @@ impl SimOperator {
         let Some(status) = self.request(call).await else { return };
         let units = status.applications.into_values().flat_map(|application| application.units);
         for (unit, shown) in units.filter(|(_, unit)| unit.workload.current == WorkloadStatus::Error) {
-            let unit = shown.principal.unwrap_or(unit);
+            let unit = shown.principal.clone().unwrap_or(unit);
             self.trace(format!("remove-unit {unit}"));
             let call = |session: SimSession| {
                 let unit = unit.to_string();

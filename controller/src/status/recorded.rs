@@ -1,0 +1,233 @@
+//! Records what a part of the status is computed from: the keys and prefixes that it reads, and what it observes of the
+//! presence of agents.
+//!
+//! Keys are recorded as hashes. Two keys with the same hash cost a computation without need, and never a wrong result.
+
+use crate::presence::{ExecutingRun, PresenceReader, PresenceSnapshot};
+use state::documents::draft::{Reader, Revision, StoredDocument};
+use state::terms::health::UnitHealth;
+use state::terms::names::Uuid;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The reads of one part that are recorded one by one. Beyond, only the kinds of the documents are recorded: 8 KiB.
+const READS_MAX: usize = 1_000;
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The prefixes of a key that end with a slash.
+fn prefixes(key: &str) -> impl Iterator<Item = &str> {
+    key.match_indices('/').map(|(at, _)| &key[..=at])
+}
+
+/// `<model>/<kind>/` of a key or a prefix.
+fn kind(key: &str) -> &str {
+    prefixes(key).nth(1).unwrap_or(key)
+}
+
+/// Documents that were changed, and all ranges that contain one of them.
+pub(super) struct Changed(HashSet<u64>);
+
+impl Changed {
+    pub(super) fn of(keys: &[String]) -> Changed {
+        let all = keys.iter().flat_map(|key| prefixes(key).chain([key.as_str(), ANY]));
+        Changed(all.map(hash).collect())
+    }
+}
+
+/// Stands for a range that contains every document.
+const ANY: &str = "";
+
+/// The documents that were read and the ranges that were listed.
+pub(super) struct Reads(Box<[u64]>);
+
+impl Reads {
+    pub(super) fn contain(&self, changed: &Changed) -> bool {
+        self.0.iter().any(|read| changed.0.contains(read))
+    }
+}
+
+/// A reader that records what is read.
+pub(super) struct RecordingReader<'r> {
+    reader: &'r dyn Reader,
+    reads: RefCell<Vec<u64>>,
+    /// Beyond [`READS_MAX`].
+    kinds: RefCell<BTreeSet<u64>>,
+}
+
+impl<'r> RecordingReader<'r> {
+    pub(super) fn new(reader: &'r dyn Reader) -> RecordingReader<'r> {
+        RecordingReader { reader, reads: RefCell::default(), kinds: RefCell::default() }
+    }
+
+    pub(super) fn into_reads(self) -> Reads {
+        let mut reads = self.reads.into_inner();
+        reads.extend(self.kinds.into_inner());
+        Reads(reads.into())
+    }
+
+    fn record(&self, text: &str) {
+        let mut reads = self.reads.borrow_mut();
+        match reads.len() < READS_MAX {
+            true => reads.push(hash(text)),
+            false => drop(self.kinds.borrow_mut().insert(hash(kind(text)))),
+        }
+    }
+}
+
+impl Reader for RecordingReader<'_> {
+    /// It is not recorded: a part may use the revisions of documents, and not that of the reader.
+    fn revision(&self) -> Revision {
+        self.reader.revision()
+    }
+
+    fn get(&self, key: &str) -> Option<StoredDocument> {
+        self.record(key);
+        self.reader.get(key)
+    }
+
+    fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
+        // the longest range that ends with a slash, because a changed key is compared with these alone
+        self.record(prefixes(prefix).last().unwrap_or(ANY));
+        self.reader.scan(prefix, after, limit)
+    }
+
+    fn note_damage(&self, key: &str, why: &str) {
+        self.reader.note_damage(key, why);
+    }
+}
+
+/// One thing that a part was told of the presence of an agent.
+pub(super) enum Observation {
+    Health(Uuid, Option<Box<UnitHealth>>),
+    IsLost(Uuid, bool),
+    IsLate(Uuid, bool),
+    LastHeartbeat(Uuid, i64),
+    Executing(Uuid, Option<Box<ExecutingRun>>),
+    IsRebootOverdue(Option<i64>, bool),
+}
+
+impl Observation {
+    /// Whether the presence is the same now.
+    pub(super) fn still_holds(&self, presence: &PresenceSnapshot) -> bool {
+        match self {
+            Observation::Health(unit, seen) => presence.health(*unit).as_ref() == seen.as_deref(),
+            Observation::IsLost(agent, seen) => presence.is_lost(*agent) == *seen,
+            Observation::IsLate(agent, seen) => presence.is_late(*agent) == *seen,
+            Observation::LastHeartbeat(agent, seen) => presence.last_heartbeat_ms(*agent) == *seen,
+            Observation::Executing(agent, seen) => presence.executing(*agent) == seen.as_deref(),
+            Observation::IsRebootOverdue(requested_ms, seen) => {
+                PresenceReader::is_reboot_overdue(presence, *requested_ms) == *seen
+            }
+        }
+    }
+}
+
+/// The presence of agents, which records what is observed of it.
+pub(super) struct RecordingPresence<'p> {
+    presence: &'p PresenceSnapshot,
+    observations: RefCell<Vec<Observation>>,
+}
+
+impl<'p> RecordingPresence<'p> {
+    pub(super) fn new(presence: &'p PresenceSnapshot) -> RecordingPresence<'p> {
+        RecordingPresence { presence, observations: RefCell::default() }
+    }
+
+    pub(super) fn into_observations(self) -> Box<[Observation]> {
+        self.observations.into_inner().into()
+    }
+
+    fn record(&self, observation: Observation) {
+        self.observations.borrow_mut().push(observation);
+    }
+}
+
+impl PresenceReader for RecordingPresence<'_> {
+    fn health(&self, unit: Uuid) -> Option<UnitHealth> {
+        let seen = self.presence.health(unit);
+        self.record(Observation::Health(unit, seen.clone().map(Box::new)));
+        seen
+    }
+
+    fn is_lost(&self, agent: Uuid) -> bool {
+        let seen = self.presence.is_lost(agent);
+        self.record(Observation::IsLost(agent, seen));
+        seen
+    }
+
+    fn is_late(&self, agent: Uuid) -> bool {
+        let seen = self.presence.is_late(agent);
+        self.record(Observation::IsLate(agent, seen));
+        seen
+    }
+
+    fn last_heartbeat_ms(&self, agent: Uuid) -> i64 {
+        let seen = self.presence.last_heartbeat_ms(agent);
+        self.record(Observation::LastHeartbeat(agent, seen));
+        seen
+    }
+
+    fn executing(&self, agent: Uuid) -> Option<ExecutingRun> {
+        let seen = self.presence.executing(agent).cloned();
+        self.record(Observation::Executing(agent, seen.clone().map(Box::new)));
+        seen
+    }
+
+    fn is_reboot_overdue(&self, requested_ms: Option<i64>) -> bool {
+        let seen = self.presence.is_reboot_overdue(requested_ms);
+        self.record(Observation::IsRebootOverdue(requested_ms, seen));
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Reader for Nothing {
+        fn revision(&self) -> Revision {
+            1
+        }
+        fn get(&self, _: &str) -> Option<StoredDocument> {
+            None
+        }
+        fn scan(&self, _: &str, _: &str, _: usize) -> Vec<StoredDocument> {
+            Vec::new()
+        }
+    }
+
+    fn contain(read: impl Fn(&dyn Reader), changed: &str) -> bool {
+        let reader = RecordingReader::new(&Nothing);
+        read(&reader);
+        reader.into_reads().contain(&Changed::of(&[changed.to_owned()]))
+    }
+
+    #[test]
+    fn a_document_that_was_read_and_a_range_that_was_listed_are_recorded() {
+        let get = |reader: &dyn Reader| drop(reader.get("m/unit/a"));
+        assert!(contain(get, "m/unit/a") && !contain(get, "m/unit/b") && !contain(get, "m/unit/a/b"));
+        let scan = |reader: &dyn Reader| drop(reader.scan("m/scope/r/", "", 1));
+        assert!(contain(scan, "m/scope/r/c/u") && !contain(scan, "m/scope/s/c/u"));
+        assert!(contain(|reader| drop(reader.scan("m/sco", "", 1)), "m/scope/r"), "a part of a name");
+        assert!(contain(|reader| drop(reader.scan("", "", 1)), "m/scope/r"), "everything");
+    }
+
+    #[test]
+    fn many_reads_are_recorded_by_their_kinds() {
+        let many = |reader: &dyn Reader| (0..2_000).for_each(|n| drop(reader.get(&format!("m/unit/{n}"))));
+        assert!(contain(many, "m/unit/0") && contain(many, "m/unit/1999") && contain(many, "m/unit/other"));
+        assert!(!contain(many, "m/machine/0"));
+        let reader = RecordingReader::new(&Nothing);
+        many(&reader);
+        assert_eq!(reader.into_reads().0.len(), READS_MAX + 1);
+    }
+}

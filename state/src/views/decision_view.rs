@@ -1,0 +1,81 @@
+//! The view of a unit without what its next operation does not depend on: the statuses of other units, their open ports
+//! and the contents of bags.
+//!
+//! The status of a model needs one such view of each unit. A full view has the status of every unit of all related
+//! applications, so that the views of all units of an application take the square of their number. [`next`] decides
+//! the same with both views, except that it never fetches an omitted bag first: no bag is omitted here.
+//!
+//! [`next`]: crate::unit::resolve::next
+
+use crate::documents::draft::{Reader, read, read_all};
+use crate::documents::prelude::{Model, RelationDoc, last_id, last_number};
+use crate::lifecycle::relation;
+use crate::terms::names::Uuid;
+use crate::terms::position::Position;
+use crate::terms::settings::Bag;
+use crate::unit::snapshot::{BagView, Change, RelationView, Snapshot};
+use crate::views::view::UnitViewReader;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A bag document without its values.
+#[derive(Clone, Deserialize)]
+struct BagHead {
+    owner: String,
+    #[serde(default)]
+    container: Uuid,
+    counter: u64,
+}
+
+/// The view at the revision of the reader; none for a unit that does not exist. The store generation of the position is
+/// nil, because a reader contains revisions only; the caller sets it.
+pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Snapshot> {
+    let doc = read(reader, &model.unit(unit))?;
+    let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
+    let mut actions = BTreeMap::new();
+    for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
+        if let Some(Change::Action { id, action: Some(action) }) =
+            last_number(&key).map(|id| view_reader.action(id))
+        {
+            actions.insert(id, action);
+        }
+    }
+    let mut relations = BTreeMap::new();
+    for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
+        let id = last_id(&key)?;
+        let relation: RelationDoc = read(reader, &model.relation(id))?;
+        if relation::includes_unit(&relation, &doc) {
+            relations.insert(relation.number, relation_versions(&view_reader, id, &relation));
+        }
+    }
+    Some(Snapshot {
+        position: Position { store_generation: Uuid(0), revision: reader.revision() },
+        model: crate::lifecycle::model::model_view(&mut { reader }, model)?,
+        unit: view_reader.unit_view()?,
+        charm: view_reader.charm()?,
+        config: read(reader, &model.application_config(doc.application)).unwrap_or_default(),
+        leader: view_reader.leader(),
+        resolved: read(reader, &model.resolved(unit)),
+        actions,
+        relations,
+        statuses: BTreeMap::new(),
+        application_status: None,
+        machine_ports: BTreeMap::new(),
+        removed: false,
+        fetched_bag: None,
+    })
+}
+
+/// A relation with its members and the versions of its bags.
+fn relation_versions(view_reader: &UnitViewReader<'_>, id: Uuid, relation: &RelationDoc) -> RelationView {
+    let head = view_reader.head(id, relation);
+    let members = view_reader.members(&head).map(|entry| (entry.unit, entry.incarnation)).collect();
+    let stored = read_all::<BagHead>(view_reader.reader, &view_reader.model.bags(id));
+    let bag = |bag: BagHead| {
+        let owner = view_reader.owner(&head, bag.owner, bag.container)?;
+        Some((owner, BagView { counter: bag.counter, values: Some(Bag::new()), bytes: 0 }))
+    };
+    // of two bags with the same owner's name the last one counts, as in a full view
+    let bags: BTreeMap<_, _> = stored.into_iter().filter_map(|(_, stored)| bag(stored)).collect();
+    RelationView { head, members, bags: bags.into_iter().collect() }
+}
