@@ -107,7 +107,8 @@ fn an_instance_that_the_provider_has_not_started_is_pending() {
     let text = page(&status, &Zone::new(true), false);
     let row = text.lines().last().expect("machines come last");
     assert_eq!(row.split_whitespace().nth(3), Some("pending"), "{row}");
-    let machine = &machines(&status, &Zone::new(true))["0"];
+    let machines = serde_json::to_value(machines(&status, &Zone::new(true))).expect("it is JSON");
+    let machine = &machines["0"];
     assert_eq!(machine["instance-id"], "pending");
     assert_eq!(machine["hostname"], "pending");
 }

@@ -8,8 +8,9 @@
 //! [`next`]: crate::unit::resolve::next
 
 use crate::documents::draft::{Reader, read, read_all};
-use crate::documents::prelude::{Model, RelationDoc, last_id, last_number};
+use crate::documents::prelude::{Model, RelationDoc, last_id, last_number, leader_settings_of};
 use crate::lifecycle::relation;
+use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::names::Uuid;
 use crate::terms::position::Position;
 use crate::terms::settings::Bag;
@@ -55,6 +56,8 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         charm: view_reader.charm()?,
         config: read(reader, &model.application_config(doc.application)).unwrap_or_default(),
         leader: view_reader.leader(),
+        leader_settings: leader_settings_version(reader, model, doc.application),
+        written_leader_settings: None,
         resolved: read(reader, &model.resolved(unit)),
         actions,
         relations,
@@ -64,6 +67,12 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         removed: false,
         fetched_bag: None,
     })
+}
+
+/// The leader settings without their values.
+fn leader_settings_version(reader: &dyn Reader, model: Model, application: Uuid) -> LeaderSettingsView {
+    let version = leader_settings_of(reader, model, application).version;
+    LeaderSettingsView { version, values: Bag::new() }
 }
 
 /// A relation with its members and the versions of its bags.
