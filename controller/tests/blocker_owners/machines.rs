@@ -85,7 +85,10 @@ async fn a_repeated_provisioning_error_keeps_the_time_of_the_first_one() {
     assert_eq!((shown.agent.since_ms, shown.instance.since_ms), (first_ms, first_ms));
     let causes = causes(&fixture, "machine/0").await;
     let cause = cause_of(&causes, "machine 0");
-    assert_eq!((cause.since_ms, cause.last_error.clone()), (first_ms, Some("no room for a container".into())));
+    assert_eq!(
+        (cause.since_ms, cause.last_error.clone()),
+        (first_ms, Some("no room for a container".into()))
+    );
     let retry_ms = now(&fixture).map(|now_ms| now_ms - 1_000 + 10_000);
     assert_eq!(cause.remedy(), Remedy::RetryProvisioning { machine: "0".to_owned(), retry_ms });
     // after a successful start, a new failure has a new time

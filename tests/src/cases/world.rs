@@ -10,9 +10,9 @@
 use super::controller::Controller;
 use super::view;
 use state::operations::session::GrantedSession;
-use state::terms::refusal::RefusalReason;
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::names::Uuid;
+use state::terms::refusal::RefusalReason;
 use state::terms::settings::Bag;
 use state::unit::hook_context::Writes;
 use state::unit::local::{Event, Local, Run};
