@@ -97,7 +97,11 @@ impl Walk {
             0 => drop(
                 admin.handle(AddUnits { application: unit.application.clone(), units: 1, to: None }).await,
             ),
-            1 => drop(admin.handle(AddMachines { count: 1, manual: number % 2 == 0 }).await),
+            1 => drop(
+                admin
+                    .handle(AddMachines { count: 1, manual: number % 2 == 0, ..AddMachines::default() })
+                    .await,
+            ),
             2 if self.relation.is_none() => {
                 let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
                 if let Ok(done) = admin.handle(Integrate(ends)).await {
