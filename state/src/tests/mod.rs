@@ -43,7 +43,7 @@ use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
 use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
-use crate::unit::snapshot::{Change, Delta, Snapshot};
+use crate::unit::snapshot::{BagView, Change, Delta, Snapshot};
 use crate::views::decision_view::decision_view;
 use crate::views::delta::{affected_parts, delta};
 use crate::views::inline_settings::INLINE_BYTES_MAX;
@@ -99,6 +99,7 @@ pub struct World {
 fn without_cold_data(mut view: Snapshot) -> Snapshot {
     (view.statuses, view.machine_ports) = Default::default();
     view.application_status = None;
+    view.leader_settings.values.clear();
     view.position.store_generation = Uuid(0);
     for (_, bag) in view.relations.values_mut().flat_map(|relation| &mut relation.bags) {
         *bag = BagView::with_values(bag.counter, Default::default());
