@@ -136,6 +136,7 @@ async fn an_older_copy_is_refused_and_starts_a_new_generation_on_request() {
     assert!(matches!(error, OpenError::OlderCopy { found: 1, reached: 2, .. }), "{error}");
     let error = error.to_string();
     assert!(error.contains("put the right file back") && error.contains("up --restored"), "{error}");
+    assert!(std::fs::read(&file).expect("readable") == older);
 
     // Both ways out: the right file, or an explicit new generation.
     std::fs::write(&file, &newest).expect("put back");
