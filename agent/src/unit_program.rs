@@ -180,7 +180,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         never = sd_notify::send_watchdog() => match never {},
         _ = terminate.recv() => {
             sd_notify::send(NotifyState::Stopping);
-            tracing::info!("{}: the agent was told to stop", config.name);
+            tracing::info!("{}: received SIGTERM, stopping", config.name);
             return Ok(ExitCode::from(EXIT_SIGNALLED));
         }
         () = until_config_changes(&folder, &config, &level, &mut hangup) => {

@@ -243,7 +243,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("c.log");
         fs::write(&path, full()).expect("written");
-        // A folder at the temporary name cannot be replaced by a file, whoever asks for it.
+        // A folder at the temporary name cannot be replaced by a file, not even by root.
         fs::create_dir(with_suffix(&path, ".new")).expect("made");
         let log = open(&path).expect("opened");
         assert_eq!(log.metadata().expect("open").len(), LOG_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! Validates what the agent of a unit sends before any of it is stored: every number, name and status is compared
 //! with what the controller has granted, or with what the protocol makes possible (I30; spec/security.md).
 //!
-//! An agent is not trusted: whoever controls one unit can send any record with its token. A value that no correct
+//! An agent is not trusted: a person who controls one unit can send any record with its token. A value that no correct
 //! agent sends is refused as invalid, and nothing is written. The bounds leave room for an agent after the restore
 //! of a backup, which has passed numbers that the restored store does not contain: see
 //! [`resync`](crate::restore::resync) and [`action`](crate::operations::action).
