@@ -4,6 +4,7 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use state::charm::Action;
 use state::terms::names::UnitName;
 use state::terms::status::ActionStatus;
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ requests! { ActionRequests {
     CancelAction = post "/v1/models/{model}/cancel-action", Writer => CancelActionResponse;
     GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionInfo>;
+    GetDeclaredActions = post "/v1/models/{model}/declared-actions", Reader => BTreeMap<String, Action>;
 } }
 
 /// Cancels an action that its unit has not started; a cancelled one stays so. `Busy` if it has started, `Invalid` if it
@@ -44,6 +46,14 @@ pub struct GetAction {
 /// Returns all actions that are stored, oldest first, without their results and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListActions;
+
+/// Returns the actions that the charm of an application declares, by name. `NotFound` if the application does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetDeclaredActions {
+    /// The name of the application.
+    pub application: String,
+}
 
 /// Enqueues an action. `NotFound` if the unit does not exist; `UnknownAction` if its charm has no such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,12 +6,13 @@ use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::Arguments;
 use cli::commands::Verb;
-use cli::commands::{cancel_task, constraints, destroy_model, operations, run, show_task, status, switch};
+use cli::commands::{actions, cancel_task, constraints, destroy_model, operations, run, show_task, status, switch};
 use cli::data_dir::DataDir;
 use common::fake::FakeController;
 use common::sample_task;
 use common::session::FakeSession;
 use serde_json::{Value, json};
+use state::charm::Action;
 use std::os::unix::fs::PermissionsExt;
 
 async fn run_command(
@@ -23,6 +24,7 @@ async fn run_command(
         Verb::Run(args) => run::run(&args, session).await,
         Verb::CancelTask(args) => cancel_task::run(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
+        Verb::Actions(args) => actions::run(&args, session).await,
         Verb::Operations(args) => operations::list(&args, session).await,
         Verb::ShowOperation(args) => operations::show(&args, session).await,
         Verb::Status(args) => status::run(&args, session).await,
@@ -60,6 +62,32 @@ async fn show_task_shows_a_running_task_or_waits_for_it() {
     let failure =
         run_command(&["show-task", "7", "--wait", "20ms"], &session, None).await.expect_err("it never ends");
     assert!(failure.message.contains("timed out"), "{failure:?}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn declared_actions_are_listed_with_their_schemas_on_request() {
+    let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let action = |description: &str| Action {
+        description: description.to_owned(),
+        parallel: false,
+        execution_group: String::new(),
+        schema: schema.clone(),
+    };
+    let declared = [("backup".to_owned(), action("Back up the data.")), ("post".to_owned(), action(""))].into();
+    let session = FakeSession::new(FakeController { declared, ..FakeController::default() });
+    run_command(&["actions", "ledger"], &session, None).await.expect("listed");
+    let table = "Action  Description\nbackup  Back up the data.\npost    No description\n";
+    assert_eq!(session.printed().0, table);
+    run_command(&["actions", "ledger", "--schema", "--format", "json"], &session, None).await.expect("listed");
+    let actions: Value = serde_json::from_str(&session.printed().0[table.len()..]).expect("JSON");
+    let shown = json!({
+        "type": "object", "properties": {"name": {"type": "string"}}, "description": "Back up the data."
+    });
+    assert_eq!(actions["backup"], shown);
+
+    let session = FakeSession::new(FakeController::default());
+    run_command(&["actions", "ledger"], &session, None).await.expect("there are none");
+    assert_eq!(session.printed().0, "");
 }
 
 #[tokio::test(flavor = "current_thread")]

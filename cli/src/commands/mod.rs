@@ -5,6 +5,7 @@
 //! session for the commands that need a controller. A command fails if an argument is invalid, if the controller refuses
 //! its request or does not answer, or if a file cannot be read or written.
 
+pub mod actions;
 pub mod add_machine;
 pub mod add_model;
 pub mod add_unit;
@@ -121,6 +122,8 @@ pub enum Verb {
     Refresh(refresh::RefreshArgs),
     /// Run an action on units
     Run(run::RunArgs),
+    /// Show the actions that the charm of an application declares
+    Actions(actions::ActionsArgs),
     /// Remove units
     RemoveUnit(remove_unit::RemoveUnitArgs),
     /// Remove a relation
@@ -181,8 +184,7 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 71] = [
-    "actions",
+pub const NOT_OFFERED: [&str; 70] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
@@ -325,6 +327,7 @@ async fn with_controller(
         Verb::DestroyModel(args) => destroy_model::run(&args, session, dir).await,
         Verb::ModelConfig(args) => model_config::run(&args, session).await,
         Verb::Switch(args) => switch::run(&args, session, dir).await,
+        Verb::Actions(args) => actions::run(&args, session).await,
         Verb::Operations(args) => operations::list(&args, session).await,
         Verb::ShowOperation(args) => operations::show(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,

@@ -6,6 +6,7 @@ use api::request::Message;
 use api::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use state::charm::Action;
 use state::terms::cause::Entity;
 use state::terms::names::UnitName;
 use state::terms::position::Position;
@@ -22,6 +23,8 @@ pub struct FakeController {
     pub units: Vec<String>,
     /// The completed action; `None`: actions never complete.
     pub task: Option<ActionInfo>,
+    /// The actions that each charm declares.
+    pub declared: BTreeMap<String, Action>,
     /// Whether the controller already has the archive.
     pub has_archive: bool,
     /// Pages of the log, in order.
@@ -188,6 +191,11 @@ impl FakeClient {
                 self.require_known(&id.to_string())?;
                 let action = ActionInfo { id, status: ActionStatus::Cancelled, ..super::sample_task() };
                 json(CancelActionResponse { action, revision: 9 })
+            }
+            "GetDeclaredActions" => {
+                let GetDeclaredActions { application } = parsed(&body);
+                self.require_known(&application)?;
+                json(self.declared.clone())
             }
             "ListActions" => json(self.task.iter().cloned().collect::<Vec<_>>()),
             "DryRunRemoval" => {

@@ -7,13 +7,15 @@ use crate::store::Store;
 use api::error::ApiError;
 use api::text::refusal;
 use api::{
-    ActionInfo, CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, GetAction, Handle,
-    ListActions,
+    ActionInfo, CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, GetAction,
+    GetDeclaredActions, Handle, ListActions,
 };
 use serde_json::Value;
+use state::charm::Action;
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{ActionDoc, Kind};
 use state::documents::refusal::Refusal;
+use state::lifecycle::application;
 use state::operations::action;
 use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
@@ -83,5 +85,18 @@ impl<S: Store, E: Environment> Handle<ListActions> for Authorised<S, E> {
                 .collect())
         });
         all.await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<GetDeclaredActions> for Authorised<S, E> {
+    async fn handle(&self, get: GetDeclaredActions) -> Result<BTreeMap<String, Action>, ApiError> {
+        let declared = self.view(move |reader, model| {
+            let mut documents = reader;
+            let id = application::find(&mut documents, model, &get.application)?;
+            let (_, charm) = application::charm_of(&mut documents, model, id)
+                .ok_or_else(|| Refusal::not_found(EntityKind::ApplicationCharm, &get.application))?;
+            Ok(charm.actions.clone())
+        });
+        declared.await
     }
 }
