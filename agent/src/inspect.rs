@@ -169,6 +169,10 @@ mod tests {
     use state::unit::start_reason::StartReason;
     use std::sync::Arc;
 
+    fn of_web(duty: Duty, actor: Actor) -> Cause {
+        Cause::new(Entity::Unit(UnitName::new("web", 0)), duty, actor)
+    }
+
     #[tokio::test]
     async fn a_started_hook_is_running_only_while_its_agent_is_alive() {
         let dir = tempfile::tempdir().expect("a folder");
@@ -193,20 +197,13 @@ mod tests {
 
         std::fs::write(folder.file("agent.log"), "started\nERROR the disk is full\n").expect("written");
         let output = why(Ok(client.clone())).await;
-        assert_eq!(
-            output.lines().count(),
-            2,
-            "without a view and an agent, only the absent agent is reported"
-        );
-        assert!(
-            output.contains("start the unit agent") && output.contains("ERROR the disk is full"),
-            "{output}"
-        );
-        let missing = why(none).await;
-        assert_eq!(missing.lines().count(), 4);
-        assert!(
-            missing.starts_with("unit web/0 waits for the operator") && missing.contains("it is missing")
-        );
+        let absent = of_web(Duty::StartUnitAgent { machine: None }, Actor::OwnMachineAgent)
+            .last_error("ERROR the disk is full".to_owned());
+        let expected_absent = text(std::slice::from_ref(&absent), &Now::hypothetical());
+        assert_eq!(output, expected_absent, "without a view, only the absent agent is reported");
+        let missing =
+            of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
+        assert_eq!(why(none).await, text(&[missing, absent], &Now::hypothetical()));
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(why(Ok(client)).await, expected);
     }
@@ -240,22 +237,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_memory_of_another_format_is_named_although_it_cannot_be_read() {
+    async fn a_state_of_another_format_is_named_although_it_cannot_be_read() {
         let (_dir, folder) = configured().await;
         let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("it is there");
         let body = state.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
         let newer = format!("# checksum {}\n{body}", host::digest::checksum(body.as_bytes()));
         std::fs::write(folder.file(journal::STATE), newer).expect("written");
         std::fs::write(folder.file("agent.log"), "ERROR its format is 2\nhint: update\n").expect("written");
-        let why = why(folder.root(), no_client()).await.expect("it is explained");
-        assert!(
-            why.contains("another version of Pintle wrote its folder; last error: ERROR its format is 2"),
-            "{why}"
-        );
-        assert!(
-            why.contains("install the version of pintle-agent that wrote state.yaml in agents/unit-web-0"),
-            "{why}"
-        );
+        let fault = Fault::FolderFormat;
+        let cause = of_web(Duty::ClearFault { fault, machine: None }, Actor::Operator)
+            .last_error("ERROR its format is 2".to_owned());
+        let why = why(folder.root(), no_client()).await.expect("the state is explained");
+        assert_eq!(why, text(&[cause], &Now::hypothetical()));
     }
 
     #[tokio::test]
@@ -264,12 +257,12 @@ mod tests {
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         let file = folder.file("journal.yaml.corrupt-1");
         std::fs::write(&file, "damaged").expect("written");
-        let named = why(folder.root(), no_client()).await.expect("it is explained");
-        assert!(named.contains("which were set aside: journal.yaml.corrupt-1\n"), "{named}");
-        assert!(named.contains("in agents/unit-web-0, and delete them"), "{named}");
-        std::fs::remove_file(file).expect("it is there");
-        let after = why(folder.root(), no_client()).await.expect("it is explained");
-        assert!(!after.contains("set aside"), "{after}");
+        let named = why(folder.root(), no_client()).await.expect("the state is explained");
+        std::fs::remove_file(file).expect("the damaged file exists");
+        let after = why(folder.root(), no_client()).await.expect("the state is explained");
+        let files = vec!["journal.yaml.corrupt-1".to_owned()];
+        let cause = of_web(Duty::InspectSetAside { files, machine: None }, Actor::Operator);
+        assert_eq!(named, after + &text(&[cause], &Now::hypothetical()));
     }
 
     #[tokio::test]

@@ -111,10 +111,8 @@ mod tests {
         assert!(version.ends_with('\n') && printed.status.success());
         let other = Command::new(&jujud).arg("machine").output().unwrap();
         assert_eq!(other.status.code(), Some(1));
-        assert_eq!(
-            String::from_utf8(other.stderr).unwrap(),
-            "ERROR jujud: only \"jujud version\" is available\n"
-        );
+        let refused = String::from_utf8(other.stderr).unwrap();
+        assert!(refused.starts_with("ERROR jujud: ") && refused.contains("\"jujud version\""), "{refused}");
     }
 
     #[test]

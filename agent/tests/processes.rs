@@ -324,7 +324,7 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
         endpoints: Default::default(),
     };
     let refused = charms_of(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
-    assert!(refused.starts_with("charm download corrupted: the archive of local:web-0"), "{refused}");
+    assert!(refused.contains(&charm.url) && refused.contains(&charm.sha256), "{refused}");
     assert_eq!(fs::read_dir(unit.path()).unwrap().count(), 0, "nothing is left");
 }
 
@@ -385,6 +385,8 @@ async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_l
         other => panic!("{other:?}"),
     });
     let lines: Vec<(u32, &str)> = lines.collect();
-    assert_eq!(lines[0], (1, "70 earlier lines are omitted; they are in hooks/000001/output.log"));
+    let (call, omitted) = lines[0];
+    assert!(omitted.starts_with("70 ") && omitted.ends_with("hooks/000001/output.log"), "{omitted}");
+    assert_eq!(call, 1);
     assert_eq!((lines[1], lines[30], lines.len()), ((2, "line 71"), (31, "line 100"), 31));
 }

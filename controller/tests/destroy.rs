@@ -12,6 +12,7 @@ use state::documents::draft::read;
 use state::documents::prelude::{GLOBAL, TokenHolder};
 use state::terms::cause::{Actor, Count, Duty};
 use state::terms::life::Life;
+use state::terms::refusal::model::ModelRefusal;
 use std::collections::BTreeMap;
 use support::*;
 use test_support::memory_store::MemoryStore;
@@ -66,7 +67,7 @@ async fn a_model_that_is_being_removed_refuses_new_entities_and_why_names_its_bl
     ];
     for refusal in refusals {
         assert_eq!(refusal.code, ErrorCode::NotAlive);
-        assert_eq!(refusal.message, "cannot add to model dev: it is being removed");
+        assert_eq!(refusal.message, message(ModelRefusal::BeingRemoved { name: "dev".to_owned() }));
     }
     let after = fixture.admin.handle(GetStatus).await.expect("it exists").model.status.current;
     assert_eq!((before.as_str(), after.as_str()), ("available", "destroying"));

@@ -260,10 +260,8 @@ fn every_request_and_every_schema_is_described() {
         assert!(!description.contains("[`"), "{name} links to a Rust item: {description}");
     }
     let (wait, _) = sample(WaitForChange { after: None });
-    assert_eq!(
-        operation(&document, &wait)["summary"],
-        "Waits until the store has changed after `after`, at most `LONG_POLL_MS`, and returns its position"
-    );
+    let summary = operation(&document, &wait)["summary"].as_str().expect("a summary is a text");
+    assert!(summary.contains(" `LONG_POLL_MS`,") && summary.ends_with(" position"), "one sentence: {summary}");
 }
 
 #[tokio::test]
@@ -297,8 +295,11 @@ async fn every_route_documents_the_fields_of_its_request_and_response() {
 async fn every_route_accepts_the_smallest_request_of_its_schema_and_nothing_smaller() {
     let scene = Scene::new().await;
     let document = openapi::document();
+    let reason = |message: &str| message.split(':').next().unwrap_or_default().to_owned();
+    let (configure, _) = sample(ConfigureModel { change: ConfigChange::default() });
+    let unreadable = reason(&scene.ask(&configure, &Value::Null).await.expect_err("no request is null"));
     let understood = |answered: Result<Value, String>| match answered {
-        Err(message) => !message.contains("invalid request body"),
+        Err(message) => reason(&message) != unreadable,
         Ok(_) => true,
     };
     let mut fields = 0;

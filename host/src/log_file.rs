@@ -194,7 +194,7 @@ mod tests {
         for part in [&newest, &before] {
             assert!(part.len() as u64 <= LOG_BYTES_MAX + 2_000, "{}", part.len());
         }
-        assert!(newest.contains("\n2499 y") && newest.contains("test result: ok"), "stdout is the same file");
+        assert!(newest.contains("\n2499 y") && newest.contains("result: ok"), "stdout is the same file");
         let last_before = before.lines().last().and_then(|line| line.split(' ').next());
         let first = newest.split(' ').next().and_then(|number| number.parse::<u32>().ok()).expect("a line");
         assert_eq!(last_before, Some((first - 1).to_string().as_str()), "no line is lost");

@@ -135,7 +135,7 @@ async fn folders_are_set_aside_up_to_the_bound() {
     deployer.prepare(Uuid(500), &name).expect("it is created");
     let refused =
         deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect_err("there is no room");
-    assert!(refused.to_string().contains("delete those that are not needed"), "{refused}");
+    assert!(refused.to_string().contains(&format!("{QUARANTINED_MAX} folders")), "{refused}");
     assert!(deployer.folder(&name).file("agent.yaml").exists(), "it stays where it is");
     fs::remove_dir_all(machine.path().join("unknown").join(format!("unit-web-0-{}", Uuid(1))))
         .expect("deleted");

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use api::error::ApiError;
+use state::terms::refusal::RefusalReason;
 use api::{
     AddUnits, Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests,
     UnitWatchEvent,
@@ -66,6 +67,11 @@ impl FakeEnvironment {
     pub fn step_wall_clock(&self, ms: i64) {
         self.stepped_ms.fetch_add(ms, Ordering::Relaxed);
     }
+}
+
+/// The message of a refusal, without its hint.
+pub fn message(reason: impl Into<RefusalReason>) -> String {
+    api::text::refusal::message(&reason.into())
 }
 
 impl Environment for FakeEnvironment {

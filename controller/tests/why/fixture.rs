@@ -4,6 +4,7 @@ use crate::support::*;
 use api::{GetWhy, Handle};
 use controller::{Session, status};
 use state::terms::cause::{Cause, Duty};
+use state::unit::activity::Activity;
 use state::unit::operation::{CharmRef, Operation};
 use state::unit::resolve::Act;
 use std::collections::BTreeSet;
@@ -49,10 +50,10 @@ pub async fn idle_agent(fixture: &MemoryFixture, unit: &str) -> Agent<Session<Me
 }
 
 /// Returns the unit's only pending operation and since when it is pending.
-pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (String, Option<i64>) {
+pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (Activity, Option<i64>) {
     let all = causes(fixture, unit).await;
     let next = all.into_iter().find_map(|cause| match cause.duty {
-        Duty::Start { activity, .. } => Some((activity.to_string(), cause.since_ms)),
+        Duty::Start { activity, .. } => Some((activity, cause.since_ms)),
         _ => None,
     });
     next.expect("the unit has a pending operation")

@@ -12,10 +12,16 @@ use state::lifecycle::application::register_archive;
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use state::terms::names::UnitName;
 use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
+use state::unit::hook_name::{HookName, RelationEventName};
 use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
+
+/// A hook of web for db/0.
+fn of_db(event: RelationEventName) -> Activity {
+    let name = HookName::Relation { endpoint: "db".to_owned(), event };
+    Activity::Hook { name, remote_unit: Some(UnitName::new("db", 0)) }
+}
 
 #[tokio::test]
 async fn an_operation_is_pending_since_the_commit_of_its_cause() {
@@ -52,7 +58,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
         .expect("it is set");
     let set_ms = now();
     hour();
-    assert_eq!(pending(&fixture, "paint/0").await, ("running config-changed hook".to_owned(), set_ms));
+    assert_eq!(pending(&fixture, "paint/0").await, (Activity::hook(HookName::ConfigChanged), set_ms));
     run_until_idle(&fixture, &mut paint, "paint/0").await;
 
     let asked =
@@ -60,7 +66,8 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     fixture.admin.handle(asked).await.expect("it is enqueued");
     let asked_ms = now();
     hour();
-    assert_eq!(pending(&fixture, "web/0").await, ("running action backup".to_owned(), asked_ms));
+    let backup = Activity::Action { id: 1, name: "backup".to_owned() };
+    assert_eq!(pending(&fixture, "web/0").await, (backup, asked_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
 
     let (number, _) = fixture.integrate().await;
@@ -69,19 +76,13 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     run_until_idle(&fixture, &mut db, "db/0").await;
     let entered_ms = now();
     hour();
-    assert_eq!(
-        pending(&fixture, "web/0").await,
-        ("running db-relation-joined hook for db/0".to_owned(), entered_ms)
-    );
+    assert_eq!(pending(&fixture, "web/0").await, (of_db(RelationEventName::Joined), entered_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
     let record = db.settings_record(number, "password", "x");
     db.commit(record).await;
     let written_ms = now();
     hour();
-    assert_eq!(
-        pending(&fixture, "web/0").await,
-        ("running db-relation-changed hook for db/0".to_owned(), written_ms)
-    );
+    assert_eq!(pending(&fixture, "web/0").await, (of_db(RelationEventName::Changed), written_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
 
     hour();
@@ -93,7 +94,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     run_until_idle(&fixture, &mut db, "db/0").await;
     let died_ms = now();
     hour();
-    let departed = "running db-relation-departed hook for db/0".to_owned();
+    let departed = of_db(RelationEventName::Departed);
     assert_eq!(pending(&fixture, "web/0").await, (departed.clone(), died_ms));
     run_until_idle(&fixture, &mut web, "web/0").await;
 
@@ -111,7 +112,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
         .expect("it is in error");
     let resolved_ms = now();
     hour();
-    assert_eq!(pending(&fixture, "web/0").await, ("running update-status hook".to_owned(), resolved_ms));
+    assert_eq!(pending(&fixture, "web/0").await, (Activity::hook(HookName::UpdateStatus), resolved_ms));
 }
 
 #[tokio::test]
@@ -267,8 +268,7 @@ async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
         .expect("the removal is accepted");
     let since_ms = Some(fixture.controller.environment.wall_ms());
     fixture.advance(5_000);
-    let departs = "running db-relation-departed hook for db/0".to_owned();
-    assert_eq!(pending(&fixture, "web/0").await, (departs, since_ms));
+    assert_eq!(pending(&fixture, "web/0").await, (of_db(RelationEventName::Departed), since_ms));
 }
 
 #[tokio::test]

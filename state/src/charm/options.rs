@@ -229,6 +229,7 @@ mod tests {
             reset_change(&charm(), ["port"].into_iter()),
             Ok(SettingsChange::from([("port".to_owned(), None)]))
         );
-        assert_eq!(reset_change(&charm(), ["x"].into_iter()), Err(vec![r#"unknown option "x""#.to_owned()]));
+        let problems = reset_change(&charm(), ["x"].into_iter()).expect_err("the charm has no such option");
+        assert!(matches!(&problems[..], [one] if one.contains("\"x\"")), "{problems:?}");
     }
 }

@@ -219,10 +219,10 @@ mod tests {
     fn a_setting_is_refused_with_the_rule_that_it_violates() {
         for name in ["update-status-hook-interval", "teardown-budget"] {
             let refused = setting(name, "99999999999999999999h").expect_err("it is too long");
-            assert!(refused.contains("expected a duration below 8760h (a year)"), "{refused}");
+            assert!(refused.contains("below 8760h"), "{refused}");
             assert_eq!(setting(name, "8759h"), Ok(Value::from("8759h")));
         }
-        assert!(setting("http-proxy", "a\0b").expect_err("it has a NUL").contains("a text without NUL"));
+        assert!(setting("http-proxy", "a\0b").expect_err("it has a NUL").contains("NUL"));
         assert_eq!(setting("http-proxy", "a\u{1}b"), Ok(Value::from("a\u{1}b")), "stored, and shown escaped");
     }
 

@@ -165,10 +165,8 @@ fn the_pending_actions_of_a_removed_unit_fail() {
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
     world.run(|draft, _| unit::destroy(draft, MODEL, unit, 60)).expect("the removal is accepted");
     let failed = doc(&world, 1);
-    assert_eq!(
-        (failed.status, failed.message.as_str(), failed.completed_ms),
-        (ActionStatus::Failed, "unit web/0 was removed", Some(60))
-    );
+    assert_eq!((failed.status, failed.completed_ms), (ActionStatus::Failed, Some(60)));
+    assert!(failed.message.contains("web/0"), "{}", failed.message);
 }
 
 #[test]

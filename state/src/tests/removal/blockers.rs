@@ -15,7 +15,9 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let mut world = World::new();
     let (_, mut shop, _) = related_units(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
-    let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed);
+    let operation = Operation::Hook(Hook::UpdateStatus);
+    let last_error = format!("{operation}: exit status 1");
+    let record = shop.record(operation, failed);
     shop.commit(&mut world, record);
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
     let result = dry_run_alone(&world, EntityId::Application(app));
@@ -25,7 +27,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
         result.hooks
     );
     assert_eq!(result.blockers[0].entity.to_string(), "unit shop/0");
-    assert_eq!(result.blockers[0].last_error, Some("hook update-status: exit status 1".into()));
+    assert_eq!(result.blockers[0].last_error, Some(last_error.into()));
     let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
     assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");

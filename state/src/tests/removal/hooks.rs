@@ -11,7 +11,7 @@ use crate::tests::removal::fixture::{
 };
 use crate::tests::*;
 use crate::unit::activity::Activity;
-use crate::unit::hook_name::HookName;
+use crate::unit::hook_name::{HookName, RelationEventName};
 use crate::unit::resolve::{Act, Now, next};
 
 #[test]
@@ -233,7 +233,11 @@ fn a_dry_run_finishes_running_hooks_first() {
     };
     let (is_install, is_joined) = (
         |one: &Operation| matches!(one, Operation::Hook(Hook::Install)),
-        |one: &Operation| Activity::from(one).to_string() == "running server-relation-joined hook for shop/0",
+        |one: &Operation| {
+            let event = RelationEventName::Joined;
+            let name = HookName::Relation { endpoint: "server".to_owned(), event };
+            Activity::from(one) == Activity::Hook { name, remote_unit: Some(UnitName::new("shop", 0)) }
+        },
     );
     while let Some(operation) = decides(&world, &mut shop) {
         if is_install(&operation) {
