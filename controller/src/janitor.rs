@@ -19,6 +19,7 @@ use archives::ArchiveScan;
 use batch::log_and_skip;
 use expiry::{ExpiryScan, ScanLimits};
 use logs::LogScan;
+use state::terms::force::Force;
 
 use crate::environment::Environment;
 use crate::session::Controller;
@@ -142,7 +143,7 @@ impl Janitor {
             start_budget_timers(controller, model, self.units.entry(id).or_default()).await?;
             let destruction =
                 controller.read_available(move |reader| read(reader, &model.model_destruction())).await;
-            let destroyed_by_force = destruction.is_some_and(|destruction| destruction.forced_ms.is_some());
+            let destroyed_by_force = destruction.is_some_and(|destruction| destruction.force != Force::No);
             self.destroys_by_force |= destroyed_by_force;
             let forced = self.forced.entry(id).or_default();
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;

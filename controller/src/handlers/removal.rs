@@ -12,16 +12,7 @@ use state::documents::draft::{Draft, read};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::model;
-use state::operations::{dry_run, force};
-
-/// Converts the force mode of a request; none if the removal is not forced.
-pub(super) fn force_request(force: Force, now_ms: i64) -> Option<force::ForceRequest> {
-    match force {
-        Force::No => None,
-        Force::AfterWait => Some(force::ForceRequest { no_wait: false, now_ms }),
-        Force::AtOnce => Some(force::ForceRequest { no_wait: true, now_ms }),
-    }
-}
+use state::operations::dry_run;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown
@@ -30,7 +21,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         &self,
         model: Model,
         transition: F,
-        force: Option<force::ForceRequest>,
+        force: Force,
     ) -> Result<WriteResponse, ApiError>
     where
         F: Fn(&mut Draft<'_>) -> Result<(), Refusal> + Send + Sync + 'static,
@@ -38,7 +29,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         let committed = self.controller.run(transition).await?;
         let config = self.controller.read(move |reader| read(reader, &model.model_config())).await;
         let has_budget = config.is_some_and(|config| model::teardown_budget_ms(&config).is_some());
-        if has_budget || force.is_some_and(|force| force.no_wait) {
+        if has_budget || force == Force::AtOnce {
             self.controller.sweep.notify_one();
         }
         Ok(changed(committed.revision))
@@ -49,7 +40,7 @@ impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
     async fn handle(&self, removal: DryRunRemoval) -> Result<DryRun, ApiError> {
         let DryRunRemoval { removed: targets, force } = removal;
         let now_ms = self.controller.environment.wall_ms();
-        let (force, times) = (force_request(force, now_ms), self.controller.commit_times.clone());
+        let times = self.controller.commit_times.clone();
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let dry_run = self.view(move |reader, model| {
             dry_run::require_count(targets.len())?;
@@ -61,7 +52,7 @@ impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
                 is_lost: &|entity| why::silent_agent(&facts, entity).is_some(),
                 running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
             };
-            let removal = dry_run::Removal { entities: &entities, force };
+            let removal = dry_run::Removal { entities: &entities, force, now_ms };
             let mut result = dry_run::dry_run(reader, model, removal, &reports)?;
             let lost_agents = std::mem::take(&mut result.lost_agents);
             let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(&facts, entity));

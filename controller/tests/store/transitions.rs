@@ -22,7 +22,7 @@ use state::documents::refusal::Refusal;
 use state::documents::token;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, archive, cleanup, machine, model, relation, scope, unit};
-use state::operations::force::{self, ForceRequest, ForceTimer};
+use state::operations::force::{self, ForceTimer};
 use state::operations::leader_settings::LeaderWrite;
 use state::operations::run_reports::RejectedRecord;
 use state::operations::session::Attach;
@@ -31,6 +31,7 @@ use state::operations::{
 };
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
+use state::terms::force::Force;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::provider_kind::ProviderKind;
 use state::unit::activity::Activity;
@@ -172,10 +173,14 @@ impl<S: Store> Fixture<'_, S> {
     async fn deploy(&mut self, name: &str, sha256: &str) {
         let ids = self.ids();
         let (name, sha256) = (name.into(), sha256.into());
-        let request =
-            application::Deploy { name, sha256, units: 1, now_ms: 1, ..application::Deploy::default() };
+        let request = application::Deploy {
+            application: Some(name),
+            sha256,
+            units: 1,
+            ..application::Deploy::default()
+        };
         self.call("application::deploy", move |draft| {
-            application::deploy(draft, MODEL, &request, &mut ids()).map(drop)
+            application::deploy(draft, MODEL, &request, Creation { now_ms: 1, ids: &mut ids() }).map(drop)
         })
         .await;
     }

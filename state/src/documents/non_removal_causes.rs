@@ -11,7 +11,6 @@ use crate::documents::prelude::{
 };
 use crate::lifecycle::machine;
 use crate::terms::cause::{Actor, Cause, Count, Duty, Entity, Host};
-use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::provider_kind::ProviderKind;
@@ -104,11 +103,6 @@ pub fn destruction(
     machines: Count,
 ) -> Option<Cause> {
     let doc = read(reader, &model.model_destruction())?;
-    let force = match (doc.forced_ms, doc.no_wait) {
-        (Some(_), true) => Force::AtOnce,
-        (Some(_), false) => Force::AfterWait,
-        (None, _) => Force::No,
-    };
-    let duty = Duty::EmptyModel { applications, machines, force };
+    let duty = Duty::EmptyModel { applications, machines, force: doc.force };
     Some(Cause::new(Entity::Model(name.to_owned()), duty, Actor::Janitor).since(doc.since_ms))
 }

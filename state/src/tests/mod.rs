@@ -23,6 +23,7 @@ use crate::documents::invariants::violations;
 use crate::documents::prelude::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::application::{self, Deploy};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{relation, unit};
 use crate::operations::record_commit;
 use crate::operations::session::{self, Attach};
@@ -252,8 +253,8 @@ impl World {
 
     pub fn deploy(&mut self, name: &str, charm: &str, units: u32) -> Uuid {
         let request =
-            Deploy { name: name.into(), sha256: charm.into(), units, now_ms: 5, ..Deploy::default() };
-        self.run(|draft, ids| application::deploy(draft, MODEL, &request, ids))
+            Deploy { application: Some(name.into()), sha256: charm.into(), units, ..Deploy::default() };
+        self.run(|draft, ids| application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }))
             .expect("it deploys")
             .application
     }

@@ -109,8 +109,11 @@ fn names_leaders_and_relations_are_unique_under_concurrency() {
     let mut world = World::new();
     world.deploy("web", "web", 2);
     world.deploy("db", "db", 1);
-    let request = Deploy { name: "shop".into(), sha256: "web".into(), units: 1, ..Deploy::default() };
-    let deploy = call(move |draft, ids| application::deploy(draft, MODEL, &request, ids).map(|_| ()));
+    let request =
+        Deploy { application: Some("shop".into()), sha256: "web".into(), units: 1, ..Deploy::default() };
+    let deploy = call(move |draft, ids| {
+        application::deploy(draft, MODEL, &request, Creation { now_ms: 5, ids }).map(|_| ())
+    });
     excludes(&world, &deploy, &deploy, Some(Code::AlreadyExists));
     let relate = call(|draft, ids| relation::add(draft, MODEL, ["web", "db"], ids(), 1).map(|_| ()));
     excludes(&world, &relate, &relate, Some(Code::AlreadyExists));

@@ -3,6 +3,7 @@
 //! That deltas add up to the full view is checked after every transaction of every test.
 
 use crate::documents::prelude::{BagDoc, ResolvedDoc};
+use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{application, unit};
 use crate::operations::leadership;
 use crate::terms::owner::Owner;
@@ -156,8 +157,15 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
     world.run(|draft, _| unit::resolved(draft, MODEL, unit, false)).expect("it is in error");
     assert_eq!(world.sent[&unit], [Change::Resolved(Some(ResolvedDoc { episode: 1, retry: false }))]);
     assert_eq!(world.sent[&other], []);
-    let request = application::Refresh { sha256: "web".into(), forced: true, ..Default::default() };
-    world.run(|draft, ids| application::refresh(draft, MODEL, app, &request, ids)).expect("the same charm");
+    let request = application::Refresh {
+        application: "web".into(),
+        sha256: "web".into(),
+        forced: true,
+        ..Default::default()
+    };
+    world
+        .run(|draft, ids| application::refresh(draft, MODEL, &request, Creation { now_ms: 5, ids }))
+        .expect("the same charm");
     assert!(matches!(&world.sent[&unit][..], [Change::Charm(view)] if view.charm.forced));
 }
 

@@ -3,8 +3,9 @@
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
-use crate::operations::force::{self, ForceRequest};
+use crate::operations::force;
 use crate::terms::cause::{Cause, Duty, RelationName};
+use crate::terms::force::Force;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, related_units,
 };
@@ -28,7 +29,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
     );
     assert_eq!(result.blockers[0].entity.to_string(), "unit shop/0");
     assert_eq!(result.blockers[0].last_error, Some(last_error.into()));
-    let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], None);
+    let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], Force::No);
     assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(
@@ -46,11 +47,10 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
     let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
-    let answer = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], None);
+    let answer = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], Force::No);
     let alive = MachineRefusal::UnitsAlive { machine: "0".to_owned(), units: vec![UnitName::new("shop", 0)] };
     assert_eq!(refused(answer), reason(alive));
-    for no_wait in [false, true] {
-        let force = Some(ForceRequest { no_wait, now_ms: 1 });
+    for force in [Force::AfterWait, Force::AtOnce] {
         for entity in [EntityId::Machine(machine), EntityId::Unit(shop.unit)] {
             let result = dry_run_together(world.reader(), MODEL, &[entity], force)
                 .expect("the forced removal is accepted");
@@ -68,17 +68,19 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     assert_eq!(world.documents.map, before);
 
     // what another request has forced is not part of this prediction
-    let asked = ForceRequest { no_wait: false, now_ms: 1 };
+    let asked = Force::AfterWait;
     let record = db.record(Operation::Hook(Hook::UpdateStatus), failed());
     db.commit(&mut world, record);
-    world.run(|draft, _| force::unit(draft, MODEL, db.unit, asked)).expect("the forced removal is accepted");
-    let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], Some(asked))
+    world
+        .run(|draft, _| force::unit(draft, MODEL, db.unit, asked, 1))
+        .expect("the forced removal is accepted");
+    let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], asked)
         .expect("the removal is accepted");
     assert_eq!(
         (names(&result.removed_eventually), result.truncated),
         (vec!["machine 0".to_owned(), "unit shop/0".to_owned()], false)
     );
-    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: Some(asked) };
+    let removal = Removal { entities: &[EntityId::Unit(shop.unit)], force: asked, now_ms: 1 };
     assert!(
         dry_run_within(world.reader(), MODEL, removal, 0).expect("the removal is accepted").truncated,
         "the action ends early with this reason"
@@ -92,7 +94,7 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
     let mut world = World::new();
     let (id, shop, _) = related_units(&mut world);
     let number = world.number(id);
-    let force = Some(ForceRequest { no_wait: true, now_ms: 1 });
+    let force = Force::AtOnce;
     let result = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(shop.unit)], force)
         .expect("the removal is accepted");
     let related = |result: &DryRun| -> Vec<String> {
@@ -138,15 +140,15 @@ fn a_dry_run_names_silent_agents_as_blockers() {
         .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
     let simulate = |entity, force, silent: &[EntityId]| {
         let reports = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
-        dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force }, &reports)
+        dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force, now_ms: 1 }, &reports)
             .expect("the removal is accepted")
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
     let all = [shop_on, of_shop, db_on, of_db];
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
     for entity in [of_shop, EntityId::Application(app)] {
-        let quiet = simulate(entity, None, &[]);
-        let result = simulate(entity, None, &all);
+        let quiet = simulate(entity, Force::No, &[]);
+        let result = simulate(entity, Force::No, &all);
         assert!(
             quiet.lost_agents.is_empty()
                 && result.hooks == quiet.hooks
@@ -159,11 +161,11 @@ fn a_dry_run_names_silent_agents_as_blockers() {
         };
         assert_eq!(result.lost_agents, expected, "db/0 leaves only a relation that ends");
     }
-    let ends = simulate(EntityId::Relation(id), None, &all).lost_agents;
+    let ends = simulate(EntityId::Relation(id), Force::No, &all).lost_agents;
     assert_eq!(ends.len(), 2);
     assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
-    for no_wait in [false, true] {
-        let forced = simulate(of_shop, Some(ForceRequest { no_wait, now_ms: 1 }), &[of_shop]);
+    for force in [Force::AfterWait, Force::AtOnce] {
+        let forced = simulate(of_shop, force, &[of_shop]);
         assert_eq!((forced.lost_agents, forced.blockers.len()), (vec![], 1));
         let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
         let duty = Duty::Terminate { relations };

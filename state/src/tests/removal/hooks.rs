@@ -3,8 +3,8 @@
 use crate::documents::blockers::EntityId;
 use crate::lifecycle::machine;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
-use crate::operations::force::ForceRequest;
 use crate::operations::leadership;
+use crate::terms::force::Force;
 use crate::terms::member_version::Version;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,
@@ -174,8 +174,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     // by force, the result differs: it is predicted completely, and the running hook is interrupted
     let what = Activity::from(&decides(&world, &mut other).expect("it goes"));
     let running = |id: Uuid| (id == other.unit).then(|| what.clone());
-    for no_wait in [false, true] {
-        let force = Some(ForceRequest { no_wait, now_ms: 1 });
+    for force in [Force::AfterWait, Force::AtOnce] {
         let asked = &[EntityId::Unit(other.unit)][..];
         let result =
             dry_run_together(world.reader(), MODEL, asked, force).expect("the forced removal is accepted");
@@ -185,9 +184,13 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
             result.removed_eventually
         );
         let reports = AgentReports { is_lost: &|_| false, running_hook: &running };
-        let runs = dry_run::dry_run(world.reader(), MODEL, Removal { entities: asked, force }, &reports)
-            .expect("the same");
-        assert_eq!((runs.skipped_hooks.is_empty(), runs.skipped_hooks), (!no_wait, result.skipped_hooks));
+        let runs =
+            dry_run::dry_run(world.reader(), MODEL, Removal { entities: asked, force, now_ms: 1 }, &reports)
+                .expect("the same");
+        assert_eq!(
+            (runs.skipped_hooks.is_empty(), runs.skipped_hooks),
+            (force == Force::AfterWait, result.skipped_hooks)
+        );
     }
     let all = dry_run_alone(&world, EntityId::Application(app));
     assert!(!names(&all.dying).contains(&"unit shop/1".to_owned()), "{:?}", all.dying);
@@ -227,8 +230,13 @@ fn a_dry_run_finishes_running_hooks_first() {
         let reports =
             AgentReports { running_hook: &|id| (id == running).then(|| what.clone()), ..ALL_PRESENT };
         hooks(
-            &dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force: None }, &reports)
-                .expect("the removal is accepted"),
+            &dry_run::dry_run(
+                world.reader(),
+                MODEL,
+                Removal { entities: &[entity], force: Force::No, now_ms: 1 },
+                &reports,
+            )
+            .expect("the removal is accepted"),
         )
     };
     let (is_install, is_joined) = (
