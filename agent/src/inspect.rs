@@ -163,10 +163,10 @@ mod tests {
     use api::{AgentConfig, AgentKind};
     use host::process::Process;
     use state::terms::names::Uuid;
+    use state::terms::operation::{Hook, Operation};
+    use state::terms::start_reason::StartReason;
     use state::unit::decision::REBOOT_DEADLINE_MS;
     use state::unit::local::{Event, Run};
-    use state::unit::operation::{Hook, Operation};
-    use state::unit::start_reason::StartReason;
     use std::sync::Arc;
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::{Base, Role, Scope};
+use state::terms::activity::Activity;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::port_range::PortRange;
@@ -17,7 +18,6 @@ use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
 use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
 use std::collections::BTreeMap;
 
 requests! { StatusRequests {

@@ -5,11 +5,11 @@ use crate::request::requests;
 use crate::status::StatusInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Count, Entity};
 use state::terms::life::Life;
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
-use state::unit::activity::Activity;
 
 requests! { WhyRequests {
     GetWhy = post "/v1/models/{model}/why", Reader => Why;

@@ -13,7 +13,7 @@ use state::lifecycle::{machine, unit as units};
 use state::terms::cause::{Cause, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::unit::operation::{Hook, Operation, RelationEvent};
+use state::terms::operation::{Hook, Operation, RelationEvent};
 
 /// The documents and the commit times at one moment.
 pub struct PendingSince<'a> {

@@ -4,10 +4,10 @@
 //! 15 s ([`api::PRESENCE_MS`]). An open stream is not a sign of life. The presence is in memory only: after a start of the controller
 //! every agent has the full time to report.
 
+use state::terms::activity::Activity;
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
-use state::unit::activity::Activity;
 use state::unit::resolve::is_reboot_overdue;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -321,7 +321,7 @@ impl PresenceSnapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::unit::hook_name::HookName;
+    use state::terms::hook_name::HookName;
 
     #[test]
     fn an_agent_is_late_after_twenty_silent_seconds_and_lost_after_sixty() {

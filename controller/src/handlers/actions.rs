@@ -14,7 +14,7 @@ use serde_json::Value;
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{ActionDoc, Kind};
 use state::documents::refusal::Refusal;
-use state::operations::action;
+use state::lifecycle::action;
 use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
 

@@ -5,12 +5,12 @@ use super::unit;
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
-use state::documents::non_removal_causes;
 use state::documents::prelude::last_id;
 use state::documents::refusal::Refusal;
 use state::lifecycle::application;
 use state::terms::cause::Entity;
 use state::terms::life::Life;
+use state::why::non_removal_causes;
 
 /// Explains the application of this name.
 pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {

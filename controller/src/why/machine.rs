@@ -6,12 +6,12 @@ use crate::status::{self, MachineAgent};
 use api::{EntityState, HookLock, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
-use state::documents::non_removal_causes;
 use state::documents::refusal::Refusal;
 use state::lifecycle::machine;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Silence};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::why::non_removal_causes;
 
 /// Explains the machine of this name.
 pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {

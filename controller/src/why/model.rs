@@ -6,13 +6,14 @@ use crate::status::{self, MachineAgent};
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::read;
+use state::documents::effective_life;
 use state::documents::prelude::{Kind, last_id};
 use state::documents::refusal::Refusal;
-use state::documents::{effective_life, non_removal_causes};
 use state::terms::cause::{Cause, Count, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::refusal::EntityKind;
+use state::why::non_removal_causes;
 
 /// Entities of each kind that are examined: some 10 reads each.
 const ENTITIES_MAX: usize = 1_000;

@@ -6,14 +6,14 @@ use super::unit;
 use api::{EntityState, Why};
 use state::documents::blockers::{self, EntityId};
 use state::documents::draft::{read, read_all};
+use state::documents::effective_life;
 use state::documents::prelude::{RelationDoc, ScopeDoc, last_id};
 use state::documents::refusal::Refusal;
-use state::documents::{effective_life, non_removal_causes};
-use state::lifecycle::relation;
 use state::terms::cause::{Cause, Duty, Entity};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::refusal::EntityKind;
+use state::why::non_removal_causes;
 
 /// Explains a relation.
 pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
@@ -49,7 +49,7 @@ fn entering(
         let Some(unit) = read(facts.reader, &facts.model.unit(id)) else { continue };
         let alive =
             effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &unit) == Life::Alive;
-        if !alive || !relation::includes_unit(doc, &unit) || present.contains(&id) {
+        if !alive || !unit.takes_part_in(doc) || present.contains(&id) {
             continue;
         }
         let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });

@@ -9,19 +9,19 @@ use api::status::StatusInfo;
 use api::{EntityState, Why};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{read, read_all};
+use state::documents::effective_life;
 use state::documents::prelude::{UnitDoc, last_id};
 use state::documents::refusal::Refusal;
-use state::documents::{effective_life, non_removal_causes};
-use state::lifecycle::relation;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity};
 use state::terms::health::UnitHealth;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::refusal::EntityKind;
 use state::terms::status::AgentStatus;
-use state::unit::activity::Activity;
 use state::unit::local::Run;
 use state::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
+use state::why::non_removal_causes;
 
 /// Returns the cause for a unit whose agent cannot go on, or has ended, as its machine agent observes it.
 fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> {
@@ -206,7 +206,7 @@ fn suspended_relations(facts: &Facts<'_>, doc: &UnitDoc) -> Vec<Cause> {
     let related = related.iter().filter_map(|(key, ())| last_id(key));
     let own = related.filter(|id| {
         let relation = read(facts.reader, &facts.model.relation(*id));
-        relation.is_some_and(|relation| relation::includes_unit(&relation, doc))
+        relation.is_some_and(|relation| doc.takes_part_in(&relation))
     });
     own.filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id)).collect()
 }

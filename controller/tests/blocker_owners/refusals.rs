@@ -8,7 +8,7 @@ use api::{
     RemoveApplication, RemoveMachine, RemoveRelation,
 };
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName, Remedy};
-use state::unit::operation::{Hook, Operation};
+use state::terms::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use api::{Handle, Refresh, ShowUnit};
 use state::charm::Charm;
 use state::documents::draft::Draft;
 use state::lifecycle::application::register_archive;
-use state::unit::operation::{CharmRef, Operation};
+use state::terms::operation::{CharmRef, Operation};
 use std::collections::BTreeMap;
 
 async fn register(

@@ -4,7 +4,7 @@ use crate::support::*;
 use api::{GetWhy, Handle};
 use controller::{Session, status};
 use state::terms::cause::{Cause, Duty};
-use state::unit::operation::{CharmRef, Operation};
+use state::terms::operation::{CharmRef, Operation};
 use state::unit::resolve::Act;
 use std::collections::BTreeSet;
 use test_support::memory_store::MemoryStore;

@@ -14,11 +14,11 @@ use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::{application, machine, relation, unit};
 use crate::operations::force::{self, ForceRequest};
+use crate::terms::activity::Activity;
 use crate::terms::cause::{self, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::RefusalReason;
-use crate::unit::activity::Activity;
 use affected::{AffectedEntities, EntityLife, Lives, id_of, name};
 use simulation::{
     Participants, SimulatedReader, elected_units, finish_running, forced, leaderless_applications, simulate,

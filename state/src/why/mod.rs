@@ -1,0 +1,3 @@
+//! Why entities wait.
+
+pub mod non_removal_causes;
