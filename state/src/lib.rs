@@ -7,11 +7,11 @@
 //! (what one unit agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner
 //! do); `documents` (what the store holds); `lifecycle` (the transitions of entities), `agents` (what agents present
 //! with each request), `restore` (after a backup was restored), `views` (what the controller sends to agents) and
-//! `operations` (the other transitions); `why` (what people are told).
+//! `operations` (the other transitions); `status` and `why` (what people are told).
 //!
 //! This is also the order of imports: a module imports only modules before it.
 //! `terms` < `charm` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `operations`
-//! < `why`
+//! < `status` < `why`
 
 #![warn(missing_docs)]
 
@@ -22,6 +22,7 @@ pub mod lifecycle;
 pub mod machine;
 pub mod operations;
 pub mod restore;
+pub mod status;
 pub mod terms;
 pub mod unit;
 pub mod views;

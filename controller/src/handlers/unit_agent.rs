@@ -5,7 +5,6 @@
 
 use crate::authorisation;
 use crate::environment::{Environment, Uuids};
-use crate::presence::ExecutingRun;
 use crate::session::Authorised;
 use crate::store::{Compacted, Store};
 use crate::watches::UnitStream;
@@ -22,6 +21,7 @@ use state::operations::leader_settings;
 use state::operations::record_commit;
 use state::operations::run_reports::RejectedRecord;
 use state::restore::resync;
+use state::status::presence::ExecutingRun;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;

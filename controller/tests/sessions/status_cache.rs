@@ -217,7 +217,7 @@ impl Walk {
     async fn next(&self, name: &UnitName, agent: &MemoryAgent) -> Option<state::unit::record::Record> {
         let (unit, model) = (self.fixture.unit(&name.to_string()).await, self.fixture.model);
         let next =
-            self.fixture.controller.read(move |reader| controller::status::next_act(reader, model, unit));
+            self.fixture.controller.read(move |reader| state::status::unit::next_act(reader, model, unit));
         match next.await {
             None => {
                 let sha256 = name.application.clone();

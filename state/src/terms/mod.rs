@@ -26,6 +26,7 @@ pub mod refusal;
 pub mod settings;
 pub mod start_reason;
 pub mod status;
+pub mod status_info;
 pub mod status_message;
 pub mod string_enum;
 pub mod unit_documents;
