@@ -163,10 +163,10 @@ mod tests {
     use api::{AgentConfig, AgentKind};
     use host::process::Process;
     use state::terms::names::Uuid;
+    use state::terms::operation::{Hook, Operation};
+    use state::terms::start_reason::StartReason;
     use state::unit::decision::REBOOT_DEADLINE_MS;
     use state::unit::local::{Event, Run};
-    use state::unit::operation::{Hook, Operation};
-    use state::unit::start_reason::StartReason;
     use std::sync::Arc;
 
     fn of_web(duty: Duty, actor: Actor) -> Cause {
@@ -201,8 +201,7 @@ mod tests {
             .last_error("ERROR the disk is full".to_owned());
         let expected_absent = text(std::slice::from_ref(&absent), &Now::hypothetical());
         assert_eq!(output, expected_absent, "without a view, only the absent agent is reported");
-        let missing =
-            of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
+        let missing = of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
         assert_eq!(why(none).await, text(&[missing, absent], &Now::hypothetical()));
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(why(Ok(client)).await, expected);

@@ -4,11 +4,12 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::charm::Base;
+pub use state::terms::assignment::{Assigned, Existence};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
-pub use state::views::view::{Assigned, Existence, MachineView};
+pub use state::views::view::MachineView;
 use std::collections::BTreeMap;
 
 requests! { MachineAgentRequests {

@@ -4,13 +4,13 @@ use crate::archives::Archive;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use state::agents::session::Attach;
+use state::agents::session::GrantedSession;
+use state::lifecycle::leadership::GrantedLease;
 use state::operations::leader_settings::LeaderWrite;
-use state::operations::leadership::GrantedLease;
-pub use state::operations::session::Attach;
-use state::operations::session::GrantedSession;
+use state::terms::activity::Activity;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::position::{Committed, Position};
-use state::unit::activity::Activity;
 use state::unit::record::{CommitOutcome, Record, RunReport};
 use state::unit::snapshot::{BagRequest, BagView, Delta};
 

@@ -12,10 +12,10 @@ use common::fake::FakeController;
 use common::session::FakeSession;
 use common::{executing, info, info_of, sample};
 use serde_json::Value;
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::status::{AgentStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::hook_name::HookName;
 use std::time::{Duration, Instant};
 
 /// The sample with these statuses of ledger/0 and an idle subordinate.

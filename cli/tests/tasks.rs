@@ -6,7 +6,9 @@ use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::Arguments;
 use cli::commands::Verb;
-use cli::commands::{actions, cancel_task, constraints, destroy_model, operations, run, show_task, status, switch};
+use cli::commands::{
+    actions, cancel_task, constraints, destroy_model, operations, run, show_task, status, switch,
+};
 use cli::data_dir::DataDir;
 use common::fake::FakeController;
 use common::sample_task;
@@ -73,12 +75,15 @@ async fn declared_actions_are_listed_with_their_schemas_on_request() {
         execution_group: String::new(),
         schema: schema.clone(),
     };
-    let declared = [("backup".to_owned(), action("Back up the data.")), ("post".to_owned(), action(""))].into();
+    let declared =
+        [("backup".to_owned(), action("Back up the data.")), ("post".to_owned(), action(""))].into();
     let session = FakeSession::new(FakeController { declared, ..FakeController::default() });
     run_command(&["actions", "ledger"], &session, None).await.expect("listed");
     let table = "Action  Description\nbackup  Back up the data.\npost    No description\n";
     assert_eq!(session.printed().0, table);
-    run_command(&["actions", "ledger", "--schema", "--format", "json"], &session, None).await.expect("listed");
+    run_command(&["actions", "ledger", "--schema", "--format", "json"], &session, None)
+        .await
+        .expect("listed");
     let actions: Value = serde_json::from_str(&session.printed().0[table.len()..]).expect("JSON");
     let shown = json!({
         "type": "object", "properties": {"name": {"type": "string"}}, "description": "Back up the data."

@@ -2,13 +2,13 @@
 //!
 //! Each function returns a refusal if the name is invalid or the entity does not exist. Called by the user handlers.
 
-use crate::status;
 use api::{RelationChoice, RemovalTarget};
 use state::documents::blockers::EntityId;
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::{GLOBAL, Model};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{application, machine, relation, unit};
+use state::status::relation::relation_of_number;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::EntityKind;
 use state::terms::refusal::application::ApplicationRefusal;
@@ -53,7 +53,7 @@ pub(crate) fn find_relation(
 ) -> Result<Uuid, Refusal> {
     match choice {
         RelationChoice::Number(number) => {
-            let found = status::relation_of_number(reader, model, *number);
+            let found = relation_of_number(reader, model, *number);
             found.ok_or_else(|| Refusal::not_found(EntityKind::Relation, number))
         }
         RelationChoice::Ends(ends) => {

@@ -15,6 +15,7 @@ use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::documents::draft::read;
 use state::documents::prelude::{Kind, Model, Parts};
+use state::terms::assignment::Existence;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};
@@ -132,23 +133,23 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
         });
         let (newest, existence) = found.await;
         match existence {
-            view::Existence::Tombstone => Err(removed()),
-            view::Existence::Unknown => Err(unauthorised()),
-            view::Existence::Known(_) if newest < epoch => {
-                // the store was restored from a backup, see `state::operations::session`
+            Existence::Tombstone => Err(removed()),
+            Existence::Unknown => Err(unauthorised()),
+            Existence::Known(_) if newest < epoch => {
+                // the store was restored from a backup, see `state::agents::session`
                 let text = format!(
                     "cannot continue with epoch {epoch}: this store has granted only {newest}; attach again"
                 );
                 Err(ApiError::new(ErrorCode::Gap, text))
             }
-            view::Existence::Known(_) if newest != epoch || epoch == 0 => {
+            Existence::Known(_) if newest != epoch || epoch == 0 => {
                 let text = format!(
                     "a newer agent of this unit has attached (epoch {newest}, this agent has {epoch})"
                 );
                 Err(ApiError::new(ErrorCode::Fenced, text)
                     .hint("stop this agent: it runs in a copy of the unit's folder"))
             }
-            view::Existence::Known(_) => Ok(()),
+            Existence::Known(_) => Ok(()),
         }
     }
 

@@ -12,12 +12,12 @@ use hyper::body::Body as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 use state::documents::prelude::TokenHolder;
+use state::terms::activity::Activity;
+use state::terms::hook_name::HookName;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::terms::owner::Owner;
 use state::terms::position::Position;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{Hook, Operation};
 use state::unit::snapshot::BagRequest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -261,7 +261,10 @@ fn every_request_and_every_schema_is_described() {
     }
     let (wait, _) = sample(WaitForChange { after: None });
     let summary = operation(&document, &wait)["summary"].as_str().expect("a summary is a text");
-    assert!(summary.contains(" `LONG_POLL_MS`,") && summary.ends_with(" position"), "one sentence: {summary}");
+    assert!(
+        summary.contains(" `LONG_POLL_MS`,") && summary.ends_with(" position"),
+        "one sentence: {summary}"
+    );
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 //! action that failed and a hook that was killed for its own reboot are no error of the unit.
 
 use crate::folder::UnitFolder;
-use state::unit::operation::Operation;
+use state::terms::operation::Operation;
 use state::unit::outcome::Exit;
 use state::unit::run_retention::{RunFolder, expired};
 use std::cell::RefCell;
@@ -75,7 +75,7 @@ fn measure(run_folder: &Path) -> RunFolder {
 mod tests {
     use super::*;
     use hook_client::shim;
-    use state::unit::operation::Hook;
+    use state::terms::operation::Hook;
     use state::unit::run_retention::RUN_BYTES_MAX;
 
     #[test]

@@ -4,8 +4,8 @@
 
 use super::lease::{ClockReading, Lease};
 use crate::outage::Outage;
+use state::terms::activity::Activity;
 use state::terms::position::Position;
-use state::unit::activity::Activity;
 use state::unit::pending_reports::PendingReports;
 use state::unit::snapshot::Snapshot;
 use std::sync::Arc;

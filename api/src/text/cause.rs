@@ -6,11 +6,11 @@
 
 use super::{fault, refusal, start_reason};
 use crate::ago;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::names::UnitName;
 use state::terms::owner::Owner;
-use state::unit::activity::Activity;
 use state::unit::decision::REBOOT_DEADLINE_MS;
 
 /// The most relations that a sentence names; beyond them, only the fact that there are more.

@@ -2,7 +2,7 @@
 //!
 //! Follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by `pintle-agent why`.
 
-use state::unit::start_reason::StartReason;
+use state::terms::start_reason::StartReason;
 
 /// The reason as a part of a sentence: `settings changed`.
 pub fn words(reason: &StartReason) -> String {

@@ -24,7 +24,8 @@ pub struct ActionsArgs {
 pub async fn run<A: UserPort>(args: &ActionsArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let declared = session.api.handle(GetDeclaredActions { application: args.application.clone() }).await?;
     if let Some(format) = args.format.or(args.schema.then_some(StructuredFormat::Yaml)) {
-        let document = |action: &Action| if args.schema { schema(action) } else { description(action).into() };
+        let document =
+            |action: &Action| if args.schema { schema(action) } else { description(action).into() };
         let actions: Map<String, Value> =
             declared.iter().map(|(name, action)| (name.clone(), document(action))).collect();
         return session.output.print(&render::structured(&actions.into(), format)?);

@@ -68,7 +68,7 @@ mod tests {
     use crate::render::dry_run::*;
     use state::terms::cause::{Cause, Duty};
     use state::terms::names::UnitName;
-    use state::unit::operation::Hook;
+    use state::terms::operation::Hook;
 
     #[test]
     fn every_section_with_entries_is_printed_in_order() {

@@ -5,10 +5,10 @@ use crate::times::Zone;
 use api::text::status_message::words;
 use api::{ApplicationStatus, MachineStatus, Shared, Status, StatusInfo, UnitStatus};
 use state::charm::{Base, Role, Scope};
+use state::terms::activity::Activity;
 use state::terms::names::UnitName;
 use state::terms::port_range::{PortRange, Protocol};
 use state::terms::status::{AgentStatus, InstanceStatus, RelationState, WorkloadStatus};
-use state::unit::activity::Activity;
 use std::collections::BTreeMap;
 
 /// Longest version in the App section; a longer one is truncated.
@@ -228,8 +228,8 @@ fn integrations(status: &Status) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use state::terms::hook_name::HookName;
     use state::terms::status_message::StatusMessage;
-    use state::unit::hook_name::HookName;
 
     #[test]
     fn ports_are_grouped_by_protocol() {

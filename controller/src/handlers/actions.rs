@@ -15,8 +15,7 @@ use state::charm::Action;
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{ActionDoc, Kind};
 use state::documents::refusal::Refusal;
-use state::lifecycle::application;
-use state::operations::action;
+use state::lifecycle::{action, application};
 use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,6 @@
 use crate::environment::{self, Environment};
 use crate::handlers::changed;
 use crate::session::Authorised;
-use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
@@ -15,13 +14,14 @@ use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::relation;
 use state::operations::force;
+use state::status::relation::relation_of_number;
 use state::terms::names::{RelationNumber, Uuid};
 use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Returns the relation with this number. An error if it does not exist.
     async fn relation(&self, model: Model, number: RelationNumber) -> Result<Uuid, ApiError> {
-        let found = self.controller.read(move |reader| status::relation_of_number(reader, model, number));
+        let found = self.controller.read(move |reader| relation_of_number(reader, model, number));
         match found.await {
             Some(id) => Ok(id),
             None => {

@@ -5,7 +5,7 @@ use crate::handlers::changed;
 use crate::lookup;
 use crate::session::Authorised;
 use crate::store::Store;
-use crate::why::{self, Facts};
+use crate::why::Sources;
 use api::error::ApiError;
 use api::{DryRun, DryRunRemoval, Force, Handle, WriteResponse};
 use state::documents::draft::{Draft, read};
@@ -13,6 +13,7 @@ use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::model;
 use state::operations::dry_run;
+use state::why;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
     /// Runs a removal. Wakes the janitor if the removal is forced without waiting, or if the model has a teardown
@@ -47,19 +48,21 @@ impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
             let entities = targets.iter().map(|target| lookup::entity(reader, model, target));
             let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
-            let facts = Facts { reader, model, presence, commit_times, force_timers, now_ms };
-            let reports = dry_run::AgentReports {
-                is_lost: &|entity| why::silent_agent(&facts, entity).is_some(),
-                running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
-            };
-            let removal = dry_run::Removal { entities: &entities, force, now_ms };
-            let mut result = dry_run::dry_run(reader, model, removal, &reports)?;
-            let lost_agents = std::mem::take(&mut result.lost_agents);
-            let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(&facts, entity));
-            let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));
-            let blocked = blockers.into_iter().map(|cause| pending_since.with_since(cause));
-            result.blockers = silent.chain(blocked).collect();
-            Ok(result)
+            let sources = Sources { reader, model, presence, commit_times, force_timers, now_ms };
+            sources.with_facts(|facts| {
+                let reports = dry_run::AgentReports {
+                    is_lost: &|entity| why::silent_agent(facts, entity).is_some(),
+                    running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
+                };
+                let removal = dry_run::Removal { entities: &entities, force, now_ms };
+                let mut result = dry_run::dry_run(reader, model, removal, &reports)?;
+                let lost_agents = std::mem::take(&mut result.lost_agents);
+                let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(facts, entity));
+                let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));
+                let blocked = blockers.into_iter().map(|cause| pending_since.with_since(cause));
+                result.blockers = silent.chain(blocked).collect();
+                Ok(result)
+            })
         });
         dry_run.await
     }

@@ -9,14 +9,16 @@
 //! Used by [`super::model_status`]; the handler passes the commits.
 
 use super::application::{self, ApplicationPart};
+use super::model::{ModelParts, ids, model_parts};
 use super::recorded::{Changed, Observation, Reads, RecordingPresence, RecordingReader};
 use super::unit::{self, UnitPart};
 use super::{machine, relation};
-use crate::presence::{PresenceReader, PresenceSnapshot};
+use crate::presence::PresenceSnapshot;
 use crate::store::{Position, Store};
-use api::{MachineStatus, ModelStatus, RelationStatus, Shared};
+use api::{MachineStatus, RelationStatus, Shared};
 use state::documents::draft::Reader;
 use state::documents::prelude::Model;
+use state::status::presence::PresenceReader;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,16 +38,6 @@ pub struct StatusCache {
     /// The units of an application.
     members: BTreeMap<Uuid, Part<Arc<[Uuid]>>>,
     relations: BTreeMap<Uuid, Part<Option<RelationStatus>>>,
-}
-
-/// The model itself, and the entities in it.
-#[derive(Clone)]
-pub(super) struct ModelParts {
-    pub(super) status: ModelStatus,
-    pub(super) machines: Arc<[Uuid]>,
-    pub(super) applications: Arc<[Uuid]>,
-    /// In the order of their numbers.
-    pub(super) relations: Arc<[Uuid]>,
 }
 
 /// A value with what it was computed from.
@@ -92,7 +84,7 @@ impl StatusCache {
     }
 
     pub(super) fn model(&mut self, sources: &Sources<'_>) -> &Option<ModelParts> {
-        part(&mut self.model, (), sources, |reader, _| super::model_parts(reader, sources.model))
+        part(&mut self.model, (), sources, |reader, _| model_parts(reader, sources.model))
     }
 
     pub(super) fn unit(&mut self, id: Uuid, sources: &Sources<'_>) -> &Option<UnitPart> {
@@ -119,7 +111,7 @@ impl StatusCache {
 
     pub(super) fn members(&mut self, application: Uuid, sources: &Sources<'_>) -> Arc<[Uuid]> {
         let prefix = sources.model.units_of(application);
-        part(&mut self.members, application, sources, |reader, _| super::ids(reader, &prefix)).clone()
+        part(&mut self.members, application, sources, |reader, _| ids(reader, &prefix)).clone()
     }
 
     pub(super) fn relation(&mut self, id: Uuid, sources: &Sources<'_>) -> &Option<RelationStatus> {

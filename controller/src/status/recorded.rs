@@ -3,8 +3,9 @@
 //!
 //! Keys are recorded as hashes. Two keys with the same hash cost a computation without need, and never a wrong result.
 
-use crate::presence::{ExecutingRun, PresenceReader, PresenceSnapshot};
+use crate::presence::PresenceSnapshot;
 use state::documents::draft::{Reader, Revision, StoredDocument};
+use state::status::presence::{ExecutingRun, PresenceReader};
 use state::terms::health::UnitHealth;
 use state::terms::names::Uuid;
 use std::cell::RefCell;

@@ -4,10 +4,10 @@ use crate::fixture::{cause_of, causes, machine_agent, now, unit};
 use crate::support::*;
 use api::{Claim, Force, Handle, RemoveApplication, RemoveUnit, ReportPresence};
 use state::documents::prelude::TokenHolder;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Remedy, Retry};
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{CharmRef, Hook, Operation};
+use state::terms::hook_name::HookName;
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeSet;
 

@@ -123,7 +123,8 @@ async fn a_killed_controller_restarts_at_the_same_address_and_watches_resume() {
     let next = next_delta(&mut watch).await;
     assert!(!next.full, "the watch resumes at its position");
     assert_eq!((next.position.revision, next.changes.len()), (revision, 1), "{:?}", next.changes);
-    let record = agent.record(state::unit::operation::Operation::Hook(state::unit::operation::Hook::Install));
+    let record =
+        agent.record(state::terms::operation::Operation::Hook(state::terms::operation::Hook::Install));
     agent.commit(record).await;
     assert_eq!(admin.handle(LogQuery::default()).await.expect("a page").lines.len(), 0);
     drop(watch);

@@ -3,8 +3,8 @@
 use crate::support::*;
 use api::{ActionInfo, EnqueueAction, GetAction, Handle, ListActions};
 use controller::janitor::ACTIONS_MAX;
+use state::terms::operation::Operation;
 use state::terms::status::ActionStatus;
-use state::unit::operation::Operation;
 use std::collections::BTreeMap;
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use state::charm::Charm;
 use state::documents::draft::Draft;
 use state::documents::prelude::{GLOBAL, Kind};
 use state::lifecycle::archive;
-use state::unit::operation::{CharmRef, Operation};
+use state::terms::operation::{CharmRef, Operation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use test_support::memory_store::MemoryStore;

@@ -8,12 +8,12 @@ use api::{
 };
 use controller::Environment;
 use controller::presence::LOST_AFTER_MS;
+use state::terms::activity::Activity;
 use state::terms::cause::{Duty, Remedy};
+use state::terms::hook_name::HookName;
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::Outcome;
 use std::collections::BTreeSet;
 

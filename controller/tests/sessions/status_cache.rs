@@ -12,13 +12,13 @@ use controller::status::{Sources, StatusCache, model_status};
 use controller::{Environment, Session};
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{Kind, UnitDoc, last_id};
+use state::terms::activity::Activity;
+use state::terms::hook_name::HookName;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{CharmRef, Hook, Operation};
 use state::terms::position::Position;
 use state::terms::status::WorkloadStatus;
-use state::unit::activity::Activity;
 use state::unit::hook_context::ReportContent;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{CharmRef, Hook, Operation};
 use state::unit::record::{Outcome, RunReport};
 use state::unit::resolve::Act;
 use std::collections::{BTreeMap, BTreeSet};
@@ -217,7 +217,7 @@ impl Walk {
     async fn next(&self, name: &UnitName, agent: &MemoryAgent) -> Option<state::unit::record::Record> {
         let (unit, model) = (self.fixture.unit(&name.to_string()).await, self.fixture.model);
         let next =
-            self.fixture.controller.read(move |reader| controller::status::next_act(reader, model, unit));
+            self.fixture.controller.read(move |reader| state::status::unit::next_act(reader, model, unit));
         match next.await {
             None => {
                 let sha256 = name.application.clone();

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use api::error::ApiError;
-use state::terms::refusal::RefusalReason;
 use api::{
     AddUnits, Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests,
     UnitWatchEvent,
@@ -14,16 +13,17 @@ use controller::store::Store;
 use controller::tokens;
 use controller::{Controller, Session};
 use host::digest::sha256;
+use state::agents::session::GrantedSession;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
 use state::documents::prelude::{GLOBAL, Model, TokenHolder, UserRole};
 use state::documents::token;
 use state::lifecycle::application::register_archive;
-use state::operations::session::GrantedSession;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{Hook, LocalEndpoint, Operation};
 use state::terms::position::{Committed, Position};
+use state::terms::refusal::RefusalReason;
 use state::terms::settings::Bag;
-use state::unit::operation::{Hook, LocalEndpoint, Operation};
 use state::unit::record::{CommitOutcome, Outcome, Record};
 use state::unit::snapshot::Delta;
 use state::unit::writes::{BagWrites, Writes};

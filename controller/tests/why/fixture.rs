@@ -2,10 +2,11 @@
 
 use crate::support::*;
 use api::{GetWhy, Handle};
-use controller::{Session, status};
+use controller::Session;
+use state::status::unit::next_act;
+use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Duty};
-use state::unit::activity::Activity;
-use state::unit::operation::{CharmRef, Operation};
+use state::terms::operation::{CharmRef, Operation};
 use state::unit::resolve::Act;
 use std::collections::BTreeSet;
 use test_support::memory_store::MemoryStore;
@@ -24,7 +25,7 @@ pub async fn run_until_idle(
 ) {
     let (id, model) = (fixture.unit(unit).await, fixture.model);
     loop {
-        match fixture.controller.read(move |reader| status::next_act(reader, model, id)).await {
+        match fixture.controller.read(move |reader| next_act(reader, model, id)).await {
             Some(Act::Start(run)) => agent.commit(agent.record(run.operation)).await,
             Some(Act::RecordOutcome(record)) => agent.commit(agent.record(record.operation)).await,
             Some(Act::Wait(_) | Act::Finish) => return,

@@ -9,11 +9,11 @@ use api::{
 use controller::Environment;
 use state::charm::{Charm, ConfigOption, OptionType};
 use state::lifecycle::application::register_archive;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use state::terms::hook_name::{HookName, RelationEventName};
 use state::terms::names::UnitName;
-use state::unit::activity::Activity;
-use state::unit::hook_name::{HookName, RelationEventName};
-use state::unit::operation::{Hook, Operation};
+use state::terms::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Documents of actions, and the index of the actions that are not finished.
 //!
-//! `operations::action` writes them; the unit's view shows the unfinished ones to its agent.
+//! `lifecycle::action` writes them; the unit's view shows the unfinished ones to its agent.
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};

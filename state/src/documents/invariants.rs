@@ -253,8 +253,7 @@ impl Check<'_> {
             });
             let related = self.get(&model.relation(relation));
             let part = related.as_ref().zip(doc.as_ref());
-            let part =
-                part.is_none_or(|(related, doc)| crate::lifecycle::relation::includes_unit(related, doc));
+            let part = part.is_none_or(|(related, doc)| doc.takes_part_in(related));
             self.require(part, || {
                 format!("I22: {} is in the scope of a relation to which it does not belong", entry.unit)
             });

@@ -17,9 +17,9 @@ use crate::documents::prelude::{
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
+use crate::lifecycle::leadership;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{archive, relation, unit};
-use crate::operations::leadership;
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};

@@ -5,12 +5,15 @@
 //! entity can remove others in the same transaction, so the modules of applications, units and relations import
 //! each other; no other modules of this crate do.
 
+pub mod action;
 pub mod application;
 pub mod archive;
 pub mod cleanup;
 pub mod creation;
+pub mod leadership;
 pub mod machine;
 pub mod model;
+pub mod pending_reentry;
 pub mod relation;
 pub mod scope;
 pub mod unit;

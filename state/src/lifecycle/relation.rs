@@ -16,8 +16,8 @@ use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::pending_reentry;
 use crate::lifecycle::unit::Destroyed;
-use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
 use crate::terms::refusal::EntityKind;
@@ -138,14 +138,6 @@ pub fn container(scope: Scope, unit: Uuid, doc: &UnitDoc) -> Uuid {
         Scope::Global => Uuid(0),
         Scope::Container => doc.principal.unwrap_or(unit),
     }
-}
-
-/// Whether a unit takes part in a relation. A subordinate takes part in relations that create units of its
-/// application only if the principal application is its own principal's.
-pub fn includes_unit(relation: &RelationDoc, unit: &UnitDoc) -> bool {
-    let principals =
-        relation.subordinate_link.zip(unit.subordinate_link).map(|(its, own)| (its.principal, own.principal));
-    relation.end_of(unit.application).is_some() && principals.is_none_or(|(its, own)| its == own)
 }
 
 fn no_match(reason: NoMatch) -> RelationRefusal {

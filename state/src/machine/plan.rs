@@ -5,9 +5,9 @@
 //! that is missing from the assignment is never taken for dead without evidence (design 7). The machine agent
 //! executes the steps and plans again after every change.
 
+use crate::terms::assignment::{Assigned, Existence};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
-use crate::views::view::{Assigned, Existence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is known about a unit that is deployed on this machine but not assigned to it.

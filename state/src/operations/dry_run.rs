@@ -13,12 +13,12 @@ use crate::documents::draft::Reader;
 use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
 use crate::operations::force;
+use crate::terms::activity::Activity;
 use crate::terms::cause::{self, Entity};
 use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::RefusalReason;
-use crate::unit::activity::Activity;
 use affected::{AffectedEntities, EntityLife, Lives, id_of, name};
 use simulation::{
     Participants, SimulatedReader, elected_units, finish_running, forced, leaderless_applications, simulate,

@@ -16,28 +16,29 @@
 //! A refusal refuses all writes of its record; its reports, its outcome and the answer are stored all the same.
 //! Called by the unit agent's handlers.
 
+use crate::agents::record_validation::{require_lost_action, validate, validate_reports};
+use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
+use crate::agents::session;
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
-use crate::lifecycle::{archive, relation, scope, unit};
-use crate::operations::record_validation::{require_lost_action, validate, validate_reports};
-use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags};
+use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
+use crate::operations::run_reports;
 use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
-use crate::operations::{action, leadership, run_reports, session};
 use crate::restore::resync;
+use crate::terms::activity::Activity;
 use crate::terms::names::{RelationNumber, Uuid};
+use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::port_range::PortRange;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::settings;
-use crate::unit::activity::Activity;
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
-use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
 
 /// A record that is being committed, with its unit.

@@ -5,6 +5,5 @@
 //! could not re-enter then are pending ([`pending_reentry`]). Nothing that an agent has published is lost, and
 //! records of two copies of one folder never mix.
 
-pub mod pending_reentry;
 pub mod reconciliation;
 pub mod resync;

@@ -1,13 +1,13 @@
 //! Tests of actions: validated when they are enqueued, run at most once, cancelled with their unit.
 
 use crate::documents::prelude::{ActionDoc, StatusDoc};
+use crate::lifecycle::action;
 use crate::lifecycle::unit;
-use crate::operations::action;
+use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
-use crate::unit::activity::Activity;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::hook_context_builder;
 use crate::unit::record::RunReport;

@@ -17,6 +17,7 @@ mod removal;
 mod subordinates;
 mod views;
 
+use crate::agents::session::{self, Attach};
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use crate::documents::invariants::violations;
@@ -26,10 +27,11 @@ use crate::lifecycle::application::{self, Deploy};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{relation, unit};
 use crate::operations::record_commit;
-use crate::operations::session::{self, Attach};
 use crate::restore::resync;
+use crate::terms::assignment::Existence;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::position::Position;
 use crate::terms::refusal::action::ActionRefusal;
 use crate::terms::refusal::application::ApplicationRefusal;
@@ -42,7 +44,6 @@ use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use crate::terms::settings::Bag;
 use crate::unit::local::{Event, Local};
-use crate::unit::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
 use crate::unit::snapshot::{BagView, Change, Delta, Snapshot};
 use crate::views::decision_view::decision_view;
@@ -272,13 +273,13 @@ impl World {
     }
 
     pub fn is_removed(&self, id: Uuid) -> bool {
-        view::existence(self.reader(), MODEL, id) == view::Existence::Tombstone
+        view::existence(self.reader(), MODEL, id) == Existence::Tombstone
     }
 
     pub fn life(&self, id: Uuid) -> Option<Life> {
         match view::existence(self.reader(), MODEL, id) {
-            view::Existence::Known(life) => Some(life),
-            view::Existence::Tombstone | view::Existence::Unknown => None,
+            Existence::Known(life) => Some(life),
+            Existence::Tombstone | Existence::Unknown => None,
         }
     }
 

@@ -3,8 +3,8 @@
 
 use crate::lifecycle::application::Deploy;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::leadership;
 use crate::lifecycle::{application, machine, scope, unit};
-use crate::operations::leadership;
 use crate::tests::relations::pair;
 use crate::tests::*;
 

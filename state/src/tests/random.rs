@@ -5,9 +5,9 @@
 
 use crate::documents::prelude::{Kind, SessionDoc, last_number};
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
 use crate::operations::force;
-use crate::operations::{action, leadership};
 use crate::terms::force::Force;
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, PortWrites};

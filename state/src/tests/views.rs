@@ -4,9 +4,10 @@
 
 use crate::documents::prelude::{BagDoc, ResolvedDoc};
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::leadership;
 use crate::lifecycle::{application, unit};
-use crate::operations::leadership;
 use crate::terms::owner::Owner;
+use crate::terms::start_reason::StartReason;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::relations::pair;
 use crate::tests::*;
@@ -14,7 +15,6 @@ use crate::unit::hook_context::BagWrites;
 use crate::unit::hook_context_builder::{self, ContextInput};
 use crate::unit::local::Run;
 use crate::unit::snapshot::{BagRequest, BagView, Change, Snapshot};
-use crate::unit::start_reason::StartReason;
 use crate::views::view;
 use std::collections::BTreeSet;
 
@@ -179,8 +179,8 @@ fn a_removed_unit_receives_its_tombstone() {
     let gone = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
     assert_eq!(world.sent[&second], [gone]);
     assert_eq!(view::full_view(world.reader(), MODEL, first), None);
-    assert_eq!(view::existence(world.reader(), MODEL, first), view::Existence::Tombstone);
-    assert_eq!(view::existence(world.reader(), MODEL, Uuid(1)), view::Existence::Unknown);
+    assert_eq!(view::existence(world.reader(), MODEL, first), Existence::Tombstone);
+    assert_eq!(view::existence(world.reader(), MODEL, Uuid(1)), Existence::Unknown);
 }
 
 #[test]

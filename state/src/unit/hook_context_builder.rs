@@ -9,14 +9,14 @@ use super::hook_context::{
     HookTrigger, Network, OmittedBags, RunningAction, Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
-use super::operation::{CharmRef, Hook, Operation, RelationEvent};
 use crate::charm::{Charm, Scope, options};
-use crate::documents::prelude::StatusDoc;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
+use crate::terms::operation::{CharmRef, Hook, Operation, RelationEvent};
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
+use crate::terms::unit_documents::StatusDoc;
 use crate::unit::snapshot::{BagRequest, RelationView, Snapshot};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -11,7 +11,6 @@
 //! process receives that), `outcome` and `pending_reports` (what a finished run becomes), `run_retention` (how long its
 //! folder is kept).
 
-pub mod activity;
 mod chosen_operation;
 pub mod decision;
 pub mod dispatch;
@@ -19,12 +18,10 @@ pub mod dry_run;
 pub mod environment;
 pub mod hook_context;
 pub mod hook_context_builder;
-pub mod hook_name;
 mod jitter;
 pub mod leader_settings;
 pub mod local;
 pub mod omitted_bags;
-pub mod operation;
 pub mod outcome;
 pub mod pending_operations;
 pub mod pending_relation_hook;
@@ -34,7 +31,6 @@ pub mod resolve;
 pub mod retry;
 pub mod run_retention;
 pub mod snapshot;
-pub mod start_reason;
 mod wait_reasons;
 pub mod workflow;
 mod write_buffer;

@@ -8,11 +8,11 @@ use super::decision::Now;
 use super::dispatch::missing_action;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
 use super::local::{Event, Local, Run, UnrecordedReport};
-use super::operation::{Hook, Operation};
 use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use super::retry;
 use super::snapshot::Snapshot;
+use crate::terms::operation::{Hook, Operation};
 use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
 
@@ -209,11 +209,11 @@ fn refresh_addresses(local: &Local, view: Option<&Snapshot>, record: &mut Record
 mod tests {
     use super::*;
     use crate::terms::names::{UnitName, Uuid};
+    use crate::terms::start_reason::StartReason;
     use crate::terms::status::WorkloadStatus;
     use crate::unit::decision::Send;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
-    use crate::unit::start_reason::StartReason;
 
     #[test]
     fn a_record_states_the_number_of_lines_that_were_never_delivered() {

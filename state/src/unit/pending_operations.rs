@@ -8,15 +8,15 @@ use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, Event, FollowUp, Local, Run};
-use super::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, hex};
 use super::snapshot::{RelationView, Snapshot};
-use super::start_reason::StartReason;
 use super::wait_reasons::{subordinate_reason, wait, wait_for_link, wait_reason};
 use crate::terms::cause::{Actor, Cause, Duty};
 use crate::terms::names::RelationNumber;
+use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::settings::Bag;
+use crate::terms::start_reason::StartReason;
 use sha2::{Digest, Sha256};
 
 /// An agent without a connection stops running update-status once its outbox has this many records: five hours of

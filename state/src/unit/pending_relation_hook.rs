@@ -4,8 +4,8 @@
 //! never orders hooks across relations; `pending_operations` does that, and calls [`pending_hook`] for each relation.
 
 use super::local::RelationLocal;
-use super::operation::RelationEvent;
 use crate::terms::names::UnitName;
+use crate::terms::operation::RelationEvent;
 use crate::terms::owner::Owner;
 use crate::unit::snapshot::RelationView;
 

@@ -6,20 +6,20 @@
 //! retry never delivers older versions than the run before it. `resolve` calls this module for a unit that is not
 //! idle.
 
-use super::activity::Activity;
 use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, RECONCILE_WAIT_MS, is_first_claim_pending, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
-use super::operation::{Hook, Operation, RelationEvent};
 use super::pending_operations::{config_digest, is_alive, pending_action, wanted_charm};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
-use super::start_reason::StartReason;
 use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
+use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};
 use crate::terms::names::RelationNumber;
+use crate::terms::operation::{Hook, Operation, RelationEvent};
+use crate::terms::start_reason::StartReason;
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
 pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;

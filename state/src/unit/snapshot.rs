@@ -6,7 +6,6 @@
 //! `hook_context_builder`.
 
 use crate::charm::{Charm, Scope};
-use crate::documents::prelude::{CharmDoc, ResolvedDoc, StatusDoc};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::member_version::Version;
@@ -16,6 +15,7 @@ use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::Bag;
+use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 //! The stored state determines it. It is for display only and decides nothing.
 
 use super::local::Local;
-use super::operation::{Hook, Operation};
+use crate::terms::operation::{Hook, Operation};
 
 /// The workflow state of seed 004, which the stored state determines.
 #[derive(Clone, Debug, PartialEq, Eq)]

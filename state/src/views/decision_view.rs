@@ -9,7 +9,6 @@
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{Model, RelationDoc, last_id, last_number, leader_settings_of};
-use crate::lifecycle::relation;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::names::Uuid;
 use crate::terms::position::Position;
@@ -45,7 +44,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
         let id = last_id(&key)?;
         let relation: RelationDoc = read(reader, &model.relation(id))?;
-        if relation::includes_unit(&relation, &doc) {
+        if doc.takes_part_in(&relation) {
             relations.insert(relation.number, relation_versions(&view_reader, id, &relation));
         }
     }

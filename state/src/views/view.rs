@@ -14,6 +14,7 @@ use crate::documents::prelude::{
     last_id, last_number, leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
+use crate::terms::assignment::{Assigned, Existence};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
@@ -171,7 +172,7 @@ pub fn full_view_within(
     for (key, ()) in read_all(reader, &model.relations_of(doc.application)) {
         let id = last_id(&key)?;
         let relation = read(reader, &model.relation(id))?;
-        if !relation::includes_unit(&relation, &doc) {
+        if !doc.takes_part_in(&relation) {
             continue;
         }
         applications.insert(relation.other_end(doc.application).application);
@@ -197,7 +198,7 @@ pub fn bag(reader: &dyn Reader, model: Model, unit: Uuid, request: &BagRequest) 
     let doc = read(reader, &model.unit(unit))?;
     let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
     let relation: RelationDoc = read(reader, &model.relation(request.relation))?;
-    if !relation::includes_unit(&relation, &doc) {
+    if !doc.takes_part_in(&relation) {
         return None;
     }
     let head = view_reader.head(request.relation, &relation);
@@ -438,16 +439,6 @@ pub struct MachineView {
 /// the same time.
 const RECALLS_SHOWN_MAX: usize = 100;
 
-/// A unit that is assigned to a machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Assigned {
-    /// The name of the unit.
-    pub name: UnitName,
-    /// The effective life. Dead: its agent has finished and is to be recalled.
-    pub life: Life,
-}
-
 /// The machine and its units at the revision of the reader; none for a machine that does not exist. The store
 /// generation of the position is nil, because a reader contains revisions only; the caller sets it.
 pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineView> {
@@ -470,19 +461,6 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         units,
         recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
     })
-}
-
-/// What the store has about the UUID of an entity (design 7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Existence {
-    /// It exists, with this life; for units and relations the effective life.
-    Known(Life),
-    /// It was removed, in this store generation. This is positive evidence.
-    Tombstone,
-    /// Nothing is recorded about it. This is never a reason to tear anything down.
-    Unknown,
 }
 
 /// The existence of a unit, machine, application or relation.

@@ -9,14 +9,14 @@
 
 use super::controller::Controller;
 use super::view;
-use state::operations::session::GrantedSession;
+use state::agents::session::GrantedSession;
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::refusal::RefusalReason;
 use state::terms::settings::Bag;
 use state::unit::hook_context::Writes;
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::Operation;
 use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};

@@ -3,12 +3,12 @@
 use super::bounds::{Bounds, Violation};
 use super::documents::{Documents, MODEL};
 use super::steps::{EPOCH, RELATION, State};
+use state::agents::session::{self, Attach};
 use state::charm::{Charm, Endpoint, Role, Scope};
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
 use state::lifecycle::creation::Creation;
 use state::lifecycle::{application, model, relation};
-use state::operations::session::{self, Attach};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::{Event, Local};
 

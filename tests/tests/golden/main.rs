@@ -7,19 +7,19 @@ use api::text::cause::{Times, hint, sentence};
 use api::text::{entity_state, status_message};
 use api::{DryRun, EntityState, ExpectedHook, HookLock, StatusInfo};
 use cli::times::Zone;
+use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Count, Duty, Entity, Host, RelationName, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, UnitHealth};
+use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::terms::owner::Owner;
+use state::terms::start_reason::StartReason;
 use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
 };
 use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
-use state::unit::operation::{Hook, Operation, RelationEvent};
-use state::unit::start_reason::StartReason;
 use std::collections::BTreeSet;
 use std::path::Path;
 

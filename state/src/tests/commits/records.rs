@@ -3,13 +3,13 @@
 use crate::documents::prelude::{BagDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::{application, unit};
 use crate::terms::failure_reason::FailureReason;
+use crate::terms::hook_name::HookName;
 use crate::terms::status::AgentStatus;
 use crate::terms::status_message::StatusMessage;
 use crate::tests::commits::fixture::{change, hook, log, of_charm, status};
 use crate::tests::relations::pair;
 use crate::tests::*;
 use crate::unit::hook_context::BagWrites;
-use crate::unit::hook_name::HookName;
 use crate::unit::record::REPORTS_MAX;
 
 #[test]

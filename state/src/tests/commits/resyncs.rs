@@ -1,12 +1,12 @@
 //! Resyncs: their transactions, and the runs that continue across one.
 
 use crate::documents::prelude::BagDoc;
+use crate::terms::start_reason::StartReason;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::tests::commits::fixture::{change, of_charm, report, run_report, status};
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, ReportContent};
 use crate::unit::local::Run;
-use crate::unit::start_reason::StartReason;
 
 #[test]
 fn a_resync_of_any_number_of_relations_fits_into_its_transactions() {

@@ -1,9 +1,9 @@
 //! The writes of a record: bags, ports, and what is dropped or refused.
 
 use crate::documents::prelude::{BagDoc, LeaderWriteNumber};
+use crate::lifecycle::leadership;
 use crate::lifecycle::unit;
 use crate::operations::leader_settings::{self, LeaderWrite};
-use crate::operations::leadership;
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;

@@ -3,9 +3,9 @@
 use crate::documents::draft::WRITES_MAX;
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
+use crate::lifecycle::leadership;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{machine, unit};
-use crate::operations::leadership;
 use crate::tests::lifecycle::fixture::{destroy_unit, machine_of};
 use crate::tests::*;
 

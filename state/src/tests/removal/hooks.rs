@@ -1,17 +1,17 @@
 //! The hooks that a dry run predicts are those that then run.
 
 use crate::documents::blockers::EntityId;
+use crate::lifecycle::leadership;
 use crate::lifecycle::machine;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
-use crate::operations::leadership;
+use crate::terms::activity::Activity;
 use crate::terms::force::Force;
+use crate::terms::hook_name::HookName;
 use crate::terms::member_version::Version;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,
 };
 use crate::tests::*;
-use crate::unit::activity::Activity;
-use crate::unit::hook_name::{HookName, RelationEventName};
 use crate::unit::resolve::{Act, Now, next};
 
 #[test]

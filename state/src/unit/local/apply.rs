@@ -6,12 +6,12 @@
 
 use super::{Episode, Event, FollowUp, Local, RelationLocal, Run, Step, UNRECORDED_RUNS_MAX};
 use crate::terms::failure_reason::FailureReason;
+use crate::terms::hook_name::HookName;
 use crate::terms::names::RelationNumber;
+use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::settings::{self, BagChange};
 use crate::unit::hook_context::ReportContent;
-use crate::unit::hook_name::HookName;
-use crate::unit::operation::{Hook, Operation, RelationEvent};
 use crate::unit::record::{Outcome, Record, Timer};
 use std::collections::BTreeMap;
 
@@ -383,9 +383,9 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::hook_name::RelationEventName;
     use crate::terms::names::{UnitName, Uuid};
-    use crate::unit::hook_name::RelationEventName;
-    use crate::unit::operation::LocalEndpoint;
+    use crate::terms::operation::LocalEndpoint;
     use std::collections::BTreeSet;
 
     #[test]

@@ -7,9 +7,9 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{ActionDoc, Kind, Parts};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::status::ActionStatus;
 use state::unit::local::{Event, Local};
-use state::unit::operation::Operation;
 use std::collections::BTreeSet;
 
 /// The actions that started and those that finished, by folder.

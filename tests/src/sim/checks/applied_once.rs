@@ -6,8 +6,8 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read_all};
 use state::documents::prelude::{Kind, Model, ReplicaDoc, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::unit::local::Event;
-use state::unit::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]

@@ -6,9 +6,9 @@ use crate::sim::script::LEVEL;
 use state::documents::draft::{Reader, Revision, read};
 use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::terms::position::Position;
 use state::unit::local::{Event, Local};
-use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 

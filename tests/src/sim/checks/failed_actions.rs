@@ -7,9 +7,9 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{Kind, Model};
 use state::terms::names::Uuid;
+use state::terms::operation::Operation;
 use state::terms::status::ActionStatus;
 use state::unit::local::Event;
-use state::unit::operation::Operation;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]

@@ -9,8 +9,8 @@ use state::documents::draft::{Reader, read, read_all};
 use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, Uuid};
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,8 +5,8 @@ use super::check::{Check, FinalState};
 use super::running_agent::RunningAgent;
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::unit::local::{Event, FollowUp, Local};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
 use std::collections::BTreeMap;
 

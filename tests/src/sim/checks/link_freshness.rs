@@ -6,8 +6,8 @@
 use super::check::Check;
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::unit::local::Event;
-use state::unit::operation::{Hook, Operation};
 use std::collections::BTreeMap;
 
 /// Three lost heartbeats and a reconnect (30 s), and one second between the decision and the start of the hook:

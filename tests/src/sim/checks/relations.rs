@@ -12,10 +12,10 @@ use state::documents::prelude::{Kind, last_id};
 use state::terms::life::Life;
 use state::terms::member_version::Version;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
+use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::start_reason::StartReason;
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Record;
-use state::unit::start_reason::StartReason;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Default)]

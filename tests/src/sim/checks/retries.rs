@@ -8,8 +8,8 @@ use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{Kind, Model, last_id};
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation};
 use state::unit::local::{Event, Local, Run};
-use state::unit::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record, Timer};
 use std::collections::{BTreeMap, BTreeSet};
 

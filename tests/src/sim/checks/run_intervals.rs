@@ -6,10 +6,10 @@
 use super::check::Check;
 use crate::sim::fact::Fact;
 use state::terms::names::Uuid;
+use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::start_reason::StartReason;
 use state::unit::local::{Event, INTERRUPTIONS_MAX, Run, Step};
-use state::unit::operation::{Hook, Operation, RelationEvent};
 use state::unit::record::Outcome;
-use state::unit::start_reason::StartReason;
 use std::collections::BTreeMap;
 
 #[derive(Default)]

@@ -1,24 +1,25 @@
 //! Explains a whole model: the blockers of all removals in it, followed by the errors and silent agents of the rest.
 
-use super::facts::{Facts, deduplicate_and_check_full};
-use super::{machine, unit};
-use crate::status::{self, MachineAgent};
-use api::{EntityState, Why};
-use state::documents::blockers::EntityId;
-use state::documents::draft::read;
-use state::documents::prelude::{Kind, last_id};
-use state::documents::refusal::Refusal;
-use state::documents::{effective_life, non_removal_causes};
-use state::terms::cause::{Cause, Count, Entity};
-use state::terms::life::Life;
-use state::terms::names::Uuid;
-use state::terms::refusal::EntityKind;
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::read;
+use crate::documents::effective_life;
+use crate::documents::prelude::{Kind, last_id};
+use crate::documents::refusal::Refusal;
+use crate::status::machine::{MachineAgent, machine_agent};
+use crate::terms::cause::{Cause, Count, Entity};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::why::explanation::{EntityState, Why};
+use crate::why::facts::{Facts, deduplicate_and_check_full};
+use crate::why::non_removal_causes;
+use crate::why::{machine, unit};
 
 /// Entities of each kind that are examined: some 10 reads each.
 const ENTITIES_MAX: usize = 1_000;
 
 /// Explains the whole model.
-pub(super) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
+pub(crate) fn explain(facts: &Facts<'_>) -> Result<Why, Refusal> {
     let not_found = || Refusal::not_found(EntityKind::Model, facts.model.0);
     let doc = read(facts.reader, &facts.model.model()).ok_or_else(not_found)?;
     let ids = |kind: Kind| -> Vec<Uuid> {
@@ -77,7 +78,7 @@ fn stalled_unit(facts: &Facts<'_>, id: Uuid) -> Vec<Cause> {
     let failed = replica.is_some_and(|replica| replica.local.episode().is_some());
     let silent = !attached || facts.presence.is_late(id);
     let alive = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc) == Life::Alive;
-    let agent = || status::machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
+    let agent = || machine_agent(facts.reader, facts.model, facts.presence, doc.machine);
     let is_only_unit_silent = || silent && agent() != MachineAgent::Lost;
     if !alive || !failed && !is_only_unit_silent() {
         return Vec::new();

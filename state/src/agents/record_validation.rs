@@ -4,7 +4,7 @@
 //! An agent is not trusted: a person who controls one unit can send any record with its token. A value that no correct
 //! agent sends is refused as invalid, and nothing is written. The bounds leave room for an agent after the restore
 //! of a backup, which has passed numbers that the restored store does not contain: see
-//! [`resync`](crate::restore::resync) and [`action`](crate::operations::action).
+//! [`resync`](crate::restore::resync) and [`action`](crate::lifecycle::action).
 //!
 //! Called by the commit of records and of early reports, by resyncs and by sessions. It reads no documents, because
 //! the largest records take nearly all reads of a transaction.
@@ -12,12 +12,12 @@
 use crate::documents::prelude::{ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::terms::names::Uuid;
+use crate::terms::operation::{Hook, Operation};
 use crate::terms::refusal::record::{Counter, RecordRefusal};
 use crate::terms::settings;
 use crate::terms::status::WorkloadStatus;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::local::Local;
-use crate::unit::operation::{Hook, Operation};
 use crate::unit::record::{REPORTS_MAX, Record, RunReport};
 use crate::unit::writes::TEXT_BYTES_MAX;
 use serde::Serialize;
@@ -256,10 +256,10 @@ mod tests {
     use super::*;
     use crate::documents::refusal::Code;
     use crate::terms::names::UnitName;
+    use crate::terms::operation::LocalEndpoint;
     use crate::terms::refusal::RefusalReason;
     use crate::terms::settings::BagChange;
     use crate::unit::hook_context::Level;
-    use crate::unit::operation::LocalEndpoint;
     use crate::unit::record::{CommitOutcome, Outcome};
     use crate::unit::writes::BagWrites;
 

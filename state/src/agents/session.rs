@@ -4,12 +4,12 @@
 //! never write for one unit. Called by the unit agent's handlers and by every transition that a unit agent
 //! requests.
 
+use crate::agents::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
+use crate::agents::replica::restore_bags;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, SessionDoc, SessionOrigin};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::resume_teardown;
-use crate::operations::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
-use crate::operations::replica::restore_bags;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::session::SessionRefusal;
 use crate::unit::local::Local;

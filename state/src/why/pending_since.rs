@@ -1,19 +1,18 @@
 //! Computes since when an operation or a blocker is pending: since the commit of the document that caused it, or else
 //! since the end of the unit's last run.
 //!
-//! Documents have no times; `commit_times` has the times of revisions. Called by `why`, by dry runs, and for the
+//! Documents have no times; the controller has the commit times of revisions. Called by `why`, by dry runs, and for the
 //! blockers in refusals.
 
-use crate::commit_times::CommitTimes;
-use crate::status::relation_of_number;
-use state::documents::draft::{Key, Reader, Revision, read, read_all};
-use state::documents::json_text::Document;
-use state::documents::prelude::{BagDoc, Model, UnitDoc, last_id};
-use state::lifecycle::{machine, unit as units};
-use state::terms::cause::{Cause, Duty, Entity};
-use state::terms::life::Life;
-use state::terms::names::Uuid;
-use state::unit::operation::{Hook, Operation, RelationEvent};
+use crate::documents::draft::{Key, Reader, Revision, read, read_all};
+use crate::documents::json_text::Document;
+use crate::documents::prelude::{BagDoc, Model, UnitDoc, last_id};
+use crate::lifecycle::{machine, unit as units};
+use crate::status::relation::relation_of_number;
+use crate::terms::cause::{Cause, Duty, Entity};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::operation::{Hook, Operation, RelationEvent};
 
 /// The documents and the commit times at one moment.
 pub struct PendingSince<'a> {
@@ -21,8 +20,8 @@ pub struct PendingSince<'a> {
     pub reader: &'a dyn Reader,
     /// The model of all entities.
     pub model: Model,
-    /// The times of the documents' revisions.
-    pub commit_times: &'a CommitTimes,
+    /// When a revision was committed; none if that is not recorded yet.
+    pub commit_time_ms: &'a dyn Fn(Revision) -> Option<i64>,
     /// The wall clock.
     pub now_ms: i64,
 }
@@ -93,7 +92,7 @@ impl PendingSince<'_> {
 
     /// Returns the time of a revision. A revision that is not recorded yet was committed just now.
     fn commit_time_ms(&self, revision: Revision) -> i64 {
-        self.commit_times.time(revision).unwrap_or(self.now_ms)
+        (self.commit_time_ms)(revision).unwrap_or(self.now_ms)
     }
 
     fn last_run_ms(&self, id: Uuid) -> Option<i64> {

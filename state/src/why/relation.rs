@@ -1,22 +1,22 @@
 //! Explains a relation: a Dying relation waits for its members to leave, an Alive one for the units of its applications
 //! to enter.
 
-use super::facts::{Facts, deduplicate_and_check_full};
-use super::unit;
-use api::{EntityState, Why};
-use state::documents::blockers::{self, EntityId};
-use state::documents::draft::{read, read_all};
-use state::documents::prelude::{RelationDoc, ScopeDoc, last_id};
-use state::documents::refusal::Refusal;
-use state::documents::{effective_life, non_removal_causes};
-use state::lifecycle::relation;
-use state::terms::cause::{Cause, Duty, Entity};
-use state::terms::life::Life;
-use state::terms::names::Uuid;
-use state::terms::refusal::EntityKind;
+use crate::documents::blockers::{self, EntityId};
+use crate::documents::draft::{read, read_all};
+use crate::documents::effective_life;
+use crate::documents::prelude::{RelationDoc, ScopeDoc, last_id};
+use crate::documents::refusal::Refusal;
+use crate::terms::cause::{Cause, Duty, Entity};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::why::explanation::{EntityState, Why};
+use crate::why::facts::{Facts, deduplicate_and_check_full};
+use crate::why::non_removal_causes;
+use crate::why::unit;
 
 /// Explains a relation.
-pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
+pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let not_found = || Refusal::not_found(EntityKind::Relation, id);
     let doc = read(facts.reader, &facts.model.relation(id)).ok_or_else(not_found)?;
     let life = effective_life::relation_life_of(&mut { facts.reader }, facts.model, id, &doc);
@@ -49,7 +49,7 @@ fn entering(
         let Some(unit) = read(facts.reader, &facts.model.unit(id)) else { continue };
         let alive =
             effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &unit) == Life::Alive;
-        if !alive || !relation::includes_unit(doc, &unit) || present.contains(&id) {
+        if !alive || !unit.takes_part_in(doc) || present.contains(&id) {
             continue;
         }
         let enter = Cause::of_unit_agent(&unit.name, Duty::EnterScope { relation: doc.name() });

@@ -31,7 +31,7 @@ pub struct GrantedLease {
 ///
 /// Returns none if another unit is the leader. A free grant is granted immediately. A grant of another unit is
 /// taken over only if `may_take_over`: the caller, which counts the lease, has found it expired. A new holder gets
-/// a new generation. The caller must have checked the epoch ([`crate::operations::session::check_epoch`]) in the
+/// a new generation. The caller must have checked the epoch ([`crate::agents::session::check_epoch`]) in the
 /// same draft. Refused if the unit is Dead.
 pub fn claim(
     draft: &mut Draft,

@@ -1,23 +1,23 @@
 //! The holder of a machine's hook lock and the units that wait for it (spec/uniter.md B.5).
 //!
-//! The lock itself is a file on the machine. The controller infers the holder: on a machine whose hooks run one at a
+//! The lock itself is a file on the machine. The holder is inferred: on a machine whose hooks run one at a
 //! time, the unit that runs a hook holds the lock, and the units with a pending hook wait. `why` shows the result.
 
-use crate::presence::{ExecutingRun, PresenceSnapshot};
-use crate::status::next_act;
-use state::documents::draft::{Reader, read, read_all};
-use state::documents::prelude::{Model, last_id};
-use state::lifecycle::model;
-use state::terms::names::{UnitName, Uuid};
-use state::unit::resolve::Act;
+use crate::documents::draft::{Reader, read, read_all};
+use crate::documents::prelude::{Model, last_id};
+use crate::lifecycle::model;
+use crate::status::presence::{ExecutingRun, PresenceReader};
+use crate::status::unit::next_act;
+use crate::terms::names::{UnitName, Uuid};
+use crate::unit::resolve::Act;
 
 /// Returns the unit that holds the lock and its current run; none if the model runs hooks in parallel.
-pub fn holder<'a>(
+pub fn holder(
     reader: &dyn Reader,
     model: Model,
-    presence: &'a PresenceSnapshot,
+    presence: &dyn PresenceReader,
     machine: Uuid,
-) -> Option<(UnitName, &'a ExecutingRun)> {
+) -> Option<(UnitName, ExecutingRun)> {
     units(reader, model, machine)
         .into_iter()
         .filter(|unit| !presence.is_lost(*unit))
@@ -28,7 +28,7 @@ pub fn holder<'a>(
 pub fn waiters(
     reader: &dyn Reader,
     model: Model,
-    presence: &PresenceSnapshot,
+    presence: &dyn PresenceReader,
     machine: Uuid,
 ) -> Vec<UnitName> {
     if holder(reader, model, presence, machine).is_none() {

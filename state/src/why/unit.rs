@@ -1,27 +1,27 @@
 //! Explains a unit: its agent, the hook that runs, and the next operation of its agent.
 
-use super::facts::Facts;
-use super::machine;
-use crate::hook_lock;
-use crate::presence::ExecutingRun;
-use crate::status::{self, UnitStatuses};
-use api::status::StatusInfo;
-use api::{EntityState, Why};
-use state::documents::blockers::EntityId;
-use state::documents::draft::{read, read_all};
-use state::documents::prelude::{UnitDoc, last_id};
-use state::documents::refusal::Refusal;
-use state::documents::{effective_life, non_removal_causes};
-use state::lifecycle::relation;
-use state::terms::cause::{Actor, Cause, Duty, Entity};
-use state::terms::health::UnitHealth;
-use state::terms::life::Life;
-use state::terms::names::Uuid;
-use state::terms::refusal::EntityKind;
-use state::terms::status::AgentStatus;
-use state::unit::activity::Activity;
-use state::unit::local::Run;
-use state::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::{read, read_all};
+use crate::documents::effective_life;
+use crate::documents::prelude::{UnitDoc, last_id};
+use crate::documents::refusal::Refusal;
+use crate::status::presence::ExecutingRun;
+use crate::status::unit::{UnitStatuses, next_act, statuses};
+use crate::terms::activity::Activity;
+use crate::terms::cause::{Actor, Cause, Duty, Entity};
+use crate::terms::health::UnitHealth;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::EntityKind;
+use crate::terms::status::AgentStatus;
+use crate::terms::status_info::StatusInfo;
+use crate::unit::local::Run;
+use crate::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
+use crate::why::explanation::{EntityState, Why};
+use crate::why::facts::Facts;
+use crate::why::hook_lock;
+use crate::why::machine;
+use crate::why::non_removal_causes;
 
 /// Returns the cause for a unit whose agent cannot go on, or has ended, as its machine agent observes it.
 fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> {
@@ -40,11 +40,10 @@ fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> 
 }
 
 /// Explains a unit.
-pub(super) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
+pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let doc =
         read(facts.reader, &facts.model.unit(id)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, id))?;
-    let UnitStatuses { workload, agent, .. } =
-        status::statuses(facts.reader, facts.model, facts.presence, id, &doc);
+    let UnitStatuses { workload, agent, .. } = statuses(facts.reader, facts.model, facts.presence, id, &doc);
     let entity = Entity::Unit(doc.name.clone());
     let machine = machine_name(facts, &doc);
     let attached = is_attached(facts, id);
@@ -102,7 +101,7 @@ fn is_attached(facts: &Facts<'_>, id: Uuid) -> bool {
 
 /// Returns the cause for a unit whose agent was present and is silent now; none for a Dead unit, whose agent is not
 /// expected to report again.
-pub(super) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
+pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option<Cause> {
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, doc);
     if !facts.presence.is_late(id) || !is_attached(facts, id) || life == Life::Dead {
         return None;
@@ -126,9 +125,9 @@ fn unattached(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
     cause.since(doc.created_ms)
 }
 
-fn finishing(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: &ExecutingRun) -> Cause {
+fn finishing(facts: &Facts<'_>, doc: &UnitDoc, machine: &str, running: ExecutingRun) -> Cause {
     let duty = Duty::Finish {
-        activity: running.activity.clone(),
+        activity: running.activity,
         run: running.run,
         machine: machine.to_owned(),
         lock_waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, doc.machine),
@@ -145,7 +144,7 @@ fn next(
     silent: bool,
 ) -> Vec<Cause> {
     let single = |cause: Cause| vec![cause];
-    match status::next_act(facts.reader, facts.model, id) {
+    match next_act(facts.reader, facts.model, id) {
         Some(Act::Wait(wait)) => {
             let with_since = |cause: Cause| {
                 let since_ms = cause.since_ms.or(agent.since_ms);
@@ -172,8 +171,8 @@ fn starting(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc, run: Run, silent: bool) 
     let activity = Activity::from(&run.operation);
     let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
     if let Some((holder, running)) = holder.filter(|_| run.operation.runs_charm()) {
-        let (running_now, since_ms) = (running.activity.clone(), running.since_ms);
-        let duty = Duty::ReleaseHookLock { activity, running: running_now, holder: holder.clone() };
+        let ExecutingRun { activity: running, since_ms, .. } = running;
+        let duty = Duty::ReleaseHookLock { activity, running, holder: holder.clone() };
         let cause = Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::UnitAgent(holder));
         return cause.since(since_ms);
     }
@@ -189,12 +188,12 @@ fn rebooting(facts: &Facts<'_>, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cau
     let holder = hook_lock::holder(facts.reader, facts.model, facts.presence, doc.machine);
     let delays = holder.map(|(holder, running)| {
         let duty = Duty::Finish {
-            activity: running.activity.clone(),
+            activity: running.activity,
             run: running.run,
             machine: machine.clone(),
             lock_waiters: vec![doc.name.clone()],
         };
-        Cause::new(Entity::Unit(holder.clone()), duty, Actor::Charm).since(running.since_ms)
+        Cause::new(Entity::Unit(holder), duty, Actor::Charm).since(running.since_ms)
     });
     let now_ms = facts.presence.wall_ms();
     let reboot = requested_reboot_reason(&doc.name, Some(&machine), since_ms, now_ms);
@@ -206,7 +205,7 @@ fn suspended_relations(facts: &Facts<'_>, doc: &UnitDoc) -> Vec<Cause> {
     let related = related.iter().filter_map(|(key, ())| last_id(key));
     let own = related.filter(|id| {
         let relation = read(facts.reader, &facts.model.relation(*id));
-        relation.is_some_and(|relation| relation::includes_unit(&relation, doc))
+        relation.is_some_and(|relation| doc.takes_part_in(&relation))
     });
     own.filter_map(|id| non_removal_causes::suspended(facts.reader, facts.model, id)).collect()
 }

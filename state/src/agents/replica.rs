@@ -5,16 +5,16 @@
 //! agent sends, is refused before anything is written. The bags of the unit are documents of their own, so that the
 //! replica is stored without them. Called by the commit of records, by resyncs and by sessions.
 
+use crate::agents::record_validation::validate;
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::Refusal;
-use crate::operations::record_validation::validate;
 use crate::terms::names::Uuid;
+use crate::terms::operation::Operation;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::settings::BagChange;
 use crate::unit::local::Local;
-use crate::unit::operation::Operation;
 use crate::unit::record::{CommitOutcome, Record};
 
 /// The replica of a unit, empty before its first record.

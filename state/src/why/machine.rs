@@ -1,21 +1,18 @@
 //! Explains a machine: its blockers, its provider, and the actor that must start its agent.
 
-use super::facts::Facts;
-use crate::hook_lock;
-use crate::status::{self, MachineAgent};
-use api::{EntityState, HookLock, Why};
-use state::documents::blockers::EntityId;
-use state::documents::draft::{read, read_all};
-use state::documents::non_removal_causes;
-use state::documents::refusal::Refusal;
-use state::lifecycle::machine;
-use state::terms::cause::{Actor, Cause, Duty, Entity, Silence};
-use state::terms::life::Life;
-use state::terms::names::Uuid;
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::{read, read_all};
+use crate::status::machine::{MachineAgent, machine_agent};
+use crate::terms::cause::{Actor, Cause, Duty, Entity, Silence};
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::why::explanation::{EntityState, HookLock, Why};
+use crate::why::facts::Facts;
+use crate::why::hook_lock;
+use crate::why::non_removal_causes;
 
 /// Explains the machine of this name.
-pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
-    let id = machine::find(&mut { facts.reader }, facts.model, name)?;
+pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Why {
     let life = read(facts.reader, &facts.model.machine_life(id)).unwrap_or(Life::Dead);
     let mut causes = facts.blockers(EntityId::Machine(id));
     causes.extend(silent_or_failed_agent(facts, id));
@@ -33,20 +30,20 @@ pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
     let entity = Entity::Machine(name.to_owned());
     let forced = facts.forced_removal_cause(id, entity.clone());
     causes.extend(forced.filter(|_| life != Life::Dead || is_instance_kept()));
-    Ok(Why { entity, life, now: machine_now(facts, id), causes, more: false })
+    Why { entity, life, now: machine_now(facts, id), causes, more: false }
 }
 
 /// Returns a cause for each removed unit of which a folder is left on the machine.
-pub(super) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec<Cause> {
-    let cause = |(unit, why): (Uuid, &str)| {
+pub(crate) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec<Cause> {
+    let cause = |(unit, why): (Uuid, String)| {
         // a recall that was confirmed since is obstructed no more
         read(facts.reader, &facts.model.recall(id, unit))?;
         let unit = read(facts.reader, &facts.model.tombstone(unit))?.name.parse().ok()?;
         let cause =
             Cause::new(Entity::Machine(name.to_owned()), Duty::DeleteFolder { unit }, Actor::Operator);
-        Some(cause.last_error(why.to_owned()))
+        Some(cause.last_error(why))
     };
-    facts.presence.obstructed_recalls(id).filter_map(cause).collect()
+    facts.presence.obstructed_recalls(id).into_iter().filter_map(cause).collect()
 }
 
 fn machine_now(facts: &Facts<'_>, id: Uuid) -> EntityState {
@@ -54,21 +51,21 @@ fn machine_now(facts: &Facts<'_>, id: Uuid) -> EntityState {
     let held = hook_lock::holder(facts.reader, facts.model, facts.presence, id);
     let hook_lock = held.map(|(holder, executing)| HookLock {
         holder,
-        running: executing.activity.clone(),
+        running: executing.activity,
         waiters: hook_lock::waiters(facts.reader, facts.model, facts.presence, id),
     });
     EntityState::Machine { units, hook_lock }
 }
 
 /// Returns the cause for a machine whose agent was present and is silent now.
-pub(super) fn silent_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
-    let agent = status::machine_agent(facts.reader, facts.model, facts.presence, id);
+pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
+    let agent = machine_agent(facts.reader, facts.model, facts.presence, id);
     let is_silent = matches!(agent, MachineAgent::Late | MachineAgent::Lost);
     silent_or_failed_agent(facts, id).filter(|_| is_silent)
 }
 
 /// Returns the cause for a machine whose agent does not report; none if the machine is Dead.
-pub(super) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
+pub(crate) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Cause> {
     let doc = read(facts.reader, &facts.model.machine(id))?;
     let life = read(facts.reader, &facts.model.machine_life(id)).filter(|life| *life != Life::Dead)?;
     let silent = |agent| {
@@ -77,7 +74,7 @@ pub(super) fn silent_or_failed_agent(facts: &Facts<'_>, id: Uuid) -> Option<Caus
         let cause = Cause::new(Entity::Machine(doc.name.clone()), duty, actor);
         Some(cause.since(facts.presence.last_heartbeat_ms(id)))
     };
-    match status::machine_agent(facts.reader, facts.model, facts.presence, id) {
+    match machine_agent(facts.reader, facts.model, facts.presence, id) {
         MachineAgent::Present if facts.presence.has_reported(id) => None,
         MachineAgent::Present => silent(Silence::NotReported),
         MachineAgent::Late => silent(Silence::Late),

@@ -1,20 +1,19 @@
 //! Explains an application: its own blockers, followed by the causes of its units.
 
-use super::facts::{Facts, deduplicate_and_check_full};
-use super::unit;
-use api::{EntityState, Why};
-use state::documents::blockers::EntityId;
-use state::documents::draft::{read, read_all};
-use state::documents::non_removal_causes;
-use state::documents::prelude::last_id;
-use state::documents::refusal::Refusal;
-use state::lifecycle::application;
-use state::terms::cause::Entity;
-use state::terms::life::Life;
+use crate::documents::blockers::EntityId;
+use crate::documents::draft::{read, read_all};
+use crate::documents::prelude::last_id;
+use crate::documents::refusal::Refusal;
+use crate::terms::cause::Entity;
+use crate::terms::life::Life;
+use crate::terms::names::Uuid;
+use crate::why::explanation::{EntityState, Why};
+use crate::why::facts::{Facts, deduplicate_and_check_full};
+use crate::why::non_removal_causes;
+use crate::why::unit;
 
 /// Explains the application of this name.
-pub(super) fn explain(facts: &Facts<'_>, name: &str) -> Result<Why, Refusal> {
-    let id = application::find(&mut { facts.reader }, facts.model, name)?;
+pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Result<Why, Refusal> {
     let life = read(facts.reader, &facts.model.application_life(id)).unwrap_or(Life::Dying);
     let mut causes = facts.blockers(EntityId::Application(id));
     let units = read_all::<()>(facts.reader, &facts.model.units_of(id));
