@@ -201,8 +201,7 @@ mod tests {
             .last_error("ERROR the disk is full".to_owned());
         let expected_absent = text(std::slice::from_ref(&absent), &Now::hypothetical());
         assert_eq!(output, expected_absent, "without a view, only the absent agent is reported");
-        let missing =
-            of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
+        let missing = of_web(Duty::InstallHookTools, Actor::Operator).last_error("it is missing".to_owned());
         assert_eq!(why(none).await, text(&[missing, absent], &Now::hypothetical()));
         Process::this().write(&folder.file(AGENT_PID)).expect("written");
         assert_eq!(why(Ok(client)).await, expected);

@@ -189,7 +189,7 @@ fn a_failed_installation_leaves_the_old_revision_unchanged() {
         [&two.archive[1..], &two.archive[..two.archive.len() - 1], b"", &[&*two.archive, b"x"].concat()]
     {
         let refused = install(damaged, &two.sha256, &charm, 2).expect_err("another digest");
-        assert!(refused.to_string().starts_with("charm archive corrupted: expected sha256 "), "{refused}");
+        assert!(refused.to_string().contains(&two.sha256), "{refused}");
     }
     // A name that cannot be carried over fails the installation after unpacking.
     let not_utf8: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");

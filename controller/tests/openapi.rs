@@ -261,7 +261,10 @@ fn every_request_and_every_schema_is_described() {
     }
     let (wait, _) = sample(WaitForChange { after: None });
     let summary = operation(&document, &wait)["summary"].as_str().expect("a summary is a text");
-    assert!(summary.contains(" `LONG_POLL_MS`,") && summary.ends_with(" position"), "one sentence: {summary}");
+    assert!(
+        summary.contains(" `LONG_POLL_MS`,") && summary.ends_with(" position"),
+        "one sentence: {summary}"
+    );
 }
 
 #[tokio::test]

@@ -35,8 +35,11 @@ async fn a_refresh_to_a_charm_of_another_name_is_refused() {
     register(&fixture, "newer", "web").await;
     let error = fixture.admin.handle(refresh("other")).await.expect_err("another charm");
     let name = str::to_owned;
-    let other =
-        ApplicationRefusal::OtherCharm { application: name("web"), current: name("web"), charm: name("other") };
+    let other = ApplicationRefusal::OtherCharm {
+        application: name("web"),
+        current: name("web"),
+        charm: name("other"),
+    };
     assert_eq!(error.message, message(other));
     fixture.admin.handle(refresh("newer")).await.expect("the same charm");
 }

@@ -3,7 +3,6 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use api::error::ApiError;
-use state::terms::refusal::RefusalReason;
 use api::{
     AddUnits, Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests,
     UnitWatchEvent,
@@ -22,6 +21,7 @@ use state::lifecycle::application::register_archive;
 use state::operations::session::GrantedSession;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::position::{Committed, Position};
+use state::terms::refusal::RefusalReason;
 use state::terms::settings::Bag;
 use state::unit::operation::{Hook, LocalEndpoint, Operation};
 use state::unit::record::{CommitOutcome, Outcome, Record};
