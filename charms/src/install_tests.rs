@@ -91,7 +91,7 @@ fn other_users_may_read_the_charm_whatever_the_umask_is() {
         .into_iter()
         .chain([("old", 0o755), ("revision", 0o644), (".juju-charm", 0o644)])
     {
-        let found = fs::metadata(charm.join(path)).expect("it is there").permissions().mode() & 0o777;
+        let found = fs::metadata(charm.join(path)).expect("the file exists").permissions().mode() & 0o777;
         assert_eq!(found, mode, "{path}: {found:o}");
     }
 }

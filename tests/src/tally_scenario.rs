@@ -116,8 +116,8 @@ pub fn two_units_live(scene: &Scene, first: &str, second: &str) {
     of_db.extend(["out-relation-departed", "out-relation-broken"]);
     until_ran(scene, db, &of_db);
     scene.until(format_args!("{web} is removed"), |host| {
-        let gone = host.status()["applications"][second].is_null() && host.unit_folder(web).is_none();
-        gone.then_some(())
+        let removed = host.status()["applications"][second].is_null() && host.unit_folder(web).is_none();
+        removed.then_some(())
     });
     // the action is a process of the charm as well, but not a hook
     let hooks_of_web: Vec<String> = ran(scene, web).into_iter().filter(|name| name != "count").collect();

@@ -26,7 +26,7 @@ fn below(host: &Host, principal: &str) -> Option<Value> {
     (!sub.is_null()).then_some(sub)
 }
 
-fn is_gone(host: &Host, application: &str) -> Option<()> {
+fn is_removed(host: &Host, application: &str) -> Option<()> {
     let there = host.status()["applications"][application].clone();
     there.is_null().then_some(())
 }
@@ -79,7 +79,7 @@ fn a_subordinate_is_created_and_removed_with_its_relation() {
     });
     let table = host.ok(&["status"]);
     assert!(!table.contains("sub/"), "{table}");
-    host.until("the principal was told", |host| {
+    host.until("the principal ran its hooks", |host| {
         let after = hooks(host, "db/0")[before..].to_vec();
         (after == ["db-relation-departed", "db-relation-broken"]).then_some(())
     });
@@ -94,8 +94,8 @@ fn removing_a_principal_removes_its_subordinate_first() {
     host.until_logged("host-relation-changed: db/0 is at 127.");
     host.ok(&["remove-relation", "db:db", "sub:db"]);
     host.until("the first relation is gone", |host| {
-        let gone = !host.ok(&["status", "--relations"]).contains("db:db");
-        gone.then_some(())
+        let removed = !host.ok(&["status", "--relations"]).contains("db:db");
+        removed.then_some(())
     });
     assert!(below(&host, "db/0").is_some());
     let folder = host.unit_folder("sub/0").expect("it is deployed");
@@ -103,7 +103,7 @@ fn removing_a_principal_removes_its_subordinate_first() {
     host.ok(&["remove-unit", "db/0", "--no-prompt"]);
     host.until("both are gone", |host| (host.unit("db/0").is_none() && !folder.exists()).then_some(()));
     host.ok(&["remove-application", "sub", "--no-prompt"]);
-    host.until("nothing holds the application", |host| is_gone(host, "sub"));
+    host.until("nothing holds the application", |host| is_removed(host, "sub"));
 }
 
 #[test]

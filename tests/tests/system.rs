@@ -148,7 +148,7 @@ fn a_hook_costs_two_syncs() {
     assert_eq!(hooks(&host, "web/0").len(), before + 1, "one hook ran");
     let stopped = Command::new("kill").arg(strace.id().to_string()).status();
     assert!(stopped.is_ok_and(|status| status.success()));
-    strace.wait().expect("it was told to end");
+    strace.wait().expect("strace ends");
     let trace = fs::read_to_string(&trace).expect("strace wrote it");
     let syncs = trace.lines().filter(|line| line.contains("sync(")).count();
     assert_eq!(syncs, 2, "{trace}");
@@ -439,8 +439,9 @@ fn tokens_are_readable_by_their_user_only() {
     let files: [PathBuf; 3] =
         [host.dir.join("client.yaml"), folder.join("agent.yaml"), folder.join("../../agent.yaml")];
     for file in files {
-        let mode =
-            std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).expect("it is there").permissions());
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &fs::metadata(&file).expect("the file exists").permissions(),
+        );
         assert_eq!(mode & 0o077, 0, "{}", file.display());
     }
     let loose = Command::new("chmod").arg("644").arg(host.dir.join("client.yaml")).status();

@@ -50,7 +50,7 @@ fn a_charm_that_cannot_be_read_is_refused_by_file_line_and_column() {
     let config = "options:\n  a:\n    type: decimal\n  c:\n    type: int\n    default: soon\n";
     let three = [("metadata.yaml", "name: BAD\nsummary: s\ndescription: d\n"), ("config.yaml", config)];
     let lines = refused(&scene, &["deploy", &charm(&scene, "three", &three)]);
-    assert_eq!(lines.len(), 4, "each problem is told, and told once: {lines:?}");
+    assert_eq!(lines.len(), 4, "each problem is reported once: {lines:?}");
     for (line, words) in lines[1..].iter().zip([
         ["metadata.yaml", "BAD"],
         ["config.yaml: options.a.type", "decimal"],

@@ -15,7 +15,7 @@ fn folder(host: &Host, unit: &str) -> PathBuf {
     host.unit_folder(unit).expect("it is deployed")
 }
 
-/// Waits for a line of a log that holds `words`; it is told once.
+/// Waits for a line of a log that contains `words`, which must be logged once.
 fn logged_once(host: &Host, log: &Path, words: &str) {
     let count = || fs::read_to_string(log).unwrap_or_default().matches(words).count();
     host.until(format_args!("{words:?} in {}", log.display()), |_| (count() > 0).then_some(()));
@@ -120,7 +120,7 @@ fn an_agent_with_another_units_token_reports_it_and_continues_with_its_own() {
     until_ran(&scene, "web/0", &[&STARTED[..], &["config-changed"]].concat());
     reconfigure(&db, |config| config.token = own.token);
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
-    let mode = fs::metadata(db.join("agent.yaml")).expect("it is there").permissions().mode();
+    let mode = fs::metadata(db.join("agent.yaml")).expect("the file exists").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "5");
 }

@@ -31,7 +31,7 @@ fn idle_in(scene: Scene) -> (Scene, PathBuf) {
 /// What `pintle-agent why` prints of a unit's folder.
 fn agent_why(folder: &Path) -> String {
     let shown = Command::new(programs().join("pintle-agent")).arg("why").arg(folder).output();
-    let shown = shown.expect("it is there");
+    let shown = shown.expect("pintle-agent was built");
     assert!(shown.status.success(), "{shown:?}");
     String::from_utf8_lossy(&shown.stdout).into_owned()
 }
@@ -104,7 +104,7 @@ fn a_folder_of_a_newer_version_is_named_until_that_version_is_back() {
     let why = scene.ok(&["why", "db/0"]);
     assert!(why.contains("format is 2"), "the last error of the agent: {why}");
     assert_eq!(
-        fs::read_to_string(folder.join("state.yaml")).expect("it is there"),
+        fs::read_to_string(folder.join("state.yaml")).expect("the file exists"),
         newer,
         "it was not changed"
     );
@@ -171,7 +171,7 @@ fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_la
     let (scene, folder) = idle();
     scene.ok(&["down"]);
     let config = folder.join("agent.yaml");
-    let known = fs::read_to_string(&config).expect("it is there");
+    let known = fs::read_to_string(&config).expect("the file exists");
     let tools = folder.join("../../tools/unit-db-0");
     fs::remove_dir_all(&tools).expect("it was there");
     fs::write(&tools, "no folder").expect("it is ours");
@@ -188,7 +188,7 @@ fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_la
         // the agent may have ended once more in between
         (agent_message(host) == message).then_some(())
     });
-    assert_eq!(fs::read_to_string(&config).expect("it is there"), known);
+    assert_eq!(fs::read_to_string(&config).expect("the file exists"), known);
     fs::remove_file(&tools).expect("it is ours");
     until_well(&scene, &folder, &STARTED);
 }

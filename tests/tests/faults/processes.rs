@@ -126,7 +126,8 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     let given = || {
         all.map(|unit| {
             let folder = scene.unit_folder(unit).expect("it is deployed");
-            let number = std::os::unix::fs::MetadataExt::ino(&fs::metadata(&folder).expect("it is there"));
+            let number =
+                std::os::unix::fs::MetadataExt::ino(&fs::metadata(&folder).expect("the file exists"));
             (number, fs::read_to_string(folder.join("agent.yaml")).expect("it has a token"))
         })
     };
@@ -166,8 +167,8 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     assert!(scene.unit_folder("db/0").is_some(), "nobody is there to recall it");
     drop(away);
     scene.until("the unit is gone", |host| {
-        let gone = host.status()["applications"]["db"].is_null() && host.unit_folder("db/0").is_none();
-        gone.then_some(())
+        let removed = host.status()["applications"]["db"].is_null() && host.unit_folder("db/0").is_none();
+        removed.then_some(())
     });
     let ran = ran(&scene, "db/0");
     assert_eq!(ran[ran.len() - 2..], ["stop", "remove"]);
@@ -251,7 +252,7 @@ fn a_hook_that_goes_on_and_on_is_named_with_its_folder_until_it_ends() {
         "{why}"
     );
     fs::remove_file(&hold).expect("it was made");
-    scene.until("why lets go of it", |host| {
+    scene.until("why no longer names the hook", |host| {
         let why = host.ok(&["why", "db/0"]);
         (!why.contains("hook.pid")).then_some(())
     });

@@ -66,7 +66,7 @@ juju-log "read $before and later $(look)""#,
 
 fn bytes_below(folder: &Path) -> u64 {
     let files = fs::read_dir(folder).expect("it is a folder").flatten();
-    files.map(|file| file.metadata().expect("it is there").len()).sum()
+    files.map(|file| file.metadata().expect("the file exists").len()).sum()
 }
 
 #[test]

@@ -23,14 +23,14 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "agent/tests/",
         "ERROR bad request: ",
-        "how Juju's tool client reports a refused call (spec/hook-tools.md)",
+        "how Juju's tool client reports a failed call (spec/hook-tools.md)",
     ),
     (
         "agent/tests/",
         "ERROR cannot write relation settings",
         "Juju's text for relation-set (spec/hook-tools.md)",
     ),
-    ("tests/tests/system.rs", "ERROR bad request: ", "how Juju's tool client reports a refused call"),
+    ("tests/tests/system.rs", "ERROR bad request: ", "how Juju's tool client reports a failed call"),
     ("tests/tests/system.rs", "ERROR JUJU_CONTEXT_ID not set", "Juju's text (spec/hook-tools.md)"),
     (
         "cli/tests/commands.rs",

@@ -64,5 +64,5 @@ pub fn members(world: &World, relation: Uuid) -> Vec<String> {
 }
 
 pub fn force_unit(world: &mut World, id: Uuid, force: ForceRequest) -> Destroyed {
-    world.run(|draft, _| force::unit(draft, MODEL, id, force)).expect("it may be forced")
+    world.run(|draft, _| force::unit(draft, MODEL, id, force)).expect("the forced removal is accepted")
 }
