@@ -148,7 +148,11 @@ mod tests {
             secrets: format!("{}\nthe CA now", "ab".repeat(32)),
         };
         enrol(dir.path(), again.clone()).await.expect_err("there is no controller");
-        assert_eq!(config::read(dir.path()).expect("it is there"), known, "not accepted: nothing is changed");
+        assert_eq!(
+            config::read(dir.path()).expect("the configuration exists"),
+            known,
+            "not accepted: nothing is changed"
+        );
         let moved = AgentConfig {
             controllers: vec!["127.0.0.1:2".to_owned()],
             server_name: "now".to_owned(),

@@ -238,7 +238,7 @@ mod tests {
     #[tokio::test]
     async fn a_state_of_another_format_is_named_although_it_cannot_be_read() {
         let (_dir, folder) = configured().await;
-        let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("it is there");
+        let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("the file exists");
         let body = state.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
         let newer = format!("# checksum {}\n{body}", host::digest::checksum(body.as_bytes()));
         std::fs::write(folder.file(journal::STATE), newer).expect("written");
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(rebooting(&folder, &name, None, &now(REBOOT_DEADLINE_MS + 1)).duty, overdue);
         let past = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
         let request =
-            std::fs::File::options().write(true).open(dir.path().join("reboot")).expect("it is there");
+            std::fs::File::options().write(true).open(dir.path().join("reboot")).expect("the file exists");
         request.set_modified(past).expect("it is ours");
         let before = reboot::requested_ms(dir.path());
         reboot::request(dir.path(), "boot").expect("written");

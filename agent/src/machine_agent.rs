@@ -311,11 +311,11 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             self.refused_removals.borrow().iter().map(|unit| (*unit, Evidence::WasAttached)).collect();
         let mut found: BTreeMap<Uuid, Evidence> = refused;
         if let Some(shown) = view {
-            let is_machine_leaving = is_dying_and_empty(shown.life, shown.units.len());
+            let is_machine_departing = is_dying_and_empty(shown.life, shown.units.len());
             for (unit, folder) in deployed.iter().filter(|(unit, _)| !assigned.contains_key(unit)) {
                 let existence = self.api.handle(GetUnitExistence { unit: *unit }).await.ok();
                 let is_finished = self.deployments.is_finished(folder);
-                let is_name_needed = is_machine_leaving || self.is_name_assigned(shown, folder);
+                let is_name_needed = is_machine_departing || self.is_name_assigned(shown, folder);
                 found.insert(*unit, evidence(existence, is_finished, is_name_needed));
             }
         }

@@ -219,6 +219,7 @@ impl Deployments for UnitSupervisor {
         let path = self.deployer.quarantine(folder, unit).await?;
         self.starts.borrow_mut().remove(&unit);
         self.endings.lock().expect("no holder panics").remove(&unit);
+        self.exits.lock().expect("no holder panics").remove(&unit);
         Ok(path.display().to_string())
     }
 

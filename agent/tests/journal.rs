@@ -145,7 +145,7 @@ fn every_flipped_byte_is_detected() {
         for at in 0..folder.0.borrow()[file].len() {
             for bit in [0x01, 0x80] {
                 let damaged = folder.clone();
-                damaged.0.borrow_mut().get_mut(file).expect("it is there")[at] ^= bit;
+                damaged.0.borrow_mut().get_mut(file).expect("the file exists")[at] ^= bit;
                 let what = format!("{file}, byte {at} ^ {bit:#x}");
                 let lost = is_corrupt(&damaged, &states, false, &what);
                 // only the last document can be a torn tail; damage before it is corruption
@@ -162,7 +162,7 @@ fn every_cut_is_survived() {
     for file in [STATE, JOURNAL] {
         for at in 0..folder.0.borrow()[file].len() {
             let damaged = folder.clone();
-            damaged.0.borrow_mut().get_mut(file).expect("it is there").truncate(at);
+            damaged.0.borrow_mut().get_mut(file).expect("the file exists").truncate(at);
             // a journal that is cut between two documents looks complete
             let silent = file == JOURNAL && (at == 0 || damaged.0.borrow()[file].ends_with(b"\n"));
             is_corrupt(&damaged, &states, silent, &format!("{file} cut at {at}"));

@@ -179,7 +179,7 @@ fn the_removal_service_deletes_the_remaining_folder_and_itself() {
         assert!(file.exists() && !data.join(AgentConfig::FILE).exists());
         let unmounted = Command::new("umount").arg(&data).status();
         assert!(unmounted.is_ok_and(|status| status.success()));
-        let line = fs::read_to_string(file).expect("it is there");
+        let line = fs::read_to_string(file).expect("the file exists");
         let line = line.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a program");
         let ran = agent(&programs).args(line.split(' ').skip(1)).output().expect("it runs");
         assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));

@@ -22,7 +22,7 @@ requests! { MachineAgentRequests {
     ReportObstructedRecalls = post "/v1/models/{model}/machine-agents/{agent}/obstructed-recalls", MachineAgent => ();
     ReportDiskUsage = post "/v1/models/{model}/machine-agents/{agent}/disk-usage", MachineAgent => ();
     ReportMachineDead = post "/v1/models/{model}/machine-agents/{agent}/dead", MachineAgent => ();
-    ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", LeavingMachineAgent => ();
+    ReportUninstalled = post "/v1/models/{model}/machine-agents/{agent}/uninstalled", UninstallingMachineAgent => ();
     Enrol = post "/v1/models/{model}/machine-agents/{agent}/enrol", Enrolment => ();
 } watch {
     WatchMachine = get "/v1/models/{model}/machine-agents/{agent}/watch", MachineAgent => MachineWatchEvent;

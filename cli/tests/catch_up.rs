@@ -3,6 +3,7 @@
 
 mod common;
 
+use api::text::status_message;
 use api::{Status, StatusInfo};
 use clap::Parser;
 use cli::commands::Arguments;
@@ -111,5 +112,6 @@ async fn status_does_not_wait_for_a_failed_unit() {
     auditor.units.values_mut().for_each(|unit| unit.agent = executing(HookName::Install));
     let session = session_with(vec![failed, idle("later")]);
     run_command(&["config", "ledger", "port=81"], &session).await;
-    assert_eq!(shown_message(&session, STATUS).await, "hook failed: \"config-changed\"");
+    let failed = status_message::words(&StatusMessage::HookFailed { hook: HookName::ConfigChanged });
+    assert_eq!(shown_message(&session, STATUS).await, failed);
 }

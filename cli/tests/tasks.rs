@@ -16,6 +16,7 @@ use common::session::FakeSession;
 use serde_json::{Value, json};
 use state::charm::Action;
 use std::os::unix::fs::PermissionsExt;
+use test_support::golden::compare;
 
 async fn run_command(
     words: &[&str],
@@ -44,7 +45,7 @@ async fn a_background_task_is_reported_by_number_and_shown_later() {
     let session =
         FakeSession::new(FakeController { units, task: Some(sample_task()), ..FakeController::default() });
     run_command(&["run", "ledger/0", "post", "--background"], &session, None).await.expect("scheduled");
-    assert_eq!(session.printed().1, "Scheduled task 7\nCheck its state with: pintle show-task 7\n");
+    compare("commands/run_background.txt", &session.printed().1);
     run_command(&["show-task", "7", "--format", "json"], &session, None).await.expect("shown");
     let task: Value = serde_json::from_str(&session.printed().0).expect("JSON");
     // The task of spec/clients.md 2.4.
@@ -151,7 +152,7 @@ async fn a_filter_without_matches_is_reported_and_is_not_an_error() {
     assert_eq!(run_command(&["status", "nosuch"], &session, None).await, Ok(()));
     let (stdout, stderr) = session.printed();
     assert!(stdout.starts_with("Model  Controller") && stdout.lines().count() == 2, "{stdout}");
-    assert_eq!(stderr, "Nothing matched specified filter.\n");
+    compare("commands/status_no_match.txt", &stderr);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -163,10 +164,7 @@ async fn only_the_architecture_of_this_host_is_accepted_as_a_constraint() {
     assert_eq!(run_command(&["set-model-constraints", &own], &session, None).await, Ok(()));
     assert_eq!(session.printed().1, "");
     assert_eq!(run_command(&["set-model-constraints", "mem=8G"], &session, None).await, Ok(()));
-    assert_eq!(
-        session.printed().1,
-        "WARNING constraint \"mem\" has no effect: every machine runs on this host\n"
-    );
+    compare("commands/constraint_without_effect.txt", &session.printed().1);
     assert_eq!(
         run_command(&["set-model-constraints", "arch=vax"], &session, None)
             .await

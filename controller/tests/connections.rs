@@ -378,7 +378,7 @@ async fn the_soft_limit_is_raised_and_a_limit_that_is_too_low_is_named() {
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", program.0.id())).expect("it runs");
     let files: Vec<_> = limits
         .lines()
-        .find(|line| line.starts_with("Max open files"))
+        .find(|line| line.starts_with("Max open"))
         .expect("a limit")
         .split_whitespace()
         .collect();

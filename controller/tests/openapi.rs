@@ -169,7 +169,7 @@ impl Scene {
             Caller::UnitAgent => {
                 self.fixture.controller.session_for(TokenHolder::Unit { model, unit: self.unit })
             }
-            Caller::MachineAgent | Caller::LeavingMachineAgent | Caller::Enrolment => {
+            Caller::MachineAgent | Caller::UninstallingMachineAgent | Caller::Enrolment => {
                 let machine = TokenHolder::Machine { model, machine: self.machine };
                 self.fixture.controller.session_for(machine)
             }

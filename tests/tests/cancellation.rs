@@ -336,7 +336,7 @@ async fn run_scenario(awaits: u64) -> (bool, Vec<Vec<String>>) {
         admin.handle(deploy).await.expect("it deploys");
         let name = UnitName::new(name, 0);
         let key = MODEL.unit_name(&name);
-        let unit = controller.read(move |reader| read(reader, &key)).await.expect("it is there");
+        let unit = controller.read(move |reader| read(reader, &key)).await.expect("the unit exists");
         units.push(UnitSupervisor { name, unit, disk: Disk::default() });
     }
     admin

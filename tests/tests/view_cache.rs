@@ -38,7 +38,7 @@ fn views() -> [Snapshot; 2] {
 }
 
 fn files(root: &Path) -> Vec<String> {
-    let names = std::fs::read_dir(root.join("view")).expect("it is there").flatten();
+    let names = std::fs::read_dir(root.join("view")).expect("the folder exists").flatten();
     let mut names: Vec<_> = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
@@ -65,7 +65,7 @@ fn a_view_with_a_damaged_file_is_not_loaded() {
     let [_, second] = views();
     now(ViewCache::default().keep(&folder, &second));
     for name in [HEAD, "view/relation-1.yaml"] {
-        let whole = std::fs::read(folder.file(name)).expect("it is there");
+        let whole = std::fs::read(folder.file(name)).expect("the file exists");
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x20;
@@ -88,7 +88,7 @@ fn a_mixture_of_two_views_is_not_loaded() {
     let folder = Folder::new(dir.path().to_path_buf());
     let [first, second] = views();
     now(ViewCache::default().keep(&folder, &first));
-    let old = std::fs::read(folder.file("view/relation-1.yaml")).expect("it is there");
+    let old = std::fs::read(folder.file("view/relation-1.yaml")).expect("the file exists");
     now(ViewCache::default().keep(&folder, &second));
     now(folder.cache("view/relation-1.yaml", Some(&old)));
     assert_eq!(now(ViewCache::load(&folder)), None);

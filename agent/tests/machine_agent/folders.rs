@@ -88,7 +88,7 @@ fn a_token_is_replaced_only_if_its_file_is_absent_or_damaged() {
     set_mode(&file, 0o644);
     deployer.prepare(unit, &name).expect_err("the file is intact and cannot be used");
     set_mode(&file, 0o600);
-    assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, token);
+    assert_eq!(deployer.prepare(unit, &name).expect("the folder exists").token, token);
     fs::write(&file, [0xff]).expect("written");
     assert_ne!(deployer.prepare(unit, &name).expect("it is created again").token, token);
 }

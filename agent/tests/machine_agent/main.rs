@@ -328,7 +328,7 @@ fn a_new_token_is_not_noted_as_set() {
     let before = deployer.prepare(unit, &name).expect("it is created").token;
     let folder = deployer.folder(&name);
     deployer.note_token_set(&folder).expect("written");
-    assert_eq!(deployer.prepare(unit, &name).expect("it is there").token, before);
+    assert_eq!(deployer.prepare(unit, &name).expect("the folder exists").token, before);
     assert!(deployer.is_token_noted(&folder));
     fs::write(folder.file("agent.yaml"), "\0").expect("written");
     assert_ne!(deployer.prepare(unit, &name).expect("it is created again").token, before);

@@ -334,10 +334,10 @@ fn remedy(remedy: &Remedy, times: &Times<'_>) -> String {
             Entity::Model(name) => format!("pintle destroy-model {name}"),
         },
         Remedy::ForceRemoveMachine { machine } => format!("pintle remove-machine --force {machine}"),
-        Remedy::AutomaticUnlessGone { forced: true, .. } => {
+        Remedy::AutomaticUnlessLost { forced: true, .. } => {
             "nothing to do; if its host no longer exists, force removes it within a minute".to_owned()
         }
-        Remedy::AutomaticUnlessGone { machine, forced: false } => {
+        Remedy::AutomaticUnlessLost { machine, forced: false } => {
             format!("nothing to do; if its host no longer exists: pintle remove-machine --force {machine}")
         }
         Remedy::DestroyByForce { model, forced } => match forced {

@@ -386,19 +386,16 @@ mod tests {
         let hint = |verb: &str| unknown_verb(&[verb.to_owned()]).text();
         for (mistyped, meant) in [("stauts", "status"), ("remove-untis", "remove-unit"), ("deply", "deploy")]
         {
-            assert!(
-                hint(mistyped).contains(&format!("did you mean: pintle {meant}\n")),
-                "{}",
-                hint(mistyped)
-            );
+            assert!(hint(mistyped).contains(&format!(": pintle {meant}\n")), "{}", hint(mistyped));
         }
-        assert!(hint("frobnicate").contains("see: pintle help"), "{}", hint("frobnicate"));
+        assert!(hint("frobnicate").contains(": pintle help"), "{}", hint("frobnicate"));
     }
 
     #[test]
     fn an_unsupported_command_of_juju_is_reported_by_name() {
         let failure = unknown_verb(&["bootstrap".to_owned(), "x".to_owned()]);
-        assert_eq!((failure.text().as_str(), failure.code), ("ERROR not offered here: bootstrap\n", 1));
+        assert!(failure.message.ends_with(": bootstrap"), "{failure:?}");
+        assert_eq!(failure.code, 1);
         assert_eq!(unknown_verb(&["frobnicate".to_owned()]).code, 2);
     }
 
@@ -410,11 +407,14 @@ mod tests {
         };
         let failure = usage_error(&["pintle", "deploy"]);
         assert_eq!(failure.code, 2);
-        assert_eq!(failure.message, "the following required arguments were not provided: <CHARM>");
-        assert!(failure.hint.expect("the usage").starts_with("Usage: pintle deploy"));
+        assert!(failure.message.ends_with(": <CHARM>"), "{failure:?}");
+        assert!(failure.hint.expect("the usage").starts_with("Usage: pintle"));
         let failure = usage_error(&["pintle", "status", "--formatt", "json"]);
-        assert_eq!(failure.message, "unexpected argument '--formatt' found");
+        assert!(failure.message.contains("'--formatt'"), "{failure:?}");
+        assert_eq!(failure.message.lines().count(), 1);
         let hint = failure.hint.expect("the usage");
-        assert!(hint.starts_with("tip: a similar argument exists: '--format'\nUsage: "), "{hint}");
+        let (tip, usage) = hint.split_once('\n').expect("two lines");
+        assert!(tip.starts_with("tip: ") && tip.ends_with("'--format'"), "{hint}");
+        assert!(usage.starts_with("Usage: "), "{hint}");
     }
 }

@@ -259,7 +259,8 @@ mod tests {
         assert_eq!(message("", &Activity::Action { id: 1, name: "post".to_owned() }), "(post)");
         assert_eq!(message("ready", &Activity::Deploy), "ready");
         let waits = info(AgentStatus::Allocating, StatusMessage::WaitingForMachine);
-        assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), "waiting for machine");
+        let why = words(&waits.message);
+        assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), why);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, "soon"), &waits, None), "soon");
     }
 }

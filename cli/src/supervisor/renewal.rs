@@ -2,7 +2,7 @@
 //!
 //! * Pid files name processes of the original, and links of the tool sockets lead to its folders.
 //! * The controller's identity, certificates and port, and the tokens of the operator, the machines and the units, would
-//!   let agents of the copy act as those of the original.
+//!   authenticate agents of the copy as those of the original.
 //!
 //! The models, units and their state are kept. Every step can be repeated after an interruption. Called by `identity`.
 

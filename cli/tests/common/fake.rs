@@ -152,7 +152,7 @@ impl FakeClient {
             "Configure" => {
                 let Configure { application, change } = parsed(&body);
                 self.record(format!(
-                    "configure {} {application} {:?} {:?}",
+                    "configure {}/{application} {:?} {:?}",
                     self.model, change.set, change.reset
                 ));
                 json(changed())

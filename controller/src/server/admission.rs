@@ -414,9 +414,9 @@ mod tests {
     #[test]
     fn a_handshake_that_was_started_and_does_not_go_on_makes_room_soon() {
         let mut admission = Admission::new(LIMITS);
-        let (started, going_on) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
+        let (started, continuing) = (open(&mut admission, LOCAL, 0), open(&mut admission, LOCAL, 0));
         admission.progress(started, Progress::HalfHello);
-        admission.progress(going_on, Progress::Hello);
+        admission.progress(continuing, Progress::Hello);
         assert_eq!(admission.admit(LOCAL, SILENT_MS), Admit::Wait { until_ms: Some(HALF_HELLO_MS) });
         assert_eq!(admission.admit(LOCAL, HALF_HELLO_MS), Admit::CloseFirst(started));
         admission.close(started);

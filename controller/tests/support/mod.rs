@@ -185,7 +185,8 @@ impl<S: Store, E: Environment> Fixture<S, E> {
             ..Deploy::default()
         };
         self.admin.handle(deploy).await.expect("the deployment succeeds");
-        // The rest is added as a client does it: one transaction of `Deploy` creates only a batch of units.
+        // The rest is added with `AddUnits`, which commits one batch of units after the other. `Deploy` creates all of
+        // its units in one transaction, and some tests need more units than one transaction may create.
         let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
         self.admin.handle(add).await.expect("the units are added");
     }

@@ -227,7 +227,7 @@ async fn members_that_must_leave_a_relation_are_listed_with_the_time_of_the_requ
         .admin
         .handle(SuspendRelation { relation: number, message: "moves".to_owned() })
         .await
-        .expect("it may be");
+        .expect("the relation can be suspended");
     let since_ms = now();
     fixture.advance(5_000);
     let name = RelationName { number, ends: "db:server web:db".to_owned() };

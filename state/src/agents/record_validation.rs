@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_that_a_restore_lost_has_a_number_near_the_last_one() {
+    fn an_action_that_a_restore_lost_has_a_number_soon_after_the_last_one() {
         assert_eq!(require_lost_action(7 + ACTIONS_LOST_MAX, 7), Ok(()));
         let refused = require_lost_action(u64::MAX, 7).expect_err("it was never queued");
         assert_eq!(*refused.reason, RecordRefusal::ActionNeverQueued { id: u64::MAX }.into());

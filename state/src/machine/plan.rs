@@ -191,8 +191,8 @@ mod tests {
     #[test]
     fn only_a_dying_or_dead_machine_without_assigned_units_is_dying_and_empty() {
         let rows = [(Life::Alive, [false, false]), (Life::Dying, [true, false]), (Life::Dead, [true, false])];
-        for (life, leaving) in rows {
-            assert_eq!([0, 1].map(|assigned| is_dying_and_empty(life, assigned)), leaving, "{life:?}");
+        for (life, departing) in rows {
+            assert_eq!([0, 1].map(|assigned| is_dying_and_empty(life, assigned)), departing, "{life:?}");
         }
     }
 

@@ -22,7 +22,7 @@ fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u
 }
 
 fn doc(world: &World, id: u64) -> ActionDoc {
-    read(world.reader(), &MODEL.action(id)).expect("it is there")
+    read(world.reader(), &MODEL.action(id)).expect("the action exists")
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn cancel(world: &mut World, id: u64) -> Result<ActionDoc, Refusal> {
 
 /// The numbers of the actions that the unit is shown.
 fn shown(world: &World, unit: Uuid) -> Vec<u64> {
-    let view = view::full_view(world.reader(), MODEL, unit).expect("it is there");
+    let view = view::full_view(world.reader(), MODEL, unit).expect("there is a view");
     Snapshot::from_full(view.delta).expect("a full view is complete").actions.keys().copied().collect()
 }
 
@@ -359,7 +359,7 @@ fn an_action_that_is_cancelled_between_its_saved_start_and_its_program_does_not_
     let id = enqueue(&mut world, agent.unit, "backup", json!({"to": "/a"})).expect("it fits");
     let operation = Operation::Action { id, name: "backup".into() };
     let view = |world: &World| {
-        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
+        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("there is a view");
         Snapshot::from_full(view.delta).expect("a full view is complete")
     };
     assert!(!hook_context_builder::is_cancelled(&view(&world), &operation));

@@ -66,8 +66,8 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
     // no batch has run yet: everything in the model is still Alive
     assert_eq!(lives(&world, Kind::ApplicationLife), [Life::Alive; 3]);
     let request = Deploy { application: Some("late".into()), sha256: "plain".into(), ..Deploy::default() };
-    let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
-    let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("it is there");
+    let web: Uuid = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
+    let on: UnitDoc = read(world.reader(), &MODEL.unit(world.unit("web/0"))).expect("the unit exists");
     let on: crate::documents::prelude::MachineDoc =
         read(world.reader(), &MODEL.machine(on.machine)).expect("too");
     let answers = [

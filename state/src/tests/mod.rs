@@ -221,7 +221,7 @@ impl World {
                     assert_eq!(*shown, full.shown());
                     let expected = Snapshot::from_full(full.delta).expect("complete");
                     assert_eq!(*snapshot, expected, "the fold of deltas after {changed:?}");
-                    let decided = decision_view(&at, MODEL, *id).expect("it is there");
+                    let decided = decision_view(&at, MODEL, *id).expect("there is a view");
                     assert_eq!(decided, without_cold_data(expected), "the decision view after {changed:?}");
                 }
                 None => assert!(snapshot.removed, "a removed unit receives its tombstone"),
@@ -235,7 +235,7 @@ impl World {
             let id = last_id(&key).expect("an id");
             for bound in BOUNDS {
                 self.watched.entry((id, bound)).or_insert_with(|| {
-                    let full = view::full_view_within(&at, MODEL, id, bound).expect("it is there");
+                    let full = view::full_view_within(&at, MODEL, id, bound).expect("there is a view");
                     let shown = full.shown();
                     (Snapshot::from_full(full.delta).expect("complete"), shown)
                 });

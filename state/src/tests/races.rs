@@ -30,7 +30,7 @@ fn excludes(base: &World, early: &Call, late: &Call, then: Option<Code>) {
 fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
-    let app = read(world.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("alive");
     let late = Agent::attach(&mut world, "web/1").unit;
     let enter = call(move |draft, ids| {
@@ -56,7 +56,7 @@ fn entering_a_scope_and_removing_the_relation_exclude_each_other() {
 }
 
 #[test]
-fn one_of_the_last_two_leaving_units_removes_the_relation() {
+fn one_of_the_last_two_departing_units_removes_the_relation() {
     let mut world = World::new();
     let (id, web, db) = pair(&mut world);
     world.run(|draft, _| relation::destroy(draft, MODEL, id)).expect("the removal is accepted");
@@ -80,7 +80,7 @@ fn no_entity_is_added_to_one_that_is_being_removed() {
     let app = world.deploy("web", "web", 1);
     world.deploy("db", "db", 1);
     let unit = world.unit("web/0");
-    let machine = read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine;
+    let machine = read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine;
     let destroy = call(move |draft, _| application::destroy(draft, MODEL, app).map(|_| ()));
     let add = call(move |draft, ids| unit::add(draft, MODEL, app, None, 1, ids).map(|_| ()));
     excludes(&world, &destroy, &add, Some(Code::NotAlive));

@@ -48,7 +48,7 @@ fn step(world: &mut World, random: &mut Random, agents: &mut BTreeMap<Uuid, Agen
         agents.insert(id, agent);
         return acted;
     }
-    let doc = read(world.reader(), &MODEL.unit(id)).expect("it is there");
+    let doc = read(world.reader(), &MODEL.unit(id)).expect("the unit exists");
     let mut agent = Agent::attach(world, &doc.name.to_string());
     if agent.local.charm.is_none() {
         agent.start(world);
@@ -187,7 +187,7 @@ fn force(world: &mut World, random: &mut Random) -> Result<(), Refusal> {
 /// One record of one unit's agent, at a valid or an invalid time.
 fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
     let known: Vec<RelationNumber> = agent.local.relations.keys().copied().collect();
-    let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("it is there");
+    let unit = read(world.reader(), &MODEL.unit(agent.unit)).expect("the unit exists");
     let failing = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     match random.below(8) {
         0 | 1 => {

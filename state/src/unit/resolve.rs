@@ -46,8 +46,8 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
             .store_generation
             .is_none_or(|store_generation| store_generation == view.position.store_generation)
     });
-    let is_gone = known.is_some_and(|view| view.removed || view.unit.life == Life::Dead);
-    if local.dead || is_gone {
+    let is_removed = known.is_some_and(|view| view.removed || view.unit.life == Life::Dead);
+    if local.dead || is_removed {
         return Act::Finish;
     }
     if let Some(until_ms) = reconcile_until_ms(local, now) {

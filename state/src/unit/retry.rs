@@ -21,6 +21,9 @@ use crate::terms::names::RelationNumber;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::start_reason::StartReason;
 
+/// The message of an action whose agent stopped while it ran: an action is never run a second time.
+pub const ACTION_INTERRUPTED: &str = "the agent stopped while the action ran";
+
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
 pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
 /// The longest delay in milliseconds: 5 s doubled six times is 320 s, so that the seventh and later delays are 300 s.
@@ -43,7 +46,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         Act::RecordOutcome(local.record(run.operation.clone(), outcome, now.wall_ms))
     };
     if matches!(run.operation, Operation::Action { .. }) {
-        return failed("the agent stopped while the action ran", None);
+        return failed(ACTION_INTERRUPTED, None);
     }
     if let Some(instead) = record_without_running(local, view, now, &run.operation) {
         return instead;

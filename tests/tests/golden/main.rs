@@ -1,7 +1,9 @@
 //! Compares one example of each family of messages with its text in `tests/golden/`. All other tests assert on types.
 //! The expected texts are written by hand from words.md, "Messages".
 
+mod charm_problems;
 mod refusals;
+mod store;
 
 use api::text::cause::{Times, hint, sentence};
 use api::text::{entity_state, status_message};
@@ -21,7 +23,7 @@ use state::terms::status::{
 };
 use state::terms::status_message::StatusMessage;
 use std::collections::BTreeSet;
-use std::path::Path;
+use test_support::golden::compare;
 
 /// The time at which the messages are rendered.
 const NOW_MS: i64 = 1_000_000;
@@ -237,16 +239,6 @@ fn each_fault_names_what_is_wrong_and_the_setting_as_in_the_golden_file() {
         status_message::words(&StatusMessage::of_failed_agent(&ended, &web).expect("it ended"))
     ));
     compare("faults.txt", &texts.join("\n"));
-}
-
-/// Compares a text with a golden file.
-fn compare(name: &str, text: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(name);
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&file, text).expect("the golden file is writable");
-    }
-    let expected = std::fs::read_to_string(&file).expect("the golden file is there");
-    assert_eq!(text, expected, "see {}; UPDATE=1 rewrites it", file.display());
 }
 
 #[test]

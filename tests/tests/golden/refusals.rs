@@ -1,6 +1,5 @@
 //! The text of each refusal: its code, its message and its hint.
 
-use crate::compare;
 use api::text::refusal::{dropped, text};
 use state::terms::life::Life;
 use state::terms::names::{EndpointName, UnitName, Uuid};
@@ -17,6 +16,7 @@ use state::terms::refusal::write::WriteRefusal;
 use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::unit::record::DroppedWrite;
+use test_support::golden::compare;
 
 /// Defines a function that returns examples of an enum, each with its name. The match names all variants, so that a new
 /// one must have an example to compile.

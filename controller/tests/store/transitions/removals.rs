@@ -112,6 +112,6 @@ pub(super) async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("destruction::destroy_batch", move |draft| destruction::destroy_batch(draft, other).map(drop))
         .await;
-    let gone = fixture.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
-    assert!(gone, "nothing was left in it");
+    let removed = fixture.store.read(move |reader| reader.get(other.model().text()).is_none()).await;
+    assert!(removed, "nothing was left in it");
 }

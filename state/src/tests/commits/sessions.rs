@@ -11,7 +11,7 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     let attached = |world: &mut World, nonce| {
         world
             .run(|draft, _| session::attach(draft, MODEL, old.unit, attach(nonce, 0), GENERATION))
-            .expect("it is there")
+            .expect("the unit exists")
             .epoch
     };
     assert_eq!(attached(&mut world, 1), old.epoch + 1);

@@ -28,7 +28,7 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
         agent.enter(&mut world, id);
     }
     let destroyed = world.run(|draft, _| force::application(draft, MODEL, app, Force::AfterWait, NOW));
-    assert_eq!(destroyed.expect("it may be forced"), Destroyed::Dying);
+    assert_eq!(destroyed.expect("the forced removal is accepted"), Destroyed::Dying);
     sweep(&mut world, NOW + GRACE_MS);
     sweep(&mut world, NOW + 2 * GRACE_MS);
     sweep(&mut world, NOW + 2 * GRACE_MS);
@@ -40,7 +40,7 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
 fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     let mut world = World::new();
     let (id, web, db) = related_units(&mut world);
-    world.run(|draft, _| force::relation(draft, MODEL, id, Force::AfterWait, NOW)).expect("it may be forced");
+    world.run(|draft, _| force::relation(draft, MODEL, id, Force::AfterWait, NOW)).expect("the forced removal is accepted");
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(members(&world, id).len(), 2);
     sweep(&mut world, NOW + GRACE_MS);
@@ -58,10 +58,10 @@ fn the_units_of_a_forced_machine_are_forced_too() {
     let mut world = World::new();
     let app = world.deploy("web", "web", 1);
     let first = started(&mut world, "web/0");
-    let on = read(world.reader(), &MODEL.unit(first.unit)).expect("it is there").machine;
+    let on = read(world.reader(), &MODEL.unit(first.unit)).expect("the unit exists").machine;
     world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids)).expect("there is room");
     let second = world.unit("web/1");
-    world.run(|draft, _| force::machine(draft, MODEL, on, Force::AtOnce, NOW)).expect("it may be forced");
+    world.run(|draft, _| force::machine(draft, MODEL, on, Force::AtOnce, NOW)).expect("the forced removal is accepted");
     assert_eq!(world.life(second), Some(Life::Dying), "derived at once");
     sweep(&mut world, NOW);
     assert!(world.is_removed(first.unit) && world.is_removed(second));
@@ -81,13 +81,13 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
             machine::add_manual(draft, MODEL, id, 1).map(|_| id)
         });
         let id = id.expect("it is a person's");
-        world.run(|draft, _| force::machine(draft, MODEL, id, force, now_ms)).expect("it may be forced");
-        let mut gone = Vec::new();
+        world.run(|draft, _| force::machine(draft, MODEL, id, force, now_ms)).expect("the forced removal is accepted");
+        let mut removed = Vec::new();
         for at in [NOW, NOW + GRACE_MS, NOW + 2 * GRACE_MS] {
             sweep(&mut world, at);
-            gone.push(world.is_removed(id));
+            removed.push(world.is_removed(id));
         }
-        gone
+        removed
     };
     assert_eq!(
         bring((Force::AtOnce, NOW)),
@@ -119,7 +119,7 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     };
     world.run(|draft, _| set(draft)).expect("it exists");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
-    world.run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW)).expect("it may be forced");
+    world.run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW)).expect("the forced removal is accepted");
     let left =
         |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.agent_uninstalled);
     sweep(&mut world, NOW);
@@ -150,7 +150,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     };
     let (lost, at_work) = (world.run(add).expect("it is alive"), world.run(add).expect("it is alive"));
     for id in [lost, at_work] {
-        world.run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW)).expect("it may be forced");
+        world.run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW)).expect("the forced removal is accepted");
     }
     // one agent is fast: it has finished before force begins, and uninstalls itself
     world.run(|draft, _| machine::set_dead(draft, MODEL, at_work)).expect("no unit is on it");
@@ -161,7 +161,7 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     let again_ms = NOW + GRACE_MS - 1;
     world
         .run(|draft, _| force::machine(draft, MODEL, lost, Force::AtOnce, again_ms))
-        .expect("it may be forced");
+        .expect("the forced removal is accepted");
     sweep(&mut world, NOW + GRACE_MS - 1);
     world
         .run(|draft, _| machine::remove(draft, MODEL, at_work))

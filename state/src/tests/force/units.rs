@@ -39,7 +39,7 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let record = web.record(Operation::Hook(Hook::UpdateStatus), failed);
     web.commit(&mut world, record);
     force_unit(&mut world, web.unit, Force::AfterWait, NOW);
-    let on = read(world.reader(), &MODEL.unit(web.unit)).expect("it is there").machine;
+    let on = read(world.reader(), &MODEL.unit(web.unit)).expect("the unit exists").machine;
     assert!(machine::has_attached_unit(world.reader(), MODEL, on), "an agent is to end it");
     // the agent is fenced first: the first batch that is due does only that
     world.run(|draft, _| force::force_batch(draft, MODEL, web.unit, NOW + GRACE_MS)).expect("it is due");
@@ -73,7 +73,7 @@ fn news(world: &World, unit: Uuid) -> Vec<Change> {
 fn i24_survivors_see_what_a_graceful_removal_shows() {
     let mut graceful = World::new();
     let (_, mut web, db) = related_units(&mut graceful);
-    let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("it is there");
+    let app: Uuid = read(graceful.reader(), &MODEL.application_name("web")).expect("the application exists");
     graceful.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");
     assert!(!news(&graceful, db.unit).is_empty(), "a unit that is being removed has departed");
     let mut by_force = graceful.copy();
@@ -187,7 +187,7 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
         let mut older = world.copy();
         world
             .run(|draft, _| force::relation(draft, MODEL, id, Force::AtOnce, NOW))
-            .expect("it may be forced");
+            .expect("the forced removal is accepted");
         sweep(&mut world, NOW);
         assert!(world.is_removed(id));
         while world.run(|draft, _| Ok(cleanup::clean_batch(draft, MODEL, id))).expect("no refusal") {}

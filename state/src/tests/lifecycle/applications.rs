@@ -19,7 +19,8 @@ fn a_deploy_creates_units_machines_and_peer_relations_in_one_transaction() {
     world.deploy("web", "web", 2);
     assert_eq!(world.documents.revision, before + 1);
     let (first, second) = (world.unit("web/0"), world.unit("web/1"));
-    let view = view::machine(world.reader(), MODEL, machine_of(&world, second)).expect("it is there");
+    let view =
+        view::machine(world.reader(), MODEL, machine_of(&world, second)).expect("the machine has a view");
     assert_eq!((view.name.as_str(), view.address.as_str(), view.life), ("1", "127.0.1.1", Life::Alive));
     assert_ne!(machine_of(&world, first), machine_of(&world, second));
     let peer: Option<Uuid> = read(world.reader(), &MODEL.relation_key("web:ring"));
@@ -310,7 +311,7 @@ fn invalid_names_and_unknown_archives_are_refused() {
     assert_eq!(deploy("other", "web", Some("4")), not_found(EntityKind::Machine, "4"));
     let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
     assert_eq!(refused(answer), reason(ModelRefusal::AlreadyExists { name: "dev".to_owned() }));
-    world.run(|draft, _| destruction::destroy(draft, MODEL, Force::No, 2)).expect("it is there");
+    world.run(|draft, _| destruction::destroy(draft, MODEL, Force::No, 2)).expect("the model exists");
     let answer = world.run(|draft, _| model::create(draft, Uuid(8), "dev", 1));
     assert_eq!(refused(answer), reason(ModelRefusal::PredecessorExists { name: "dev".to_owned() }));
 }

@@ -20,7 +20,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let last_error = format!("{operation}: exit status 1");
     let record = shop.record(operation, failed);
     shop.commit(&mut world, record);
-    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
     let result = dry_run_alone(&world, EntityId::Application(app));
     assert!(
         hooks(&result).iter().all(|hook| !hook.starts_with("shop/0")),
@@ -46,7 +46,7 @@ fn a_dry_run_with_force_includes_what_the_controller_does_for_failed_units() {
     let record = shop.record(Operation::Hook(Hook::UpdateStatus), failed());
     shop.commit(&mut world, record);
     let before = world.documents.map.clone();
-    let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").machine;
+    let machine = read(world.reader(), &MODEL.unit(shop.unit)).expect("the unit exists").machine;
     let answer = dry_run_together(world.reader(), MODEL, &[EntityId::Machine(machine)], Force::No);
     let alive = MachineRefusal::UnitsAlive { machine: "0".to_owned(), units: vec![UnitName::new("shop", 0)] };
     assert_eq!(refused(answer), reason(alive));
@@ -136,8 +136,9 @@ fn no_wait_skips_the_hooks_of_the_removed_units_only() {
 fn a_dry_run_names_silent_agents_as_blockers() {
     let mut world = World::new();
     let (id, shop, db) = related_units(&mut world);
-    let [shop_on, db_on] = [shop.unit, db.unit]
-        .map(|unit| EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("it is there").machine));
+    let [shop_on, db_on] = [shop.unit, db.unit].map(|unit| {
+        EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine)
+    });
     let simulate = |entity, force, silent: &[EntityId]| {
         let reports = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
         dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force, now_ms: 1 }, &reports)
@@ -145,7 +146,7 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     };
     let [of_shop, of_db] = [shop.unit, db.unit].map(EntityId::Unit);
     let all = [shop_on, of_shop, db_on, of_db];
-    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
     for entity in [of_shop, EntityId::Application(app)] {
         let quiet = simulate(entity, Force::No, &[]);
         let result = simulate(entity, Force::No, &all);

@@ -57,7 +57,7 @@ fn a_dry_run_predicts_the_next_leader() {
     let claim = |draft: &mut Draft| leadership::claim(draft, MODEL, shop.unit, false).map(drop);
     world.run(|draft, _| claim(draft)).expect("nobody leads");
     assert_eq!(elected(&world), [""; 0], "nobody is left");
-    let application = read(world.reader(), &MODEL.unit(shop.unit)).expect("it is there").application;
+    let application = read(world.reader(), &MODEL.unit(shop.unit)).expect("the unit exists").application;
     let add = |world: &mut World| {
         world.run(|draft, ids| unit::add(draft, MODEL, application, None, 1, ids)).expect("it is alive")
     };
@@ -147,7 +147,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     let mut world = World::new();
     let (id, shop, mut db) = related_units(&mut world);
     let number = world.number(id);
-    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("it is there");
+    let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
     world.run(|draft, ids| unit::add(draft, MODEL, app, None, 1, ids)).expect("it is alive");
     let mut other = Agent::attach(&mut world, "shop/1");
     other.start(&mut world);
@@ -204,7 +204,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
 /// The next step of the unit's agent.
 fn decides(world: &World, agent: &mut Agent) -> Option<Operation> {
     loop {
-        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("it is there");
+        let view = view::full_view(world.reader(), MODEL, agent.unit).expect("there is a view");
         let view = Snapshot::from_full(view.delta).expect("complete");
         let now = Now { boot: "b".to_owned(), ..Now::hypothetical() };
         match next(&agent.local, Some(&view), &now).act {

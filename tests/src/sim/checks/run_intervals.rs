@@ -31,7 +31,7 @@ impl RunIntervals {
                 let again = open.operation.is_same_as(&run.operation)
                     && run.attempt == open.attempt + 1
                     && run.attempt <= INTERRUPTIONS_MAX;
-                (!again && !relation_is_gone(&open, run)).then(|| {
+                (!again && !is_relation_removed(&open, run)).then(|| {
                     format!(
                         "{unit}: run {} of {} has not finished, but {} (attempt {}) starts",
                         open.number, open.operation, run.operation, run.attempt
@@ -78,7 +78,7 @@ impl RunIntervals {
 
 /// Whether an interrupted relation-joined is not repeated because its relation is gone: the unit continues with
 /// the departed hooks of the other members and with relation-broken (H.115).
-fn relation_is_gone(open: &Run, next: &Run) -> bool {
+fn is_relation_removed(open: &Run, next: &Run) -> bool {
     use Hook::Relation;
     match (&open.operation, &next.operation) {
         (
