@@ -15,9 +15,10 @@ use api::text::cause::{Times, hint, sentence};
 use api::text::start_reason;
 use charms::yaml;
 use serde_json::json;
-use state::terms::cause::{Actor, Cause, Duty, Entity};
-use state::terms::health::Fault;
+use state::terms::cause::Cause;
+use state::terms::health::{Fault, UnitHealth};
 use state::terms::names::UnitName;
+use state::unit::agent_causes;
 use state::unit::local::{Local, Step};
 use state::unit::resolve::{self, Act, Now};
 use std::path::{Path, PathBuf};
@@ -42,16 +43,11 @@ pub async fn show(dir: &Path) -> Result<String> {
 
 /// The causes why the unit agent does not run. `client` is the program behind the hook tools.
 fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
-    let entity = Entity::Unit(name.clone());
-    let missing = client.err().map(|error| {
-        Cause::new(entity.clone(), Duty::InstallHookTools, Actor::Operator).last_error(error.to_string())
-    });
+    let missing =
+        client.err().map(|error| agent_causes::missing_hook_tools(name).last_error(error.to_string()));
     let is_ending = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
-    let not_running = (!is_ending).then(|| {
-        let last = observation::last_line(folder, 0);
-        let duty = Duty::StartUnitAgent { machine: None };
-        Cause::new(entity, duty, Actor::OwnMachineAgent).last_error(last)
-    });
+    let not_running = (!is_ending)
+        .then(|| agent_causes::not_started(name, None).last_error(observation::last_line(folder, 0)));
     missing.into_iter().chain(not_running).collect()
 }
 
@@ -66,18 +62,13 @@ async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Opt
     // a full disk takes no lines, so that the last line of the log is about something else
     let last = fault.filter(|fault| !is_running && !matches!(fault, Fault::Limit(_)));
     let last = last.and_then(|_| observation::last_line(folder, 0));
-    let cause = |fault| {
-        let duty = Duty::ClearFault { fault, machine: None };
-        Cause::new(Entity::Unit(name.clone()), duty, Actor::Operator).last_error(last)
-    };
-    fault.map(cause)
+    let health = UnitHealth { fault, ..UnitHealth::default() };
+    Some(agent_causes::obstacle(name, None, &health)?.last_error(last))
 }
 
 /// The cause that names damaged files which were set aside.
 fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
-    let files = observation::observe(folder).set_aside;
-    let duty = |files| Duty::InspectSetAside { files, machine: None };
-    (!files.is_empty()).then(|| Cause::new(Entity::Unit(name.clone()), duty(files), Actor::Operator))
+    agent_causes::set_aside(name, None, observation::observe(folder).set_aside)
 }
 
 /// The cause of a unit whose machine is to be rebooted.
@@ -162,6 +153,7 @@ mod tests {
     use crate::service::AGENT_PID;
     use api::{AgentConfig, AgentKind};
     use host::process::Process;
+    use state::terms::cause::Duty;
     use state::terms::names::Uuid;
     use state::terms::operation::{Hook, Operation};
     use state::terms::start_reason::StartReason;

@@ -20,9 +20,10 @@ use api::{
 };
 use host::backoff::Backoff;
 use obstructed_recalls::ObstructedRecalls;
-use state::machine::plan::{DeployStep, Evidence, confirmations, evidence, is_dying_and_empty, plan};
+use state::machine::plan::{
+    DeployStep, Evidence, MachineStep, confirmations, evidence, is_dying_and_empty, machine_step, plan,
+};
 use state::terms::health::UnitHealth;
-use state::terms::life::Life;
 use state::terms::names::Uuid;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -280,17 +281,15 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         self.api.handle(ReportDiskUsage { units, unknown_bytes }).await.ok();
     }
 
-    /// Reports a Dying machine without units as Dead (spec E.5). Returns whether the machine is Dead and has no
-    /// units.
+    /// Executes the step of an empty machine. Returns whether the machine is Dead and has no units.
     async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
         // folders that cannot be listed may be there
         let has_folders = self.deployments.deployed().map_or(true, |deployed| !deployed.is_empty());
-        let is_empty = view.units.is_empty() && !has_folders;
-        if view.life == Life::Dying && is_empty {
-            self.api.handle(ReportMachineDead).await?;
+        match machine_step(view.life, view.units.len(), has_folders) {
+            Some(MachineStep::ReportDead) => self.api.handle(ReportMachineDead).await.map(|()| false),
+            Some(MachineStep::End) => Ok(true),
+            None => Ok(false),
         }
-        // a machine that was removed by force may be Dead before its units were recalled
-        Ok(view.life == Life::Dead && !has_folders)
     }
 
     /// Executes the plan. Returns true if a step failed and must be repeated.

@@ -358,6 +358,7 @@ async fn real_responses_match_the_document() {
         sample(GetWhy { entity: support::entity("web:db db") }),
         sample(DryRunRemoval { removed: vec![RemovalTarget::Unit(text("web/0"))], force: Force::No }),
         sample(DryRunRemoval { removed: vec![RemovalTarget::Unit(text("web/0"))], force: Force::AtOnce }),
+        sample(DryRunDestroyModel { force: Force::No }),
         sample(LogQuery::default()),
         sample(ListMachines),
         sample(WaitForChange { after: None }),

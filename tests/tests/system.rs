@@ -7,7 +7,7 @@ use serde_json::Value;
 use state::terms::names::UnitName;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::status_message::StatusMessage;
-use state::unit::hook_name::HookName;
+use state::terms::hook_name::HookName;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -207,6 +207,12 @@ impl FakeClient {
                 let dying = vec![Entity::Unit(UnitName::new("web", 9))];
                 json(DryRun { dying, ..DryRun::default() })
             }
+            "DryRunDestroyModel" => {
+                let DryRunDestroyModel { force } = parsed(&body);
+                self.record(format!("dry run of the model force={force:?}"));
+                let removed_eventually = vec![Entity::Model("dev".to_owned())];
+                json(DryRun { removed_eventually, ..DryRun::default() })
+            }
             "RemoveUnit" => {
                 let RemoveUnit { unit, force } = parsed(&body);
                 self.record(format!("remove {unit} force={force:?}"));

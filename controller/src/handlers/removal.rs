@@ -1,4 +1,4 @@
-//! The common part of all removals: force, waking the janitor, and the dry run of a removal.
+//! The common part of all removals: force, waking the janitor, and the dry runs of removals.
 
 use crate::environment::Environment;
 use crate::handlers::changed;
@@ -7,8 +7,8 @@ use crate::session::Authorised;
 use crate::store::Store;
 use crate::why::Sources;
 use api::error::ApiError;
-use api::{DryRun, DryRunRemoval, Force, Handle, WriteResponse};
-use state::documents::draft::{Draft, read};
+use api::{DryRun, DryRunDestroyModel, DryRunRemoval, Force, Handle, WriteResponse};
+use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
 use state::lifecycle::model;
@@ -37,16 +37,16 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 }
 
-impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
-    async fn handle(&self, removal: DryRunRemoval) -> Result<DryRun, ApiError> {
-        let DryRunRemoval { removed: targets, force } = removal;
-        let now_ms = self.controller.environment.wall_ms();
-        let times = self.controller.commit_times.clone();
+impl<S: Store, E: Environment> Authorised<S, E> {
+    /// Simulates a removal with what the agents report, and completes its blockers: silent agents, and since when each
+    /// blocker waits.
+    async fn dry_run<F>(&self, simulate: F) -> Result<DryRun, ApiError>
+    where
+        F: FnOnce(&dyn Reader, Model, &dry_run::AgentReports<'_>) -> Result<DryRun, Refusal> + Send + 'static,
+    {
+        let (now_ms, times) = (self.controller.environment.wall_ms(), self.controller.commit_times.clone());
         let (presence, timers) = (self.controller.presence_snapshot(), self.controller.force_timers.clone());
         let dry_run = self.view(move |reader, model| {
-            dry_run::require_count(targets.len())?;
-            let entities = targets.iter().map(|target| lookup::entity(reader, model, target));
-            let entities = entities.collect::<Result<Vec<_>, _>>()?;
             let (presence, commit_times, force_timers) = (&presence, &*times, &*timers);
             let sources = Sources { reader, model, presence, commit_times, force_timers, now_ms };
             sources.with_facts(|facts| {
@@ -54,8 +54,7 @@ impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
                     is_lost: &|entity| why::silent_agent(facts, entity).is_some(),
                     running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
                 };
-                let removal = dry_run::Removal { entities: &entities, force, now_ms };
-                let mut result = dry_run::dry_run(reader, model, removal, &reports)?;
+                let mut result = simulate(reader, model, &reports)?;
                 let lost_agents = std::mem::take(&mut result.lost_agents);
                 let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(facts, entity));
                 let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));
@@ -63,6 +62,30 @@ impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
                 result.blockers = silent.chain(blocked).collect();
                 Ok(result)
             })
+        });
+        dry_run.await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<DryRunRemoval> for Authorised<S, E> {
+    async fn handle(&self, removal: DryRunRemoval) -> Result<DryRun, ApiError> {
+        let DryRunRemoval { removed: targets, force } = removal;
+        let now_ms = self.controller.environment.wall_ms();
+        let dry_run = self.dry_run(move |reader, model, reports| {
+            dry_run::require_count(targets.len())?;
+            let entities = targets.iter().map(|target| lookup::entity(reader, model, target));
+            let entities = entities.collect::<Result<Vec<_>, _>>()?;
+            dry_run::dry_run(reader, model, dry_run::Removal { entities: &entities, force, now_ms }, reports)
+        });
+        dry_run.await
+    }
+}
+
+impl<S: Store, E: Environment> Handle<DryRunDestroyModel> for Authorised<S, E> {
+    async fn handle(&self, destruction: DryRunDestroyModel) -> Result<DryRun, ApiError> {
+        let (force, now_ms) = (destruction.force, self.controller.environment.wall_ms());
+        let dry_run = self.dry_run(move |reader, model, reports| {
+            dry_run::dry_run_of_model(reader, model, force, now_ms, reports)
         });
         dry_run.await
     }

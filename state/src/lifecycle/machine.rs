@@ -174,18 +174,6 @@ pub fn set_dead(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal
     Ok(())
 }
 
-/// The units that can be removed without an agent, because the machine has no instance that could run one: they
-/// are Dying and were never attached. The caller removes each with
-/// [`unit::remove`](crate::lifecycle::unit::remove) in a transaction of its own; then the machine can be Dead.
-pub fn units_without_instance(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<Uuid> {
-    if documents.document(&model.machine_life(id)) != Some(Life::Dying) {
-        return Vec::new();
-    }
-    let mut units = documents.ids(&model.machine_units(id), UNITS_MAX);
-    units.retain(|unit| documents.document(&model.session(*unit)).is_none());
-    units
-}
-
 /// Whether an agent has attached for any unit of this machine. Such a unit is removed only after its agent has
 /// finished, or after a forced removal has started to act for that agent.
 pub fn has_attached_unit(reader: &dyn Reader, model: Model, id: Uuid) -> bool {

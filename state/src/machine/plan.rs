@@ -42,6 +42,25 @@ pub fn is_dying_and_empty(life: Life, assigned: usize) -> bool {
     life != Life::Alive && assigned == 0
 }
 
+/// What a machine agent does when its machine is empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineStep {
+    /// Report that the machine is dead (spec E.5).
+    ReportDead,
+    /// End: the machine is Dead.
+    End,
+}
+
+/// The step of a machine with this life and number of assigned units; none while a folder of a unit is left. A machine
+/// that was removed by force may be Dead before its units were recalled.
+pub fn machine_step(life: Life, assigned: usize, has_folders: bool) -> Option<MachineStep> {
+    match (life, assigned, has_folders) {
+        (Life::Dying, 0, false) => Some(MachineStep::ReportDead),
+        (Life::Dead, _, false) => Some(MachineStep::End),
+        (Life::Alive | Life::Dying, _, false) | (_, _, true) => None,
+    }
+}
+
 /// Weighs the evidence about a unit that is deployed on this machine but not assigned to it. A tombstone counts
 /// more than the final state of the folder, which counts more than a conflict over its name. `existence` is the answer
 /// of the controller; without an answer there is no evidence.
@@ -193,6 +212,18 @@ mod tests {
         let rows = [(Life::Alive, [false, false]), (Life::Dying, [true, false]), (Life::Dead, [true, false])];
         for (life, departing) in rows {
             assert_eq!([0, 1].map(|assigned| is_dying_and_empty(life, assigned)), departing, "{life:?}");
+        }
+    }
+
+    #[test]
+    fn an_empty_dying_machine_reports_itself_dead_and_a_dead_machine_without_folders_ends() {
+        assert_eq!(machine_step(Life::Dying, 0, false), Some(MachineStep::ReportDead));
+        assert_eq!(machine_step(Life::Dead, 0, false), Some(MachineStep::End));
+        assert_eq!(machine_step(Life::Dead, 1, false), Some(MachineStep::End), "it was removed by force");
+        let waits =
+            [(Life::Alive, 0, false), (Life::Dying, 1, false), (Life::Dying, 0, true), (Life::Dead, 0, true)];
+        for (life, assigned, has_folders) in waits {
+            assert_eq!(machine_step(life, assigned, has_folders), None, "{life:?} {assigned} {has_folders}");
         }
     }
 

@@ -7,6 +7,7 @@
 mod affected;
 mod result;
 mod simulation;
+mod whole_model;
 
 use crate::documents::blockers::{BLOCKERS_MAX, EntityId, blockers};
 use crate::documents::draft::Reader;
@@ -27,6 +28,7 @@ use simulation::{
 use std::collections::BTreeSet;
 
 pub use result::{DryRun, ExpectedHook};
+pub use whole_model::dry_run_of_model;
 
 /// The maximum number of entities of one request: each is removed in the same simulation.
 pub const TARGETS_MAX: usize = 20;

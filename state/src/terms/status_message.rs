@@ -12,7 +12,7 @@ use crate::terms::operation::Operation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The message of a status. Created in `operations::run_reports`, `lifecycle::unit` and the controller's `status`.
+/// The message of a status. Created in `operations::run_reports`, `lifecycle::unit` and `status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -1,8 +1,8 @@
 //! What entities wait for, other than for their own removal.
 //!
-//! `blockers` explains entities that are being removed; this module explains entities that remain, and failures
-//! of the provider. The functions read documents and never write. Called by the controller's `why`, which adds
-//! what only presence and clocks show.
+//! `documents::blockers` explains entities that are being removed; this module explains entities that remain, and
+//! failures of the provider. The functions read documents and never write. The other modules of `why` add what only
+//! presence and clocks show.
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;

@@ -9,12 +9,12 @@ use crate::status::presence::ExecutingRun;
 use crate::status::unit::{UnitStatuses, next_act, statuses};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
-use crate::terms::health::UnitHealth;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use crate::terms::status::AgentStatus;
 use crate::terms::status_info::StatusInfo;
+use crate::unit::agent_causes;
 use crate::unit::local::Run;
 use crate::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
 use crate::why::explanation::{EntityState, Why};
@@ -22,22 +22,6 @@ use crate::why::facts::Facts;
 use crate::why::hook_lock;
 use crate::why::machine;
 use crate::why::non_removal_causes;
-
-/// Returns the cause for a unit whose agent cannot go on, or has ended, as its machine agent observes it.
-fn obstacle(doc: &UnitDoc, machine: &str, health: &UnitHealth) -> Option<Cause> {
-    let (machine, entity) = (Some(machine.to_owned()), Entity::Unit(doc.name.clone()));
-    let (since_ms, last_line) =
-        health.exit.as_ref().map_or((None, None), |exit| (Some(exit.since_ms), exit.last_line.clone()));
-    let cause = match (health.fault(), &health.exit) {
-        (Some(fault), _) => Cause::new(entity, Duty::ClearFault { fault, machine }, Actor::Operator),
-        (None, Some(exit)) => {
-            let actor = Actor::MachineAgent(machine.clone().unwrap_or_default());
-            Cause::new(entity, Duty::RestartUnitAgent { machine, exit: exit.clone() }, actor)
-        }
-        (None, None) => return None,
-    };
-    Some(cause.since(since_ms).last_error(last_line))
-}
 
 /// Explains a unit.
 pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
@@ -49,7 +33,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let attached = is_attached(facts, id);
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc);
     let health = facts.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
-    let obstacle = obstacle(&doc, &machine, &health);
+    let obstacle = agent_causes::obstacle(&doc.name, Some(&machine), &health);
     let silent = silent_agent(facts, id, &doc);
     let is_silent = silent.is_some();
     let mut causes: Vec<Cause> = Vec::new();
@@ -78,16 +62,12 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     }
     // if the unit waits for its machine's agent, the machine's cause is the root cause and is listed first
     let lost = attached && life != Life::Dead && facts.presence.is_lost(id);
-    let by_machine = Actor::MachineAgent(machine);
+    let by_machine = Actor::MachineAgent(machine.clone());
     if lost || causes.iter().any(|cause| cause.actor == by_machine) {
         causes.splice(0..0, machine::silent_or_failed_agent(facts, doc.machine));
     }
     causes.extend(facts.forced_removal_cause(id, entity.clone()));
-    if !health.set_aside.is_empty() {
-        let duty =
-            Duty::InspectSetAside { files: health.set_aside, machine: Some(machine_name(facts, &doc)) };
-        causes.push(Cause::new(entity.clone(), duty, Actor::Operator));
-    }
+    causes.extend(agent_causes::set_aside(&doc.name, Some(&machine), health.set_aside));
     Ok(Why { entity, life, now: EntityState::Unit { workload, agent }, causes, more: false })
 }
 
@@ -114,13 +94,9 @@ pub(crate) fn silent_agent(facts: &Facts<'_>, id: Uuid, doc: &UnitDoc) -> Option
 
 /// Returns the cause for a unit whose agent has never attached.
 fn unattached(facts: &Facts<'_>, doc: &UnitDoc, machine: &str) -> Cause {
-    let machine = machine.to_owned();
     let cause = match machine::silent_or_failed_agent(facts, doc.machine) {
-        None => Cause::of_unit_agent(&doc.name, Duty::Attach { machine }),
-        Some(_) => {
-            let duty = Duty::StartUnitAgent { machine: Some(machine.clone()) };
-            Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::MachineAgent(machine))
-        }
+        None => Cause::of_unit_agent(&doc.name, Duty::Attach { machine: machine.to_owned() }),
+        Some(_) => agent_causes::not_started(&doc.name, Some(machine)),
     };
     cause.since(doc.created_ms)
 }

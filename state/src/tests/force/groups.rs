@@ -40,7 +40,9 @@ fn i27_an_application_without_agents_is_removed_in_bounded_batches() {
 fn the_members_of_a_forced_relation_are_removed_from_its_scope() {
     let mut world = World::new();
     let (id, web, db) = related_units(&mut world);
-    world.run(|draft, _| force::relation(draft, MODEL, id, Force::AfterWait, NOW)).expect("the forced removal is accepted");
+    world
+        .run(|draft, _| force::relation(draft, MODEL, id, Force::AfterWait, NOW))
+        .expect("the forced removal is accepted");
     sweep(&mut world, NOW + GRACE_MS - 1);
     assert_eq!(members(&world, id).len(), 2);
     sweep(&mut world, NOW + GRACE_MS);
@@ -61,7 +63,9 @@ fn the_units_of_a_forced_machine_are_forced_too() {
     let on = read(world.reader(), &MODEL.unit(first.unit)).expect("the unit exists").machine;
     world.run(|draft, ids| unit::add(draft, MODEL, app, Some("0"), 1, ids)).expect("there is room");
     let second = world.unit("web/1");
-    world.run(|draft, _| force::machine(draft, MODEL, on, Force::AtOnce, NOW)).expect("the forced removal is accepted");
+    world
+        .run(|draft, _| force::machine(draft, MODEL, on, Force::AtOnce, NOW))
+        .expect("the forced removal is accepted");
     assert_eq!(world.life(second), Some(Life::Dying), "derived at once");
     sweep(&mut world, NOW);
     assert!(world.is_removed(first.unit) && world.is_removed(second));
@@ -81,7 +85,9 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_by_force() {
             machine::add_manual(draft, MODEL, id, 1).map(|_| id)
         });
         let id = id.expect("it is a person's");
-        world.run(|draft, _| force::machine(draft, MODEL, id, force, now_ms)).expect("the forced removal is accepted");
+        world
+            .run(|draft, _| force::machine(draft, MODEL, id, force, now_ms))
+            .expect("the forced removal is accepted");
         let mut removed = Vec::new();
         for at in [NOW, NOW + GRACE_MS, NOW + 2 * GRACE_MS] {
             sweep(&mut world, at);
@@ -119,7 +125,9 @@ fn a_kept_instance_whose_agent_never_returns_is_handed_over_by_force() {
     };
     world.run(|draft, _| set(draft)).expect("it exists");
     world.run(|draft, _| machine::keep_instance(draft, MODEL, id)).expect("it has one");
-    world.run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW)).expect("the forced removal is accepted");
+    world
+        .run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW))
+        .expect("the forced removal is accepted");
     let left =
         |world: &World| read(world.reader(), &MODEL.machine(id)).map(|machine| machine.agent_uninstalled);
     sweep(&mut world, NOW);
@@ -150,7 +158,9 @@ fn a_manually_provisioned_machine_that_never_returns_is_removed_after_a_second_w
     };
     let (lost, at_work) = (world.run(add).expect("it is alive"), world.run(add).expect("it is alive"));
     for id in [lost, at_work] {
-        world.run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW)).expect("the forced removal is accepted");
+        world
+            .run(|draft, _| force::machine(draft, MODEL, id, Force::AtOnce, NOW))
+            .expect("the forced removal is accepted");
     }
     // one agent is fast: it has finished before force begins, and uninstalls itself
     world.run(|draft, _| machine::set_dead(draft, MODEL, at_work)).expect("no unit is on it");
