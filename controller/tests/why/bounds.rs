@@ -5,7 +5,7 @@ use crate::support::*;
 use api::error::ErrorCode;
 use api::{DryRunRemoval, Force, GetWhy, Handle, RemovalTarget, RemoveApplication};
 use state::documents::draft::{Draft, Key};
-use state::terms::names::Uuid;
+use state::terms::names::{UnitName, Uuid};
 
 /// The number of entities of each kind that `why` examines.
 const ENTITIES_MAX: u128 = 1_000;
@@ -26,7 +26,7 @@ async fn why_and_dry_run_bound_their_answers_for_a_large_model() {
     }
     let why = fixture.admin.handle(GetWhy { entity: entity("model") }).await.expect("it exists");
     assert_eq!(api::text::entity_state::words(&why.now), "1000 or more applications, 0 machines");
-    let units = |count| (0..count).map(|n| RemovalTarget::Unit(format!("web/{n}"))).collect::<Vec<_>>();
+    let units = |count| (0..count).map(|n| RemovalTarget::Unit(UnitName::new("web", n))).collect::<Vec<_>>();
     let refused = fixture
         .admin
         .handle(DryRunRemoval { removed: units(21), force: Force::No })
