@@ -347,7 +347,8 @@ fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> 
     let text = fs::read(run_folder.join(shim::OUTPUT)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let hook = stream(&run.operation);
-    let mut lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("stderr: ")).collect();
+    let mut lines: Vec<&str> =
+        text.lines().filter_map(|line| shim::decode_entry(shim::STDERR, line)).collect();
     let left_out = lines.len().saturating_sub(OUTPUT_LINES_MAX);
     lines.drain(..left_out);
     let more = (left_out > 0).then(|| {

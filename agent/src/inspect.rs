@@ -153,7 +153,7 @@ mod tests {
     use crate::service::AGENT_PID;
     use api::{AgentConfig, AgentKind};
     use host::process::Process;
-    use state::terms::cause::Duty;
+    use state::terms::cause::{Actor, Duty, Entity};
     use state::terms::names::Uuid;
     use state::terms::operation::{Hook, Operation};
     use state::terms::start_reason::StartReason;

@@ -238,7 +238,7 @@ pub trait Visitor<P> {
 ///
 /// ```text
 /// requests! { ActionRequests {
-///     GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
+///     GetAction = post "/v1/models/{model}/action", Reader => ActionDoc;
 /// } }
 /// ```
 macro_rules! requests {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use api::{LogLine, LogPage};
+use api::{ActionFailure, LogLine, LogPage};
 use clap::Parser;
 use cli::command_error::CommandError;
 use cli::commands::{
@@ -43,7 +43,7 @@ async fn run_command(words: &[&str], session: &FakeSession) -> Result<(), Comman
     }
 }
 
-fn ledger(task: Option<api::ActionInfo>) -> FakeSession {
+fn ledger(task: Option<api::ActionDoc>) -> FakeSession {
     FakeSession::new(FakeController { units: vec!["ledger/0".to_owned()], task, ..FakeController::default() })
 }
 
@@ -118,7 +118,7 @@ async fn a_failed_process_is_reported_as_json_with_exit_code_1() {
 async fn action_fail_with_a_successful_process_is_exit_code_0() {
     let mut task = sample_task();
     task.status = ActionStatus::Failed;
-    task.message = "the book is frozen".to_owned();
+    task.failure = Some(ActionFailure::ActionFail { message: "the book is frozen".to_owned() });
     let session = ledger(Some(task));
     assert_eq!(run_command(&["run", "ledger/0", "post"], &session).await, Ok(()));
     let (stdout, _) = session.printed();

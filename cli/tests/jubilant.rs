@@ -2,7 +2,7 @@
 
 mod common;
 
-use api::StatusInfo;
+use api::{ActionFailure, StatusInfo};
 use cli::commands::show_model;
 use cli::render::{application_config, status_json, task, unit};
 use cli::times::Zone;
@@ -22,7 +22,7 @@ fn jubilant_parses_every_document() {
     let (name, failed) = (sample_unit().name.to_string(), {
         let mut task = sample_task();
         task.status = ActionStatus::Failed;
-        task.message = "the book is frozen".to_owned();
+        task.failure = Some(ActionFailure::ActionFail { message: "the book is frozen".to_owned() });
         task.results.insert("return-code".to_owned(), json!(1));
         task
     });

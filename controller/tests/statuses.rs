@@ -110,7 +110,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     assert_eq!(unit_statuses(&fixture, "web/0").await, error);
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: false })
+        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: false })
         .await
         .expect("it is in an error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
@@ -209,7 +209,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
     failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
     web.commit(failed).await;
-    let resolved = ResolvedRequest { unit: "web/0".to_owned(), retry: false };
+    let resolved = ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: false };
     fixture.admin.handle(resolved).await.expect("it is in error");
     let mut skipped = web.record(Operation::Hook(Hook::UpdateStatus));
     skipped.outcome = Outcome::Skipped;

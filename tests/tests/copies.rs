@@ -137,7 +137,7 @@ fn a_controller_restored_from_a_backup_receives_the_lost_records() {
             fs::copy(&file, store.join(file.file_name().expect("files have names"))).expect("a copy");
         }
     };
-    let generation = || fs::read_to_string(store.join("history.yaml")).expect("it exists");
+    let generation = || fs::read_to_string(store.join("generation.yaml")).expect("it exists");
     let recorded = generation();
     put_back(&older);
     // Nothing is decided for the operator: both ways out are named at once, and nothing is left running.

@@ -4,10 +4,10 @@
 use api::text::refusal::message;
 use api::text::status_message;
 use serde_json::Value;
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::status_message::StatusMessage;
-use state::terms::hook_name::HookName;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

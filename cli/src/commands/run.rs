@@ -9,10 +9,9 @@ use crate::session::CommandSession;
 use crate::terminal_escape::safe_line;
 use crate::times::{self, Zone};
 use api::error::ErrorCode;
-use api::{ActionInfo, EnqueueActionResponse, GetAction, ListModels, UserPort, WaitForChange};
+use api::{ActionDoc, EnqueueActionResponse, GetAction, ListModels, UnitChoice, UserPort, WaitForChange};
 use clap::Args;
 use serde_json::{Map, Value};
-use state::terms::names::UnitName;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,7 +61,7 @@ pub enum RunFormat {
 /// The parsed words of the command line.
 #[derive(Debug, PartialEq)]
 struct ActionRequest {
-    units: Vec<String>,
+    units: Vec<UnitChoice>,
     action: String,
     params: BTreeMap<String, Value>,
 }
@@ -126,10 +125,7 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
 
 /// Parses the words: units, then the action, then key=value pairs.
 fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
-    let is_unit = |word: &&String| {
-        word.parse::<UnitName>().is_ok() || word.split_once('/').is_some_and(|(_, unit)| unit == "leader")
-    };
-    let units: Vec<String> = args.words.iter().take_while(is_unit).cloned().collect();
+    let units: Vec<UnitChoice> = args.words.iter().map_while(|word| word.parse().ok()).collect();
     if units.is_empty() {
         let text = format!(
             "invalid unit name {:?}: expected APPLICATION/NUMBER or APPLICATION/leader, for example web/0",
@@ -137,8 +133,7 @@ fn parse_words(args: &RunArgs) -> Result<ActionRequest, CommandError> {
         );
         return Err(CommandError::usage(text));
     }
-    let applications = |unit: &String| unit.split('/').next().map(str::to_owned);
-    if units.iter().any(|unit| applications(unit) != applications(&units[0])) {
+    if units.iter().any(|unit| unit.application() != units[0].application()) {
         return Err(CommandError::usage("cannot run an action on units of different applications"));
     }
     let mut rest = args.words[units.len()..].iter();
@@ -206,7 +201,7 @@ async fn results<A: UserPort>(
     tasks: &[EnqueueActionResponse],
     args: &RunArgs,
     session: &CommandSession<A>,
-) -> Result<Vec<ActionInfo>, CommandError> {
+) -> Result<Vec<ActionDoc>, CommandError> {
     let plain = args.format == RunFormat::Plain;
     let zone = Zone::new(args.utc);
     let mut done = Vec::new();
@@ -215,7 +210,7 @@ async fn results<A: UserPort>(
             session.output.print_remark(&format!("Waiting for task {}...\n", enqueued.id));
         }
         let mut shown = 0;
-        let print_log = |task: &ActionInfo| {
+        let print_log = |task: &ActionDoc| {
             for (ms, line) in task.log.iter().skip(shown).filter(|_| plain) {
                 session.output.print_remark(&format!(
                     "{} {}\n",
@@ -238,8 +233,8 @@ async fn results<A: UserPort>(
 pub async fn wait_for_task<A: UserPort>(
     id: u64,
     session: &CommandSession<A>,
-    mut observe: impl FnMut(&ActionInfo),
-) -> Result<ActionInfo, CommandError> {
+    mut observe: impl FnMut(&ActionDoc),
+) -> Result<ActionDoc, CommandError> {
     let mut after = None;
     loop {
         after = Some(session.api.handle(WaitForChange { after }).await?);
@@ -251,11 +246,11 @@ pub async fn wait_for_task<A: UserPort>(
     }
 }
 
-fn print<A>(tasks: &[ActionInfo], args: &RunArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
+fn print<A>(tasks: &[ActionDoc], args: &RunArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
     let format = match args.format {
         RunFormat::Plain => {
             for task in tasks {
-                let heading = if tasks.len() > 1 { format!("{}:\n", task.unit) } else { String::new() };
+                let heading = if tasks.len() > 1 { format!("{}:\n", task.unit_name) } else { String::new() };
                 session.output.print(&format!("{heading}{}", task::plain(task)?))?;
             }
             return Ok(());
@@ -264,6 +259,6 @@ fn print<A>(tasks: &[ActionInfo], args: &RunArgs, session: &CommandSession<A>) -
         RunFormat::Yaml => render::StructuredFormat::Yaml,
     };
     let all: Map<String, Value> =
-        tasks.iter().map(|task| (task.unit.to_string(), task::document(task))).collect();
+        tasks.iter().map(|task| (task.unit_name.to_string(), task::document(task))).collect();
     session.output.print(&render::structured(&all.into(), format)?)
 }

@@ -22,7 +22,7 @@ pub struct FakeController {
     /// Units on which `run` succeeds.
     pub units: Vec<String>,
     /// The completed action; `None`: actions never complete.
-    pub task: Option<ActionInfo>,
+    pub task: Option<ActionDoc>,
     /// The actions that each charm declares.
     pub declared: BTreeMap<String, Action>,
     /// Whether the controller already has the archive.
@@ -182,14 +182,14 @@ impl FakeClient {
                 self.require_known(&id.to_string())?;
                 json(match &self.task {
                     Some(task) => task.clone(),
-                    None => ActionInfo { status: ActionStatus::Running, ..super::sample_task() },
+                    None => ActionDoc { status: ActionStatus::Running, ..super::sample_task() },
                 })
             }
             "CancelAction" => {
                 let CancelAction { id } = parsed(&body);
                 self.record(format!("cancel {id}"));
                 self.require_known(&id.to_string())?;
-                let action = ActionInfo { id, status: ActionStatus::Cancelled, ..super::sample_task() };
+                let action = ActionDoc { id, status: ActionStatus::Cancelled, ..super::sample_task() };
                 json(CancelActionResponse { action, revision: 9 })
             }
             "GetDeclaredActions" => {
@@ -202,7 +202,7 @@ impl FakeClient {
                 let DryRunRemoval { removed, .. } = parsed(&body);
                 self.record(format!("dry run {removed:?}"));
                 if let [RemovalTarget::Unit(unit)] = &removed[..] {
-                    self.require_known(unit)?;
+                    self.require_known(&unit.to_string())?;
                 }
                 let dying = vec![Entity::Unit(UnitName::new("web", 9))];
                 json(DryRun { dying, ..DryRun::default() })
@@ -216,7 +216,7 @@ impl FakeClient {
             "RemoveUnit" => {
                 let RemoveUnit { unit, force } = parsed(&body);
                 self.record(format!("remove {unit} force={force:?}"));
-                self.require_known(&unit)?;
+                self.require_known(&unit.to_string())?;
                 json(changed())
             }
             "SuspendRelation" => {
@@ -252,13 +252,14 @@ impl FakeClient {
 
     fn run(&self, run: EnqueueAction) -> Result<EnqueueActionResponse, ApiError> {
         self.record(format!("run {} {} {:?}", run.unit, run.action, run.params));
-        if !self.units.contains(&run.unit) {
-            return Err(ApiError::new(ErrorCode::NotFound, format!("unit {:?} not found", run.unit)));
+        let name = run.unit.to_string();
+        if !self.units.contains(&name) {
+            return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
         }
         if run.action != "post" {
             let text = format!("action {:?} of ledger (not found)", run.action);
             return Err(ApiError::new(ErrorCode::UnknownAction, text));
         }
-        Ok(EnqueueActionResponse { id: 7, unit: run.unit.parse().expect("a unit"), revision: 1 })
+        Ok(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
     }
 }

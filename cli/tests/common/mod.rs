@@ -209,13 +209,15 @@ pub fn sample_config() -> ApplicationConfig {
 }
 
 /// Task 7 of spec/clients.md 2.4.
-pub fn sample_task() -> ActionInfo {
-    ActionInfo {
+pub fn sample_task() -> ActionDoc {
+    ActionDoc {
         id: 7,
-        unit: UnitName::new("ledger", 0),
-        action: "post".to_owned(),
+        unit: Uuid(70),
+        unit_name: UnitName::new("ledger", 0),
+        name: "post".to_owned(),
+        params: BTreeMap::new(),
         status: ActionStatus::Completed,
-        message: String::new(),
+        failure: None,
         results: BTreeMap::from([
             ("balance".to_owned(), json!("30")),
             ("nested".to_owned(), json!({ "a": "1" })),

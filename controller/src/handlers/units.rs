@@ -22,7 +22,6 @@ use state::lifecycle::{application, unit};
 use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
-use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::{AddedKind, EntityKind};
 use std::future::{Future, poll_fn};
 use std::task::Poll;
@@ -125,11 +124,10 @@ impl<S: Store, E: Environment> Handle<ResolvedRequest> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<RemoveUnit> for Authorised<S, E> {
     async fn handle(&self, removal: RemoveUnit) -> Result<WriteResponse, ApiError> {
-        let RemoveUnit { unit: text, force } = removal;
+        let RemoveUnit { unit: name, force } = removal;
         let model = self.model().await?;
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            let name: UnitName = text.parse().map_err(|_| UnitRefusal::InvalidName { text: text.clone() })?;
             let id = unit::find(draft, model, &name)?;
             force::unit(draft, model, id, force, now_ms).map(drop)
         };

@@ -85,7 +85,7 @@ async fn a_dying_unit_waits_since_its_removal_and_enters_no_relation() {
     fixture.advance(3_600_000);
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     let removed_ms = now(&fixture);
@@ -124,7 +124,7 @@ async fn a_dead_unit_waits_for_its_recall_by_the_machine_agent() {
     let mut web = fixture.attach_agent("web/0").await;
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     web.commit(web.record(Operation::SetDead)).await;

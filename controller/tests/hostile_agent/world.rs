@@ -142,8 +142,11 @@ impl World {
             places.push(place(fixture.unit(name).await, &agent));
         }
         for unit in ["web/1", "web/0"] {
-            let run =
-                EnqueueAction { unit: unit.to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+            let run = EnqueueAction {
+                unit: unit.parse().expect("a unit"),
+                action: "backup".to_owned(),
+                params: BTreeMap::new(),
+            };
             admin.handle(run).await.expect("it is enqueued");
         }
         let (model, hostile, honest) = (fixture.model, places[0].clone(), places[1].clone());

@@ -60,7 +60,12 @@ async fn a_unit_is_shown_with_the_charm_that_it_runs() {
     web.commit(record).await;
     fixture.admin.handle(refresh("newer")).await.expect("the request is accepted");
     let charm_url_of_unit = || async {
-        fixture.admin.handle(ShowUnit { unit: "web/0".to_owned() }).await.expect("it exists").charm_url
+        fixture
+            .admin
+            .handle(ShowUnit { unit: "web/0".parse().expect("a unit") })
+            .await
+            .expect("it exists")
+            .charm_url
     };
     assert_eq!(charm_url_of_unit().await, "local:web-0", "it has not taken the new one yet");
     let record = web.record(Operation::InstallCharm(charm("local:web-1")));

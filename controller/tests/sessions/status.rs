@@ -74,7 +74,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
     );
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
+        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: true })
         .await
         .expect("it is in error");
     let (workload, agent, _) = status().await;
@@ -156,7 +156,7 @@ async fn an_action_is_running_once_its_unit_reports_it() {
     fixture.deploy("web", 1).await;
     let web = fixture.attach_agent("web/0").await;
     let run = |action: &str| EnqueueAction {
-        unit: "web/0".into(),
+        unit: "web/0".parse().expect("a unit"),
         action: action.into(),
         params: Default::default(),
     };

@@ -116,7 +116,7 @@ impl Walk {
             5 => self.fixture.controller.environment.step_wall_clock(number as i64 - 500),
             6 if number % 3 == 0 => {
                 let force = if number % 2 == 0 { Force::No } else { Force::AtOnce };
-                admin.handle(RemoveUnit { unit: name, force }).await.ok();
+                admin.handle(RemoveUnit { unit: name.parse().expect("a unit"), force }).await.ok();
             }
             7 if number % 4 == 0 => {
                 let remove = RemoveMachine {
@@ -150,7 +150,11 @@ impl Walk {
                 admin.handle(ConfigureModel { change: change.clone() }).await.ok();
                 admin.handle(Configure { application: unit.application, change }).await.ok();
             }
-            14 => drop(admin.handle(ResolvedRequest { unit: name, retry: number % 2 == 0 }).await),
+            14 => drop(
+                admin
+                    .handle(ResolvedRequest { unit: name.parse().expect("a unit"), retry: number % 2 == 0 })
+                    .await,
+            ),
             _ => self.act_as_agent(unit, kind, number).await,
         }
     }

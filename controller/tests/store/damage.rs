@@ -128,7 +128,8 @@ async fn no_flipped_bit_is_served_or_ends_the_controller() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         let copy = tempfile::tempdir().expect("a folder");
         std::fs::write(copy.path().join("store.sqlite"), &flipped).expect("written");
-        std::fs::copy(folder.path().join("history.yaml"), copy.path().join("history.yaml")).expect("copied");
+        std::fs::copy(folder.path().join("generation.yaml"), copy.path().join("generation.yaml"))
+            .expect("copied");
         let Ok(store) = Sqlite::open(copy.path(), Options::new(OTHER_GENERATION)) else { continue };
         served += 1;
         let (found, damaged) = store.read_available(|reader| reader.scan("m/", "", usize::MAX)).await;

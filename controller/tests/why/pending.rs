@@ -61,8 +61,11 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     assert_eq!(pending(&fixture, "paint/0").await, (Activity::hook(HookName::ConfigChanged), set_ms));
     run_until_idle(&fixture, &mut paint, "paint/0").await;
 
-    let asked =
-        EnqueueAction { unit: "web/0".to_owned(), action: "backup".to_owned(), params: BTreeMap::new() };
+    let asked = EnqueueAction {
+        unit: "web/0".parse().expect("a unit"),
+        action: "backup".to_owned(),
+        params: BTreeMap::new(),
+    };
     fixture.admin.handle(asked).await.expect("it is enqueued");
     let asked_ms = now();
     hour();
@@ -88,7 +91,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     hour();
     fixture
         .admin
-        .handle(RemoveUnit { unit: "db/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "db/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("it is going");
     run_until_idle(&fixture, &mut db, "db/0").await;
@@ -107,7 +110,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
     hour();
     fixture
         .admin
-        .handle(ResolvedRequest { unit: "web/0".to_owned(), retry: true })
+        .handle(ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: true })
         .await
         .expect("it is in error");
     let resolved_ms = now();
@@ -139,8 +142,11 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
     let add = AddUnits { application: "web".to_owned(), units: 1, to: Some("0".to_owned()) };
     fixture.admin.handle(add).await.expect("there is room");
     let (web, _other) = (idle_agent(&fixture, "web/0").await, idle_agent(&fixture, "web/1").await);
-    let backup =
-        |unit: &str| EnqueueAction { unit: unit.into(), action: "backup".into(), params: BTreeMap::new() };
+    let backup = |unit: &str| EnqueueAction {
+        unit: unit.parse().expect("a unit"),
+        action: "backup".into(),
+        params: BTreeMap::new(),
+    };
     let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").id;
     let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").id;
     let machine = async || {
@@ -263,7 +269,7 @@ async fn the_departures_of_a_dying_unit_are_pending_since_its_removal() {
     fixture.advance(60_000);
     fixture
         .admin
-        .handle(RemoveUnit { unit: "web/0".to_owned(), force: Force::No })
+        .handle(RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No })
         .await
         .expect("the removal is accepted");
     let since_ms = Some(fixture.controller.environment.wall_ms());

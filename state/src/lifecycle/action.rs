@@ -10,12 +10,12 @@ use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
-use crate::documents::prelude::{ActionDoc, Model, last_number};
+use crate::documents::prelude::{ActionDoc, ActionFailure, Model, last_number};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::terms::activity::Activity;
 use crate::terms::life::Life;
-use crate::terms::names::{UnitName, Uuid};
+use crate::terms::names::Uuid;
 use crate::terms::operation::Operation;
 use crate::terms::refusal::action::ActionRefusal;
 use crate::terms::refusal::unit::UnitRefusal;
@@ -38,9 +38,6 @@ const UNFINISHED_MAX: usize = ENQUEUED_MAX + 1;
 /// the largest record of an action has 94, and 4 writes. If more were enqueued between a restore and that record,
 /// the records of the next actions fail them.
 const LOST_PER_RECORD_MAX: usize = 2;
-/// The message of a lost action.
-const LOST_MESSAGE: &str = "lost: the controller was restored from a backup, and the unit has already recorded an action \
-                            with this number or a later one; it is unknown whether this action ran";
 
 /// The sequence that numbers the actions of a model.
 const SEQUENCE: &str = "action";
@@ -70,7 +67,7 @@ pub fn enqueue(
         return Err(ActionRefusal::Unknown { action: name.to_owned(), unit: doc.name, charm, known }.into());
     };
     let params =
-        params::validate(action, given).map_err(|problem| ActionRefusal::InvalidParameters { problem })?;
+        params::validate(action, given).map_err(|problems| ActionRefusal::InvalidParameters { problems })?;
     let bytes = size(&params);
     if bytes > PARAMS_BYTES_MAX {
         let (action, max) = (name.to_owned(), PARAMS_BYTES_MAX);
@@ -98,9 +95,8 @@ pub fn enqueue(
             name: name.to_owned(),
             params: params.into_iter().collect(),
             status: ActionStatus::Pending,
-            message: String::new(),
+            failure: None,
             results: Default::default(),
-            refusal: None,
             log: Vec::new(),
             enqueued_ms: now_ms,
             started_ms: None,
@@ -245,7 +241,7 @@ fn finish_with(
     };
     if matches!(&record.operation, Operation::Action { name, .. } if *name != doc.name) {
         // another action had this number before the restore: see `set_running`
-        fail_without_record(&mut doc, LOST_MESSAGE.to_owned(), record.at_ms);
+        fail_without_record(&mut doc, ActionFailure::Lost, record.at_ms);
         draft.put(&model.action(id), &doc);
         draft.remove(&model.action_of(unit, id));
         return;
@@ -254,18 +250,17 @@ fn finish_with(
         return; // the unit received the cancellation in time
     }
     let ActionWrites { results, failed } = &record.writes.action;
-    let (status, message) = match (&record.outcome, failed) {
-        (_, Some(reason)) => (ActionStatus::Failed, reason.clone()),
-        (Outcome::Failed { reason, .. }, None) => (ActionStatus::Failed, reason.clone()),
-        (Outcome::Ok | Outcome::Skipped, None) => (ActionStatus::Completed, String::new()),
-        (Outcome::Missing, None) => {
-            (ActionStatus::Failed, format!("the charm has no program for action {:?}", doc.name))
+    doc.failure = match (refusal, failed, &record.outcome) {
+        (Some(refusal), ..) => Some(ActionFailure::Refused { refusal: Box::new(refusal.clone()) }),
+        (None, Some(message), _) => Some(ActionFailure::ActionFail { message: message.clone() }),
+        (None, None, Outcome::Failed { reason, .. }) => {
+            Some(ActionFailure::Process { reason: reason.clone() })
         }
+        (None, None, Outcome::Missing) => Some(ActionFailure::NoProgram),
+        (None, None, Outcome::Ok | Outcome::Skipped) => None,
     };
-    doc.status = status;
-    doc.message = message;
+    doc.status = if doc.failure.is_some() { ActionStatus::Failed } else { ActionStatus::Completed };
     doc.results.extend(results.clone());
-    doc.refusal = refusal.cloned();
     doc.started_ms.get_or_insert(record.at_ms);
     doc.completed_ms = Some(record.at_ms);
     append_log_lines(&mut doc, &record.reports);
@@ -283,9 +278,7 @@ pub(crate) fn finish_refused(
     refusal: &RefusalReason,
 ) {
     let mut refused = record.clone();
-    let action = &mut refused.writes.action;
-    action.results.insert("return-code".to_owned(), 1.into());
-    action.failed = Some("committing requested changes failed".to_owned());
+    refused.writes.action.results.insert("return-code".to_owned(), 1.into());
     finish_with(draft, model, unit, id, &refused, Some(refusal));
 }
 
@@ -307,7 +300,7 @@ fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize
             continue;
         };
         if let Some(mut doc) = unfinished(draft, model, unit, id) {
-            fail_without_record(&mut doc, LOST_MESSAGE.to_owned(), at_ms);
+            fail_without_record(&mut doc, ActionFailure::Lost, at_ms);
             draft.put(&model.action(id), &doc);
             draft.remove(&model.action_of(unit, id));
         }
@@ -316,20 +309,20 @@ fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize
 
 /// Fails an action by another record than its own. Parameters and log are deleted, so that many such documents
 /// fit into a transaction.
-fn fail_without_record(doc: &mut ActionDoc, message: String, at_ms: i64) {
+fn fail_without_record(doc: &mut ActionDoc, failure: ActionFailure, at_ms: i64) {
     doc.status = ActionStatus::Failed;
     doc.completed_ms = Some(at_ms);
-    doc.message = message;
+    doc.failure = Some(failure);
     doc.params.clear();
     doc.log.clear();
 }
 
 /// Fails all unfinished actions of a unit that is being removed.
-pub(crate) fn fail_all(draft: &mut Draft, model: Model, unit: Uuid, name: &UnitName, now_ms: i64) {
+pub(crate) fn fail_all(draft: &mut Draft, model: Model, unit: Uuid, now_ms: i64) {
     for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", UNFINISHED_MAX) {
         let id = last_number(&key).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {
-            fail_without_record(&mut doc, format!("unit {name} was removed"), now_ms);
+            fail_without_record(&mut doc, ActionFailure::UnitRemoved, now_ms);
             draft.put(&model.action(id), &doc);
         }
         draft.remove(&model.action_of(unit, id));

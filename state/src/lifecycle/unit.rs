@@ -301,7 +301,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<
 }
 
 fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, now_ms: i64) {
-    action::fail_all(draft, model, id, &doc.name, now_ms);
+    action::fail_all(draft, model, id, now_ms);
     leadership::release(draft, model, id);
     token::revoke(draft, id);
     draft.remove(&model.unit(id));

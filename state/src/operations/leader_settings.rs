@@ -50,7 +50,7 @@ pub fn write(
     if write.number < stored.number {
         return Ok(stored.view());
     }
-    if let Some(problem) = leader_settings::refusal_reason(&stored.values, &write.change) {
+    if let Some(problem) = leader_settings::problem(&stored.values, &write.change) {
         return Err(WriteRefusal::InvalidLeaderSettings { problem }.into());
     }
     if settings::apply(&mut stored.values, &write.change) {

@@ -1,6 +1,6 @@
 //! Tests of actions: validated when they are enqueued, run at most once, cancelled with their unit.
 
-use crate::documents::prelude::{ActionDoc, StatusDoc};
+use crate::documents::prelude::{ActionDoc, ActionFailure, StatusDoc};
 use crate::lifecycle::action;
 use crate::lifecycle::unit;
 use crate::terms::activity::Activity;
@@ -101,15 +101,16 @@ fn a_failed_action_does_not_put_its_unit_into_error() {
     let record = agent.record(Operation::Action { id, name: "backup".into() }, failed);
     agent.commit(&mut world, record);
     assert_eq!(
-        (doc(&world, id).status, doc(&world, id).message.as_str()),
-        (ActionStatus::Failed, "exit status 1")
+        (doc(&world, id).status, doc(&world, id).failure),
+        (ActionStatus::Failed, Some(ActionFailure::Process { reason: "exit status 1".into() }))
     );
     assert_eq!(agent.local.episode(), None);
     let id = enqueue(&mut world, agent.unit, "backup", json!({})).expect("it fits");
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     record.writes.action.failed = Some("no disk".into());
     agent.commit(&mut world, record);
-    assert_eq!((doc(&world, id).status, doc(&world, id).message.as_str()), (ActionStatus::Failed, "no disk"));
+    let no_disk = ActionFailure::ActionFail { message: "no disk".into() };
+    assert_eq!((doc(&world, id).status, doc(&world, id).failure), (ActionStatus::Failed, Some(no_disk)));
 }
 
 /// Scenarios 141 and 144: an action reports its own result and does not affect the status of its unit.
@@ -165,8 +166,10 @@ fn the_pending_actions_of_a_removed_unit_fail() {
     assert_eq!(refused(enqueue(&mut world, unit, "backup", json!({}))).0, Code::Busy);
     world.run(|draft, _| unit::destroy(draft, MODEL, unit, 60)).expect("the removal is accepted");
     let failed = doc(&world, 1);
-    assert_eq!((failed.status, failed.completed_ms), (ActionStatus::Failed, Some(60)));
-    assert!(failed.message.contains("web/0"), "{}", failed.message);
+    assert_eq!(
+        (failed.status, failed.failure, failed.completed_ms),
+        (ActionStatus::Failed, Some(ActionFailure::UnitRemoved), Some(60))
+    );
 }
 
 #[test]
@@ -186,12 +189,9 @@ fn an_action_whose_writes_are_refused_fails() {
     record.writes.action.results.insert("return-code".into(), 0.into());
     let refusal = agent.commit(&mut world, record).refusal.expect("it does not lead");
     let ended = doc(&world, id);
-    assert_eq!(
-        (ended.status, ended.message.as_str()),
-        (ActionStatus::Failed, "committing requested changes failed")
-    );
+    assert_eq!(ended.status, ActionStatus::Failed);
     assert_eq!(ended.results["return-code"], 1);
-    assert_eq!(ended.refusal, Some(refusal));
+    assert_eq!(ended.failure, Some(ActionFailure::Refused { refusal: Box::new(refusal) }));
     assert_eq!((agent.local.episode(), agent.local.last_action), (None, Some(id)), "the unit goes on");
 }
 

@@ -2,12 +2,12 @@
 
 use api::text::refusal::message;
 use api::text::status_message;
+use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Duty, Retry};
+use state::terms::hook_name::HookName;
 use state::terms::names::UnitName;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::status_message::StatusMessage;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
 use std::fs;
 use tests::host::Host;
 use tests::scene::{Scene, scene, text};

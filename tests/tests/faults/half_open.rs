@@ -4,8 +4,8 @@
 use crate::proxy::lead_agent;
 use crate::stalling_proxy::{ConnectionMode, StallingProxy};
 use api::WATCH_SILENCE_MS;
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
+use state::terms::activity::Activity;
+use state::terms::hook_name::HookName;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! Tests killed processes: the controller, a machine's agent, a unit's agent in an action, the action itself, a tool.
 
 use serde_json::Value;
+use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Duty};
-use state::unit::activity::Activity;
-use state::unit::hook_name::HookName;
+use state::terms::hook_name::HookName;
 use state::unit::retry::ACTION_INTERRUPTED;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -279,7 +279,7 @@ fn connect(file: &Path, options: &Options) -> rusqlite::Result<Connection> {
 }
 
 /// The name of the current store generation in the table `meta`, and of the one that it replaced.
-pub(super) const CURRENT: &str = "history";
+pub(super) const CURRENT: &str = "store_generation";
 const REPLACED: &str = "replaced";
 
 /// Reads a store generation from the database.
@@ -301,7 +301,7 @@ fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) 
     transaction.commit()
 }
 
-/// The file `history.yaml`: the store generation and a revision that it has reached. It is synced only when it is
+/// The file `generation.yaml`: the store generation and a revision that it has reached. It is synced only when it is
 /// created, and written after each commit: if the file lags behind, it may fail to detect an older copy, but it never
 /// reports one falsely.
 pub(super) struct GenerationFile {
@@ -311,15 +311,13 @@ pub(super) struct GenerationFile {
 
 impl GenerationFile {
     pub(super) fn path(folder: &Path) -> PathBuf {
-        folder.join("history.yaml")
+        folder.join("generation.yaml")
     }
 
     /// Reads the file that the previous process left; none if it is absent or unreadable.
     pub(super) fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
-        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let store_generation = field("history:")?.parse().ok()?;
-        Some(Position { store_generation, revision: field("revision:")?.parse().ok()? })
+        serde_yaml::from_str(&text).ok()
     }
 
     /// Replaces the file atomically and syncs the folder, which also makes the database's directory entry durable.
@@ -338,6 +336,6 @@ impl GenerationFile {
 fn text(generation: Uuid, revision: Revision) -> String {
     format!(
         "# A database with an older revision than this is an older copy, which the controller refuses.\n\
-         history: {generation}\nrevision: {revision:<20}\n"
+         store_generation: {generation}\nrevision: {revision:<20}\n"
     )
 }

@@ -1,5 +1,6 @@
 //! Why an action is not enqueued or not cancelled.
 
+use crate::charm::params::ParameterProblem;
 use crate::terms::names::UnitName;
 use crate::terms::refusal::code::Code;
 use crate::terms::status::ActionStatus;
@@ -23,8 +24,8 @@ pub enum ActionRefusal {
     },
     /// The parameters do not satisfy the schema of the action.
     InvalidParameters {
-        /// What the validator found: a text for people.
-        problem: String,
+        /// Each parameter that does not.
+        problems: Vec<ParameterProblem>,
     },
     /// The parameters are too large.
     ParametersTooLarge {

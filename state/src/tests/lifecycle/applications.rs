@@ -1,6 +1,8 @@
 //! Applications: deployment, refresh, configuration and destruction.
 
 use crate::charm::Base;
+use crate::charm::OptionType;
+use crate::charm::options::OptionProblem;
 use crate::documents::prelude::{MachineDoc, UnitDoc};
 use crate::lifecycle::application::{self, Deploy, Refresh};
 use crate::lifecycle::creation::require_count;
@@ -193,12 +195,11 @@ fn config_is_parsed_by_type_and_all_or_nothing() {
     answer.expect("both fit");
     assert_eq!(config, BTreeMap::from([("port".to_owned(), 8080.into()), ("title".to_owned(), "x".into())]));
     let (answer, same) = set(&[("port", "many"), ("title", "y"), ("colour", "red")], &["size"]);
-    let problems = [
-        "unknown option \"colour\"",
-        "option \"port\" expected int, got \"many\"",
-        "unknown option \"size\"",
-    ];
-    let invalid = ApplicationRefusal::InvalidSettings { problems: problems.map(str::to_owned).to_vec() };
+    let unknown = |option: &str| OptionProblem::Unknown { option: option.to_owned() };
+    let (option, expected, value) = ("port".to_owned(), OptionType::Int, "many".to_owned());
+    let problems =
+        vec![unknown("colour"), OptionProblem::WrongType { option, expected, value }, unknown("size")];
+    let invalid = ApplicationRefusal::InvalidSettings { problems };
     assert_eq!((refused(answer), same), (reason(invalid), config));
     let (answer, config) = set(&[], &["port"]);
     answer.expect("it is an option");

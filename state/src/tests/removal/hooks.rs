@@ -6,7 +6,7 @@ use crate::lifecycle::machine;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::terms::activity::Activity;
 use crate::terms::force::Force;
-use crate::terms::hook_name::HookName;
+use crate::terms::hook_name::{HookName, RelationEventName};
 use crate::terms::member_version::Version;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,

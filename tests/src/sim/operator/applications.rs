@@ -82,7 +82,7 @@ impl SimOperator {
         self.trace(format!("run {unit} act"));
         let call = |session: SimSession| {
             let params = BTreeMap::<_, Value>::new();
-            let run = EnqueueAction { unit: unit.clone(), action: "act".to_owned(), params };
+            let run = EnqueueAction { unit: unit.parse().expect("a unit"), action: "act".to_owned(), params };
             async move { session.handle(run).await }
         };
         self.request(call).await;
