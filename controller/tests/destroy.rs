@@ -104,8 +104,8 @@ async fn force_destroys_a_model_without_agents_across_restarts() {
     }
     sweep(&fixture).await;
     assert_eq!(fixture.admin.handle(ListModels).await.expect("none is left"), []);
-    let gone = fixture.admin.handle(GetStatus).await.expect_err("it was removed");
-    assert_eq!(gone.code, ErrorCode::NotFound);
+    let removed = fixture.admin.handle(GetStatus).await.expect_err("it was removed");
+    assert_eq!(removed.code, ErrorCode::NotFound);
     assert!(fixture.controller.session(&token).await.is_err(), "the tokens of its agents were revoked");
     let left = fixture.controller.read(move |reader| {
         let own = reader.scan(&format!("{}/", model.0), "", usize::MAX).len();

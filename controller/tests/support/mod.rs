@@ -4,8 +4,7 @@
 
 use api::error::ApiError;
 use api::{
-    AddUnits, Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests,
-    UnitWatchEvent,
+    Attach, Commit, Deploy, Ends, Handle, InModel, Integrate, Stream, UnitAgentRequests, UnitWatchEvent,
 };
 use controller::environment::{Environment, StoredArchive, uuid_v4};
 use controller::janitor::Janitor;
@@ -179,16 +178,12 @@ impl<S: Store, E: Environment> Fixture<S, E> {
         let deploy = Deploy {
             application: None,
             sha256: name.to_owned(),
-            units: units.min(1),
+            units,
             to: None,
             config: BTreeMap::new(),
             ..Deploy::default()
         };
         self.admin.handle(deploy).await.expect("the deployment succeeds");
-        // The rest is added with `AddUnits`, which commits one batch of units after the other. `Deploy` creates all of
-        // its units in one transaction, and some tests need more units than one transaction may create.
-        let add = AddUnits { application: name.to_owned(), units: units.saturating_sub(1), to: None };
-        self.admin.handle(add).await.expect("the units are added");
     }
 
     /// Creates the relation between web and db.

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Which hooks of one relation a unit has run.
 #[derive(Clone, Default)]
-struct RelationHistory {
+struct RelationProgress {
     /// A restored store assigns relation numbers again, so a number may identify another relation.
     uuid: Uuid,
     /// Whether it is a peer relation.
@@ -39,7 +39,7 @@ struct RelationHistory {
 
 #[derive(Default)]
 pub struct RelationHooks {
-    by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, RelationHistory>>,
+    by_unit: BTreeMap<Uuid, BTreeMap<RelationNumber, RelationProgress>>,
     /// The store was restored: its counters may be lower than before (I47).
     was_restored: bool,
     /// Relations that were suspended at some time.
@@ -54,7 +54,7 @@ pub struct RelationHooks {
     failed: BTreeSet<Uuid>,
 }
 
-impl RelationHistory {
+impl RelationProgress {
     fn apply(&mut self, event: &RelationEvent, restored: bool) -> Vec<&'static str> {
         let mut wrong = Vec::new();
         let mut require = |is_met: bool, what| {
@@ -144,7 +144,7 @@ impl Check for RelationHooks {
                 // a relation that a restored store recreated starts again, and so does one that was suspended
                 let again = self.was_restored || self.suspended.contains(uuid);
                 if known.uuid != *uuid || (known.broken && again) {
-                    *known = RelationHistory { uuid: *uuid, ..RelationHistory::default() };
+                    *known = RelationProgress { uuid: *uuid, ..RelationProgress::default() };
                 }
                 known.is_peer = local_endpoint.peer;
             }
@@ -174,7 +174,7 @@ impl Check for RelationHooks {
     }
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { folder, unit, events } = fact else { return };
+        let Fact::EventsPersisted { folder, unit, events } = fact else { return };
         for event in events.iter() {
             match event {
                 Event::Started(run) => found.extend(self.wrong_departing_unit(*folder, *unit, run)),
@@ -261,7 +261,7 @@ impl Check for RelationHooks {
             };
             let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));
             let joined = local.members.iter().map(|(name, version)| (name.clone(), version.incarnation));
-            let relation = RelationHistory {
+            let relation = RelationProgress {
                 joined: joined.collect(),
                 uuid: local.uuid,
                 is_peer: local.local_endpoint.peer,
