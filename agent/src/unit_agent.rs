@@ -179,6 +179,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             declared,
             secret: &secret,
             is_leader: self.shared.is_leader(),
+            commands: None,
             message_text: api::text::status_message::words,
         };
         hook_context_builder::build(&self.shared.local(), view, run, &input)
@@ -199,6 +200,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             }
             Operation::Hook(_)
             | Operation::Action { .. }
+            | Operation::Commands(_)
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
             | Operation::Resync
@@ -225,7 +227,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         // This is not a failure of the charm: the hook is started again with the new view.
         let Some(view) = shared.view() else {
             return match &run.operation {
-                Operation::Action { .. } => failed("the controller was restored while the action started"),
+                operation if operation.runs_once() => {
+                    failed("the controller was restored while the action started")
+                }
                 _ => HookResult::without_writes(Exit::Interrupted),
             };
         };
@@ -240,7 +244,26 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
             },
         };
         shared.set_executing(run);
-        self.charms.run(run, context, process, shared).await
+        self.until_end(run, self.charms.run(run, context, process, shared)).await
+    }
+
+    /// Waits until a run has ended, and ends its processes if a user cancels it meanwhile.
+    async fn until_end<T>(&self, run: &Run, running: impl Future<Output = T>) -> T {
+        if !run.operation.runs_once() {
+            return running.await;
+        }
+        let mut running = pin!(running);
+        let cancelled = self.shared.wait_for_fact(|facts| {
+            let view = facts.view.as_deref()?;
+            hook_context_builder::is_aborted(view, &run.operation).then_some(())
+        });
+        tokio::select! {
+            biased;
+            ended = &mut running => return ended,
+            () = cancelled => {}
+        }
+        tracing::info!("cancelled: its processes are being ended");
+        tokio::join!(running, self.charms.stop(run)).0
     }
 
     /// Continues a run that an earlier agent started, or notes that nothing of it is left.
@@ -249,7 +272,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
         let started_ms = shared.clock.since_boot_ms();
         shared.set_executing(run);
         let result = match run.operation.runs_charm() {
-            true => self.charms.reattach(run, shared).await,
+            true => self.until_end(run, self.charms.reattach(run, shared)).await,
             false => None,
         };
         match result {

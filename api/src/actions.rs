@@ -10,13 +10,15 @@ use std::collections::BTreeMap;
 
 requests! { ActionRequests {
     EnqueueAction = post "/v1/models/{model}/enqueue-action", Writer => EnqueueActionResponse;
+    EnqueueExec = post "/v1/models/{model}/enqueue-exec", Admin => EnqueueActionResponse;
     CancelAction = post "/v1/models/{model}/cancel-action", Writer => CancelActionResponse;
     GetAction = post "/v1/models/{model}/action", Reader => ActionInfo;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionInfo>;
 } }
 
-/// Cancels an action that its unit has not started; a cancelled one stays so. `Busy` if it has started, `Invalid` if it
-/// has finished, `NotFound` if it does not exist.
+/// Cancels an action. One that its unit has not started is cancelled at once; the processes of one that runs are ended
+/// within ten seconds, and it is shown as aborting until then. A cancelled one stays so. `Invalid` if it has finished,
+/// `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelAction {
@@ -58,6 +60,17 @@ pub struct EnqueueAction {
     pub params: BTreeMap<String, Value>,
 }
 
+/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does not
+/// exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnqueueExec {
+    /// `web/0` or `web/leader`.
+    pub unit: String,
+    /// A script for bash.
+    pub commands: String,
+}
+
 /// The enqueued action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EnqueueActionResponse {
@@ -76,7 +89,7 @@ pub struct ActionInfo {
     pub id: u64,
     /// The unit that runs it.
     pub unit: UnitName,
-    /// The name of the action.
+    /// The name of the action; `juju-exec` for commands.
     pub action: String,
     /// The progress.
     pub status: ActionStatus,

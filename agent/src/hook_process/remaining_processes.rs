@@ -17,6 +17,12 @@ const SHIM_POLLS_MAX: u32 = 50;
 /// Polls of killed processes, 20 ms apart, after which a warning is logged: every 10 s.
 const KILL_POLLS_PER_WARNING: u32 = 500;
 
+/// Polls between SIGTERM and SIGKILL for a cancelled process, 20 ms apart: 5 s, half of the ten seconds within which it
+/// ends.
+const GRACE_POLLS: u32 = 250;
+/// Polls after which a killed process hangs in a system call, and its unit goes on without it: 10 s.
+const END_POLLS_MAX: u32 = 500;
+
 /// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or overloaded machine. A process without an environment
 /// looks the same for ever, so it is ignored after 100 polls: 2 s.
 const EXEC_POLLS_MAX: u32 = 100;
@@ -70,6 +76,35 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
     kill_remaining_processes(run_folder).await;
 }
 
+/// Ends the process group of a run that a user has cancelled: SIGTERM, and SIGKILL for what is left after
+/// [`GRACE_POLLS`]. The shim continues, and stores how its program has ended.
+pub(super) async fn end_processes(run_folder: &Path) {
+    let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
+    let mut asked = None;
+    for polls in 0..END_POLLS_MAX {
+        match Process::read(&run_folder.join(shim::HOOK_PID)) {
+            None if read_outcome(run_folder).is_some() => return,
+            // the gate was opened, and the program has not started yet
+            None => {}
+            Some(hook) => match HookGroup::of_hook(hook, context_digest.as_deref()) {
+                HookGroup::Running(members) => {
+                    let since = *asked.get_or_insert(polls);
+                    let how = match polls - since {
+                        0 => Some(Signal::SIGTERM),
+                        waited if waited < GRACE_POLLS => None,
+                        _ => Some(Signal::SIGKILL),
+                    };
+                    how.iter().for_each(|how| members.iter().for_each(|process| signal(process, *how)));
+                }
+                HookGroup::Unknown => {}
+                HookGroup::Ended => return,
+            },
+        }
+        tokio::time::sleep(PROCESS_POLL_INTERVAL).await;
+    }
+    tracing::error!("{}: a cancelled process does not end", run_folder.display());
+}
+
 /// The process group that a hook led. After the hook has ended, the kernel may reuse its number for another
 /// group: that group does not have the id of this run's context and is not touched.
 enum HookGroup {
@@ -106,8 +141,12 @@ impl HookGroup {
 }
 
 fn kill(process: &Process) {
-    if let Err(error) = process.signal(Signal::SIGKILL) {
-        tracing::warn!("cannot kill process {}: {error}", process.pid);
+    signal(process, Signal::SIGKILL);
+}
+
+fn signal(process: &Process, signal: Signal) {
+    if let Err(error) = process.signal(signal) {
+        tracing::warn!("cannot send {signal} to process {}: {error}", process.pid);
     }
 }
 

@@ -122,6 +122,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
             is_leader_known: facts.is_leader_known,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
             is_charm_missing: false,
+            commands: None,
         }
     }
 

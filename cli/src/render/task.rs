@@ -52,12 +52,33 @@ pub fn plain(task: &ActionInfo) -> Result<String, CommandError> {
             text = format!("Action id {} failed: {}\n", task.id, terminal_escape::safe_line(&task.message));
         }
         ActionStatus::Cancelled => text = format!("Action id {} was cancelled\n", task.id),
-        ActionStatus::Pending | ActionStatus::Running | ActionStatus::Completed => {}
+        ActionStatus::Aborted => text = format!("Action id {} was aborted\n", task.id),
+        ActionStatus::Pending | ActionStatus::Running | ActionStatus::Aborting | ActionStatus::Completed => {}
     }
     let results: Map<String, Value> =
         task.results.clone().into_iter().filter(|(key, _)| key != "return-code").collect();
     if !results.is_empty() {
         text += &yaml(&results.into())?;
+    }
+    Ok(text)
+}
+
+/// The plain format of commands: what they printed, stdout before stderr, each ended by a newline, and the message of
+/// commands that have no exit code.
+///
+/// # Errors
+/// Never; it is a plain format like [`plain`].
+pub fn printed(task: &ActionInfo) -> Result<String, CommandError> {
+    let mut text = String::new();
+    for stream in ["stdout", "stderr"] {
+        let printed = task.results.get(stream).and_then(Value::as_str).unwrap_or_default();
+        text += printed;
+        if !printed.is_empty() && !printed.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    if !task.message.is_empty() && !task.results.contains_key("return-code") {
+        text += &format!("{}\n", terminal_escape::safe_line(&task.message));
     }
     Ok(text)
 }
@@ -79,7 +100,7 @@ fn failure_text(task: &ActionInfo) -> Option<String> {
         Some(0) => None,
         Some(code) => Some(format!("return code {code}")),
         None => {
-            let is_failure = matches!(task.status, ActionStatus::Failed | ActionStatus::Cancelled);
+            let is_failure = task.status.is_final() && task.status != ActionStatus::Completed;
             is_failure.then(|| "no return code".to_owned())
         }
     }

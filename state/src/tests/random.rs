@@ -8,6 +8,7 @@ use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
 use crate::operations::force::{self, ForceRequest};
 use crate::operations::{action, leadership};
+use crate::terms::status::ActionStatus;
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, PortWrites};
 
@@ -217,7 +218,8 @@ fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
             agent.commit(world, record).refusal.is_none()
         }
         6 => {
-            let next = read_all::<bool>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
+            let next =
+                read_all::<ActionStatus>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
             let id = next.and_then(|(key, _)| last_number(&key));
             id.is_some_and(|id| {
                 agent.done(world, Operation::Action { id, name: "backup".into() }).refusal.is_none()

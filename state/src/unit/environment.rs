@@ -148,7 +148,7 @@ mod tests {
     use crate::terms::names::UnitName;
     use crate::terms::proxy::Proxy;
     use crate::tests::hook_context;
-    use crate::unit::hook_context::RunningAction;
+    use crate::unit::hook_context::{RunningAction, RunningCommands};
 
     fn context(trigger: HookTrigger) -> HookContext {
         let mut context = HookContext { trigger, ..hook_context::context() };
@@ -259,7 +259,7 @@ mod tests {
             ("JUJU_ACTION_TAG", "action-14"),
         ];
         assert_environment(HookTrigger::Action(action), &own);
-        assert_environment(HookTrigger::Commands(None), &[("JUJU_HOOK_NAME", "")]);
+        assert_environment(HookTrigger::Commands(RunningCommands::default()), &[("JUJU_HOOK_NAME", "")]);
     }
 
     #[test]

@@ -114,12 +114,22 @@ pub enum HookTrigger {
     },
     /// An action.
     Action(RunningAction),
-    /// Commands of an operator (juju-exec), optionally in the context of a relation.
-    Commands(Option<Counterpart>),
+    /// Commands of an operator or of a process (juju-exec).
+    Commands(RunningCommands),
+}
+
+/// Commands in the context of a unit, optionally of a relation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunningCommands {
+    /// The relation and its remote unit.
+    pub about: Option<Counterpart>,
+    /// The script for bash.
+    pub script: String,
 }
 
 /// The relation and the remote unit of a hook.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counterpart {
     /// The relation's number.
     pub relation: RelationNumber,
@@ -397,7 +407,7 @@ impl HookTrigger {
     pub fn counterpart(&self) -> Option<&Counterpart> {
         match self {
             HookTrigger::Relation { about, .. } => Some(about),
-            HookTrigger::Commands(about) => about.as_ref(),
+            HookTrigger::Commands(running) => running.about.as_ref(),
             HookTrigger::Hook(_)
             | HookTrigger::Storage { .. }
             | HookTrigger::Secret { .. }

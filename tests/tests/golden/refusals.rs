@@ -63,7 +63,6 @@ examples! { action: ActionRefusal {
     InvalidParameters { problem: own("validation failed: (root).to : must be of type string, given 5") },
     ParametersTooLarge { action: own("backup"), bytes: 70_000, max: 65_536 },
     TooManyEnqueued { action: own("backup"), unit: web(), max: 20 },
-    Started { id: 2, unit: web() },
     Finished { id: 2, status: ActionStatus::Completed },
 } }
 
