@@ -10,6 +10,8 @@ use hook_client::shim;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use std::path::Path;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Polls of a shim whose hook was killed, 20 ms apart: 1 s, five times what the shim waits for the remaining
 /// output.
@@ -17,11 +19,10 @@ const SHIM_POLLS_MAX: u32 = 50;
 /// Polls of killed processes, 20 ms apart, after which a warning is logged: every 10 s.
 const KILL_POLLS_PER_WARNING: u32 = 500;
 
-/// Polls between SIGTERM and SIGKILL for a cancelled process, 20 ms apart: 5 s, half of the ten seconds within which it
-/// ends.
-const GRACE_POLLS: u32 = 250;
-/// Polls after which a killed process hangs in a system call, and its unit goes on without it: 10 s.
-const END_POLLS_MAX: u32 = 500;
+/// The time between SIGTERM and SIGKILL for a cancelled process: half of the ten seconds within which it ends.
+const GRACE: Duration = Duration::from_secs(5);
+/// The time after which a killed process hangs in a system call, and its unit goes on without it.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or overloaded machine. A process without an environment
 /// looks the same for ever, so it is ignored after 100 polls: 2 s.
@@ -77,23 +78,23 @@ pub(super) async fn stop_for_reboot(run_folder: &Path) {
 }
 
 /// Ends the process group of a run that a user has cancelled: SIGTERM, and SIGKILL for what is left after
-/// [`GRACE_POLLS`]. The shim continues, and stores how its program has ended.
+/// [`GRACE`]. The shim continues, and stores how its program has ended.
 pub(super) async fn end_processes(run_folder: &Path) {
     let context_digest = read_run_file(run_folder).map(|run_file| run_file.context_digest);
-    let mut asked = None;
-    for polls in 0..END_POLLS_MAX {
+    let (start, mut asked) = (Instant::now(), None);
+    while start.elapsed() < END_TIMEOUT {
         match Process::read(&run_folder.join(shim::HOOK_PID)) {
             None if read_outcome(run_folder).is_some() => return,
             // the gate was opened, and the program has not started yet
             None => {}
             Some(hook) => match HookGroup::of_hook(hook, context_digest.as_deref()) {
                 HookGroup::Running(members) => {
-                    let since = *asked.get_or_insert(polls);
-                    let how = match polls - since {
-                        0 => Some(Signal::SIGTERM),
-                        waited if waited < GRACE_POLLS => None,
-                        _ => Some(Signal::SIGKILL),
+                    let how = match asked {
+                        None => Some(Signal::SIGTERM),
+                        Some(since) if Instant::now() - since < GRACE => None,
+                        Some(_) => Some(Signal::SIGKILL),
                     };
+                    asked = asked.or(Some(Instant::now()));
                     how.iter().for_each(|how| members.iter().for_each(|process| signal(process, *how)));
                 }
                 HookGroup::Unknown => {}

@@ -210,6 +210,11 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
         self.send_changed.notify_one();
     }
 
+    /// Notes that an input of `next` has changed.
+    pub(super) fn notify_act(&self) {
+        self.act_changed.notify_one();
+    }
+
     /// Waits until an input of `next` has changed, or until this many milliseconds since boot.
     pub(super) async fn wait_for_change(&self, until_ms: Option<u64>) {
         let changed = pin!(self.act_changed.notified());

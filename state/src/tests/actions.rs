@@ -8,12 +8,12 @@ use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
 use crate::unit::activity::Activity;
-use crate::unit::commands;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::hook_context_builder;
 use crate::unit::record::RunReport;
 use crate::unit::snapshot::Snapshot;
 use crate::unit::writes::{HOOK_WRITES_BYTES_MAX, Level, PARAMS_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::unit::{commands, commands_context};
 use crate::views::view;
 use serde_json::{Map, Value, json};
 
@@ -441,7 +441,7 @@ fn commands_of_a_user_are_enqueued_beside_actions_and_need_no_declaration() {
         "{refusal:?}"
     );
     let action = view_of(&world, agent.unit).actions.remove(&id).expect("it is shown");
-    assert_eq!(commands::of_action(&action), Some("echo hi"));
+    assert_eq!(commands_context::of_action(&action), Some("echo hi"));
     assert_eq!(
         refused(enqueue(&mut world, agent.unit, commands::EXEC, json!({"command": "true"}))).0,
         Code::UnknownAction,

@@ -4,7 +4,8 @@
 //! (invariant I5). Data of other units is read from the view; data of this unit is read from its stored state, which
 //! is ahead of the view.
 
-use super::commands::{self, CommandsRequest};
+use super::commands::CommandsRequest;
+use super::commands_context;
 use super::hook_context::{
     Address, Counterpart, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
     HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
@@ -163,7 +164,7 @@ fn trigger(
         }
         Operation::Action { id, name } => {
             let action = view.actions.get(id)?;
-            if let Some(script) = commands::of_action(action) {
+            if let Some(script) = commands_context::of_action(action) {
                 let running = RunningCommands { about: None, script: script.to_owned() };
                 return Some((HookTrigger::Commands(running), RUN_COMMANDS.to_owned()));
             }

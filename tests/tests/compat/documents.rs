@@ -13,6 +13,7 @@ use state::documents::prelude::*;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::port_range::Ports;
+use state::terms::status::ActionStatus;
 use state::unit::hook_context::ReportContent;
 use state::unit::operation::Operation;
 use state::unit::record::Outcome;
@@ -26,7 +27,7 @@ types! { made_documents, loads_documents:
     ApplicationDoc CharmDoc ArchiveDoc
     UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc LeaderSettingsDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
-    ActionDoc LogDoc
+    ActionDoc ActionStatus LogDoc
     ForcedRemovalDoc TombstoneDoc
     Life
 }
