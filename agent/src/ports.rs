@@ -110,6 +110,9 @@ pub trait Charms {
     /// Continues a run that an earlier agent started: waits for its process if it is alive, else reads its
     /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
     fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;
+    /// Ends the processes of a running action or of running commands, which a user has cancelled: asks them first, then
+    /// kills them. Completes when they have ended. [`Charms::run`] returns how the run has ended.
+    fn stop(&self, run: &Run) -> impl Future<Output = ()>;
     /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
     fn clean_up(&self);
     /// Requests that the machine agent ends this boot. The request is executed later.

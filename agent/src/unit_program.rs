@@ -16,6 +16,7 @@ use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, hook_
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
 use crate::reboot;
+use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
 use crate::service::AGENT_PID;
 use crate::socket_dir::{SOCKET, socket_dir};
@@ -167,12 +168,13 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    let charms = HostCharms::new(folder.clone(), host_environment, calls, gate);
+    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, gate);
     let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
     tracing::info!("{}: the agent starts; workflow {}", config.name, local.workflow());
-    let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new));
+    let unit_agent = UnitAgent::new((journal, config.client()?, charms, clock), local, view.map(Arc::new))
+        .with_commands(RequestedCommands::new(calls.requested_commands, folder.clone()));
     let mut terminate = signal(SignalKind::terminate())?;
     sd_notify::send(NotifyState::Ready);
     let end = tokio::select! {
@@ -231,13 +233,14 @@ async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &
     }
 }
 
-/// Links every tool name to the one client (spec/hook-tools.md 1.1).
+/// Links every tool name to the one client (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are scripts.
 fn link_tools(folder: &UnitFolder) -> Result<()> {
     let tools = folder.tools();
     public_dir(tools.parent().unwrap_or(&tools))?;
     public_dir(&tools)?;
     let client = hook_client()?;
-    for name in commands::NAMES {
+    juju_paths::write_exec_scripts(&tools, &folder.machine())?;
+    for name in commands::NAMES.iter().filter(|name| !juju_paths::EXEC_NAMES.contains(name)) {
         let link = tools.join(name);
         if std::fs::read_link(&link).ok().as_ref() != Some(&client) {
             let temporary = tools.join(format!(".{name}.new"));

@@ -216,7 +216,7 @@ async fn calls_that_are_queued_when_the_hook_ends_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     let (gate, opened) = watch::channel(Gate::Open);
-    let mut calls = listen(&socket, opened).unwrap();
+    let mut calls = listen(&socket, opened).unwrap().of_hook;
     let callers: Vec<_> = (0..5)
         .map(|number| {
             let socket = socket.clone();
@@ -389,4 +389,31 @@ async fn only_the_end_of_a_hooks_output_is_reported_with_the_number_of_omitted_l
     assert!(omitted.starts_with("70 ") && omitted.ends_with("hooks/000001/output.log"), "{omitted}");
     assert_eq!(call, 1);
     assert_eq!((lines[1], lines[30], lines.len()), ((2, "line 71"), (31, "line 100"), 31));
+}
+
+/// Scenario 146: within ten seconds, also if a process of the group ignores SIGTERM.
+#[tokio::test(start_paused = true)]
+async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed() {
+    for ignores in ["", "trap '' TERM; "] {
+        let unit = tempfile::tempdir().unwrap();
+        let at = unit.path().join("hooks/000001");
+        let operation = Operation::Action { id: 7, name: "backup".into() };
+        let run = Run { operation, ..started_run(&at, &kernel_boot()) };
+        let mut leader = Command::new("/bin/sh");
+        let script = format!("{ignores}sleep 100 >/dev/null 2>&1 & echo $!; {ignores}read line");
+        leader.args(["-c", &script]).env("JUJU_CONTEXT_ID", CONTEXT_ID).process_group(0);
+        let mut leader = leader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut printed = std::io::BufReader::new(leader.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut printed, &mut line).unwrap();
+        let child = Process::find(line.trim().parse().unwrap()).expect("the child lives");
+        Process::find(leader.id() as i32).unwrap().write(&at.join(HOOK_PID)).unwrap();
+        // the shim reaps the leader
+        let reaped = std::thread::spawn(move || leader.wait().unwrap());
+
+        charms_of(unit.path()).stop(&run).await;
+
+        assert!(!child.is_alive(), "{child} runs beside the next hook");
+        assert_eq!(reaped.join().unwrap().signal(), Some(if ignores.is_empty() { 15 } else { 9 }));
+    }
 }

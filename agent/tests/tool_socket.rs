@@ -63,7 +63,7 @@ fn socket() -> Socket {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let (gate, opened) = watch::channel(Gate::Open);
-    Socket { calls: listen(&path, opened).unwrap(), path, _gate: gate, _dir: dir }
+    Socket { calls: listen(&path, opened).unwrap().of_hook, path, _gate: gate, _dir: dir }
 }
 
 /// Without a shared budget, 30 frames of 16 MiB took 505 MB.

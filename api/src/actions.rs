@@ -13,14 +13,16 @@ pub use state::documents::prelude::{ActionDoc, ActionFailure};
 
 requests! { ActionRequests {
     EnqueueAction = post "/v1/models/{model}/enqueue-action", Writer => EnqueueActionResponse;
+    EnqueueExec = post "/v1/models/{model}/enqueue-exec", Admin => EnqueueActionResponse;
     CancelAction = post "/v1/models/{model}/cancel-action", Writer => CancelActionResponse;
     GetAction = post "/v1/models/{model}/action", Reader => ActionDoc;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionDoc>;
     GetDeclaredActions = post "/v1/models/{model}/declared-actions", Reader => BTreeMap<String, Action>;
 } }
 
-/// Cancels an action that its unit has not started; a cancelled one stays so. `Busy` if it has started, `Invalid` if it
-/// has finished, `NotFound` if it does not exist.
+/// Cancels an action. One that its unit has not started is cancelled at once; the processes of one that runs are ended
+/// within ten seconds, and it is shown as aborting until then. A cancelled one stays so. `Invalid` if it has finished,
+/// `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelAction {
@@ -68,6 +70,17 @@ pub struct EnqueueAction {
     /// The parameters, without the defaults of the charm.
     #[serde(default)]
     pub params: BTreeMap<String, Value>,
+}
+
+/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does not
+/// exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnqueueExec {
+    /// The unit that runs them.
+    pub unit: UnitChoice,
+    /// A script for bash.
+    pub commands: String,
 }
 
 /// The enqueued action.

@@ -7,7 +7,7 @@ use cli::command_error::CommandError;
 use cli::commands::Arguments;
 use cli::commands::Verb;
 use cli::commands::{
-    actions, cancel_task, constraints, destroy_model, operations, run, show_task, status, switch,
+    actions, cancel_task, constraints, destroy_model, exec, operations, run, show_task, status, switch,
 };
 use cli::data_dir::DataDir;
 use common::fake::FakeController;
@@ -25,6 +25,7 @@ async fn run_command(
 ) -> Result<(), CommandError> {
     match Arguments::try_parse_from(["juju"].iter().chain(words)).expect("a valid command line").verb {
         Verb::Run(args) => run::run(&args, session).await,
+        Verb::Exec(args) => exec::run(&args, session).await,
         Verb::CancelTask(args) => cancel_task::run(&args, session).await,
         Verb::ShowTask(args) => show_task::run(&args, session).await,
         Verb::Actions(args) => actions::run(&args, session).await,
@@ -243,4 +244,35 @@ async fn switch_changes_the_current_model_and_switches_back() {
             .contains("nosuch")
     );
     assert_eq!(current().as_deref(), Some("model: dev"));
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn commands_are_enqueued_for_each_unit_and_their_output_is_printed() {
+    let task = || {
+        let mut task = sample_task();
+        task.results = [("stdout", json!("out")), ("stderr", json!("bad\n")), ("return-code", json!(0))]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into();
+        FakeController { units: vec!["ledger/0".to_owned()], task: Some(task), ..FakeController::default() }
+    };
+    let session = FakeSession::new(task());
+    let words = ["exec", "--unit", "ledger/0", "--", "echo", "a b", "-l"];
+    run_command(&words, &session, None).await.expect("it exits with 0");
+    assert_eq!(session.printed().0, "out\nbad\n");
+    assert_eq!(session.api.requests().last().map(String::as_str), Some("exec ledger/0 echo 'a b' -l"));
+
+    let session = FakeSession::new(task());
+    let words =
+        ["exec", "-m", "dev", "--format", "json", "--unit", "ledger/0", "--wait", "1.5s", "--", "ls $HOME"];
+    run_command(&words, &session, None).await.expect("it exits with 0");
+    let printed: Value = serde_json::from_str(&session.printed().0).expect("JSON");
+    assert_eq!(printed["ledger/0"]["results"], json!({"stdout": "out", "stderr": "bad\n", "return-code": 0}));
+
+    let session = FakeSession::new(task());
+    run_command(&["exec", "-u", "ledger/9", "true"], &session, None).await.expect("it is a remark");
+    assert_eq!(session.printed().0, "", "an unknown unit is no error");
+    let failure = run_command(&["exec", "true"], &session, None).await.expect_err("no target");
+    assert_eq!(failure.code, 2);
+    let failure = run_command(&["exec", "--machine", "0", "true"], &session, None).await;
+    assert_eq!(failure.expect_err("not offered").code, 2);
 }

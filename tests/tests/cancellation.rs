@@ -212,6 +212,9 @@ impl Charms for Disk {
         yield_now().await;
         None
     }
+    async fn stop(&self, _: &Run) {
+        unreachable!("nobody here cancels an action");
+    }
     fn clean_up(&self) {}
     async fn reboot(&self, _: &str) {
         unreachable!("no hook here asks for it");

@@ -49,7 +49,7 @@ pub(super) fn is_failed_hook(operation: &Operation, exit: &Exit, requests_reboot
         Exit::Signal(_) | Exit::Failed(_) => true,
         Exit::Interrupted | Exit::Missing | Exit::Cancelled => false,
     };
-    has_failed && !requests_reboot && !matches!(operation, Operation::Action { .. })
+    has_failed && !requests_reboot && !operation.runs_once()
 }
 
 /// Marks the run of a failed hook. Without the mark, which a full disk prevents, its folder may be deleted earlier.

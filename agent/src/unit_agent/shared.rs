@@ -122,6 +122,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
             is_leader_known: facts.is_leader_known,
             idle_ms: since_boot_ms.saturating_sub(facts.last_end_ms),
             is_charm_missing: false,
+            commands: None,
         }
     }
 
@@ -207,6 +208,11 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
         facts.pending_reports = PendingReports::default();
         facts.last_end_ms = self.clock.since_boot_ms();
         self.send_changed.notify_one();
+    }
+
+    /// Notes that an input of `next` has changed.
+    pub(super) fn notify_act(&self) {
+        self.act_changed.notify_one();
     }
 
     /// Waits until an input of `next` has changed, or until this many milliseconds since boot.

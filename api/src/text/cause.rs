@@ -211,6 +211,7 @@ fn operation(activity: &Activity) -> String {
         Activity::Hook { name, remote_unit: None } => format!("hook {name}"),
         Activity::Hook { name, remote_unit: Some(unit) } => format!("hook {name} for {unit}"),
         Activity::Action { name, .. } => format!("action {name}"),
+        Activity::Commands => "commands of juju-exec".to_owned(),
         Activity::Resync => "its resync".to_owned(),
         Activity::Die => "the report that it is dead".to_owned(),
     }

@@ -100,10 +100,6 @@ fn action(reason: &ActionRefusal) -> RefusalText {
         ActionRefusal::TooManyEnqueued { action, unit, max } => {
             plain(format!("cannot enqueue action {action:?}: {max} actions wait for unit {unit} already"))
         }
-        ActionRefusal::Started { id, unit } => with_hint(
-            format!("cannot cancel task {id}: it has started on unit {unit}"),
-            "only a task that has not started can be cancelled",
-        ),
         ActionRefusal::Finished { id, status } => {
             plain(format!("cannot cancel task {id}: it has {status} already"))
         }

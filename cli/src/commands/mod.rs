@@ -1,5 +1,5 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`
-//! and `constraints` hold two commands each. `charm_source`, `removal` and `settings` are what several commands share.
+//! and `constraints` hold two commands each. `charm_source`, `removal`, `settings` and `task_results` are what several commands share.
 //!
 //! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the
 //! session for the commands that need a controller. A command fails if an argument is invalid, if the controller refuses
@@ -19,6 +19,7 @@ pub mod deploy;
 pub mod destroy_model;
 pub mod disk_usage;
 pub mod down;
+pub mod exec;
 pub mod integrate;
 pub mod machines;
 pub mod model_config;
@@ -42,6 +43,7 @@ pub mod status;
 pub mod supervise;
 pub mod suspend_relation;
 pub mod switch;
+pub mod task_results;
 pub mod up;
 pub mod version;
 pub mod why;
@@ -132,6 +134,8 @@ pub enum Verb {
     Run(run::RunArgs),
     /// Show the actions that the charm of an application declares
     Actions(actions::ActionsArgs),
+    /// Run commands in the context of units
+    Exec(exec::ExecArgs),
     /// Remove units
     RemoveUnit(remove_unit::RemoveUnitArgs),
     /// Remove a relation
@@ -171,13 +175,13 @@ pub enum Verb {
     ModelConfig(model_config::ModelConfigArgs),
     /// Show or change the current model, which commands without -m use
     Switch(switch::SwitchArgs),
-    /// List the operations: actions that were run
+    /// List the operations: actions and commands that were run
     Operations(operations::OperationsArgs),
     /// Show an operation
     ShowOperation(operations::ShowOperationArgs),
     /// Show the status and the results of a task
     ShowTask(show_task::ShowTaskArgs),
-    /// Cancel tasks that have not started
+    /// Cancel tasks: those that run are ended within ten seconds
     CancelTask(cancel_task::CancelTaskArgs),
     /// Set the constraints of machines; only the architecture of this host is accepted
     SetModelConstraints(constraints::SetModelConstraintsArgs),
@@ -192,7 +196,7 @@ pub enum Verb {
 }
 
 /// Commands of Juju that are not supported: rejected with `not offered here` (spec/clients.md 3.2).
-pub const NOT_OFFERED: [&str; 70] = [
+pub const NOT_OFFERED: [&str; 69] = [
     "add-cloud",
     "add-credential",
     "add-k8s",
@@ -221,7 +225,6 @@ pub const NOT_OFFERED: [&str; 70] = [
     "diff-bundle",
     "download",
     "enable-ha",
-    "exec",
     "export-bundle",
     "expose",
     "find",
@@ -317,6 +320,7 @@ async fn with_controller(
         Verb::Resolved(args) => resolved::run(&args, session).await,
         Verb::Refresh(args) => refresh::run(&args, session).await,
         Verb::Run(args) => run::run(&args, session).await,
+        Verb::Exec(args) => exec::run(&args, session).await,
         Verb::RemoveUnit(args) => remove_unit::run(&args, session).await,
         Verb::RemoveRelation(args) => remove_relation::run(&args, session).await,
         Verb::SuspendRelation(args) => suspend_relation::suspend(&args, session).await,

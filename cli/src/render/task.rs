@@ -55,12 +55,34 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
             plain = format!("Action id {} failed: {}\n", task.id, terminal_escape::safe_line(&message));
         }
         ActionStatus::Cancelled => plain = format!("Action id {} was cancelled\n", task.id),
-        ActionStatus::Pending | ActionStatus::Running | ActionStatus::Completed => {}
+        ActionStatus::Aborted => plain = format!("Action id {} was aborted\n", task.id),
+        ActionStatus::Pending | ActionStatus::Running | ActionStatus::Aborting | ActionStatus::Completed => {}
     }
     let results: Map<String, Value> =
         text::results(task).into_iter().filter(|(key, _)| key != "return-code").collect();
     if !results.is_empty() {
         plain += &yaml(&results.into())?;
+    }
+    Ok(plain)
+}
+
+/// The plain format of commands: what they printed, stdout before stderr, each ended by a newline, and the message of
+/// commands that have no exit code.
+///
+/// # Errors
+/// Never; it is a plain format like [`plain`].
+pub fn printed(task: &ActionDoc) -> Result<String, CommandError> {
+    let mut plain = String::new();
+    for stream in ["stdout", "stderr"] {
+        let printed = task.results.get(stream).and_then(Value::as_str).unwrap_or_default();
+        plain += printed;
+        if !printed.is_empty() && !printed.ends_with('\n') {
+            plain.push('\n');
+        }
+    }
+    let message = text::message(task).filter(|_| !task.results.contains_key("return-code"));
+    if let Some(message) = message {
+        plain += &format!("{}\n", terminal_escape::safe_line(&message));
     }
     Ok(plain)
 }
@@ -82,7 +104,7 @@ fn failure_text(task: &ActionDoc) -> Option<String> {
         Some(0) => None,
         Some(code) => Some(format!("return code {code}")),
         None => {
-            let is_failure = matches!(task.status, ActionStatus::Failed | ActionStatus::Cancelled);
+            let is_failure = task.status.is_final() && task.status != ActionStatus::Completed;
             is_failure.then(|| "no return code".to_owned())
         }
     }

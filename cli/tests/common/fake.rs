@@ -177,6 +177,16 @@ impl FakeClient {
                 json(Why { entity, life: Default::default(), now, causes: vec![], more: false })
             }
             "EnqueueAction" => json(self.run(parsed(&body))?),
+            "EnqueueExec" => {
+                let EnqueueExec { unit, commands } = parsed(&body);
+                self.record(format!("exec {unit} {commands}"));
+                self.require_known(&unit.to_string())?;
+                json(EnqueueActionResponse {
+                    id: 7,
+                    unit: unit.to_string().parse().expect("a unit"),
+                    revision: 1,
+                })
+            }
             "GetAction" => {
                 let GetAction { id } = parsed(&body);
                 self.require_known(&id.to_string())?;

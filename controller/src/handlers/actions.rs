@@ -6,8 +6,8 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, GetAction, GetDeclaredActions,
-    Handle, ListActions,
+    CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, EnqueueExec, GetAction,
+    GetDeclaredActions, Handle, ListActions,
 };
 use state::charm::Action;
 use state::documents::draft::{Draft, read, read_all};
@@ -30,6 +30,19 @@ impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
         let (now_ms, params) = (self.controller.environment.wall_ms(), run.params.into_iter().collect());
         let transition =
             move |draft: &mut Draft<'_>| action::enqueue(draft, model, id, &run.action, &params, now_ms);
+        let committed = self.controller.run(transition).await?;
+        Ok(EnqueueActionResponse { id: committed.answer, unit, revision: committed.revision })
+    }
+}
+
+impl<S: Store, E: Environment> Handle<EnqueueExec> for Authorised<S, E> {
+    async fn handle(&self, exec: EnqueueExec) -> Result<EnqueueActionResponse, ApiError> {
+        let name = exec.unit;
+        let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
+        let (model, (id, unit)) = found.await?;
+        let now_ms = self.controller.environment.wall_ms();
+        let transition =
+            move |draft: &mut Draft<'_>| action::enqueue_exec(draft, model, id, &exec.commands, now_ms);
         let committed = self.controller.run(transition).await?;
         Ok(EnqueueActionResponse { id: committed.answer, unit, revision: committed.revision })
     }

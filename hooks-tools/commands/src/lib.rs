@@ -28,6 +28,7 @@ mod goal_state;
 mod help;
 mod is_leader;
 mod json;
+mod juju_exec;
 mod juju_log;
 mod juju_reboot;
 mod k8s_spec;
@@ -80,8 +81,10 @@ const TOOLS: &[&Tool] = &[
     &credential_get::TOOL,
     &goal_state::TOOL,
     &is_leader::TOOL,
+    &juju_exec::EXEC,
     &juju_log::TOOL,
     &juju_reboot::TOOL,
+    &juju_exec::RUN,
     &k8s_spec::RAW_GET,
     &k8s_spec::RAW_SET,
     &k8s_spec::SPEC_GET,
@@ -123,8 +126,10 @@ pub const NAMES: &[&str] = &[
     "credential-get",
     "goal-state",
     "is-leader",
+    "juju-exec",
     "juju-log",
     "juju-reboot",
+    "juju-run",
     "k8s-raw-get",
     "k8s-raw-set",
     "k8s-spec-get",

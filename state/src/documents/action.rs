@@ -22,7 +22,7 @@ pub struct ActionDoc {
     pub unit: Uuid,
     /// The name of the unit, which outlives the unit itself.
     pub unit_name: UnitName,
-    /// The name of the action in the charm.
+    /// The name of the action in the charm, or [`EXEC`](crate::terms::commands::EXEC).
     pub name: String,
     /// The parameters, with the defaults of the charm inserted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -80,8 +80,8 @@ impl Model {
     pub fn action(&self, id: u64) -> Key<ActionDoc> {
         self.key_with_rest(Kind::Action, format_args!("{id:010}"))
     }
-    /// Index of the unfinished actions of a unit; true if the agent has started the action.
-    pub fn action_of(&self, unit: Uuid, id: u64) -> Key<bool> {
+    /// Index of the unfinished actions of a unit, with their status.
+    pub fn action_of(&self, unit: Uuid, id: u64) -> Key<ActionStatus> {
         self.key_with_rest(Kind::ActionOf, format_args!("{unit}/{id:010}"))
     }
     /// The prefix of [`Self::action_of`] for one unit.

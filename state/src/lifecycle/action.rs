@@ -1,5 +1,5 @@
 //! Actions: a user's request to one unit, validated before it is enqueued, run at most once (spec A.16, clients
-//! 2.5).
+//! 2.5). Commands of a user (`juju exec`) are enqueued beside them, as actions with a reserved name.
 //!
 //! An action is started and finished by the records of its unit's agent. After the restore of a backup, an
 //! action whose number the unit has already passed fails as lost; it is never run a second time. Called by the
@@ -10,12 +10,13 @@ use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;
-use crate::documents::prelude::{ActionDoc, ActionFailure, Model, last_number};
+use crate::documents::prelude::{ActionDoc, ActionFailure, Model, UnitDoc, last_number};
 use crate::documents::refusal::Refusal;
 use crate::documents::sequence;
 use crate::terms::activity::Activity;
+use crate::terms::commands;
 use crate::terms::life::Life;
-use crate::terms::names::Uuid;
+use crate::terms::names::{UnitName, Uuid};
 use crate::terms::operation::Operation;
 use crate::terms::refusal::action::ActionRefusal;
 use crate::terms::refusal::unit::UnitRefusal;
@@ -25,6 +26,7 @@ use crate::unit::hook_context::{ActionWrites, ReportContent};
 use crate::unit::record::{Outcome, Record, RunReport};
 use crate::unit::writes::{PARAMS_BYTES_MAX, REPORTS_BYTES_MAX, size};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The maximum number of enqueued actions of one unit. All of them fail in the transaction that removes the unit, with
 /// two writes each beside its own 30.
@@ -55,11 +57,7 @@ pub fn enqueue(
     given: &Map<String, Value>,
     now_ms: i64,
 ) -> Result<u64, Refusal> {
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
-    if effective_life::unit_life_of(draft, model, unit, &doc) == Life::Dead {
-        let blockers = blockers::blockers(draft, model, EntityId::Unit(unit));
-        return Err(Refusal::new(UnitRefusal::Dead { unit: doc.name }).blockers(model, blockers));
-    }
+    let doc = living_unit(draft, model, unit)?;
     let (_, charm) = charm_of(draft, model, doc.application)
         .ok_or_else(|| Refusal::not_found(EntityKind::Application, doc.application))?;
     let Some(action) = charm.actions.get(name) else {
@@ -68,81 +66,124 @@ pub fn enqueue(
     };
     let params =
         params::validate(action, given).map_err(|problems| ActionRefusal::InvalidParameters { problems })?;
+    let request = Request { name, params: params.into_iter().collect(), now_ms };
+    put_enqueued(draft, model, unit, doc.name, request)
+}
+
+/// Queues commands that run in the context of the unit (`juju exec`), beside its actions, and returns their number.
+/// Refused if the unit is Dead, the commands are too long, or [`ENQUEUED_MAX`] actions are enqueued.
+pub fn enqueue_exec(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    commands: &str,
+    now_ms: i64,
+) -> Result<u64, Refusal> {
+    let doc = living_unit(draft, model, unit)?;
+    let params = BTreeMap::from([(commands::COMMAND.to_owned(), commands.into())]);
+    put_enqueued(draft, model, unit, doc.name, Request { name: commands::EXEC, params, now_ms })
+}
+
+/// The document of a unit that is not Dead.
+fn living_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, Refusal> {
+    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
+    if effective_life::unit_life_of(draft, model, unit, &doc) == Life::Dead {
+        let blockers = blockers::blockers(draft, model, EntityId::Unit(unit));
+        return Err(Refusal::new(UnitRefusal::Dead { unit: doc.name }).blockers(model, blockers));
+    }
+    Ok(doc)
+}
+
+/// What is enqueued, and when.
+struct Request<'a> {
+    name: &'a str,
+    params: BTreeMap<String, Value>,
+    now_ms: i64,
+}
+
+fn put_enqueued(
+    draft: &mut Draft,
+    model: Model,
+    unit: Uuid,
+    unit_name: UnitName,
+    Request { name, params, now_ms }: Request,
+) -> Result<u64, Refusal> {
     let bytes = size(&params);
     if bytes > PARAMS_BYTES_MAX {
         let (action, max) = (name.to_owned(), PARAMS_BYTES_MAX);
         return Err(ActionRefusal::ParametersTooLarge { action, bytes, max }.into());
     }
-    if draft.page::<bool>(&model.actions_of(unit), "", ENQUEUED_MAX).len() >= ENQUEUED_MAX {
-        return Err(ActionRefusal::TooManyEnqueued {
-            action: name.to_owned(),
-            unit: doc.name,
-            max: ENQUEUED_MAX,
-        }
-        .into());
+    if draft.page::<ActionStatus>(&model.actions_of(unit), "", ENQUEUED_MAX).len() >= ENQUEUED_MAX {
+        let (action, max) = (name.to_owned(), ENQUEUED_MAX);
+        return Err(ActionRefusal::TooManyEnqueued { action, unit: unit_name, max }.into());
     }
     // After a restore, a new action with a number that this unit has seen would wait without end. The number comes
     // from a record of the unit, so that it moves the numbers of the model only when a user requests an action.
     let passed = draft.get(&model.replica(unit)).and_then(|replica| replica.local.last_action);
     sequence::advance_to(draft, model, SEQUENCE, passed.unwrap_or(0));
     let id = sequence::take(draft, model, SEQUENCE) + 1;
-    draft.put(
-        &model.action(id),
-        &ActionDoc {
-            id,
-            unit,
-            unit_name: doc.name,
-            name: name.to_owned(),
-            params: params.into_iter().collect(),
-            status: ActionStatus::Pending,
-            failure: None,
-            results: Default::default(),
-            log: Vec::new(),
-            enqueued_ms: now_ms,
-            started_ms: None,
-            completed_ms: None,
-        },
-    );
-    draft.put(&model.action_of(unit, id), &false);
+    let doc = ActionDoc {
+        id,
+        unit,
+        unit_name,
+        name: name.to_owned(),
+        params,
+        status: ActionStatus::Pending,
+        failure: None,
+        results: Default::default(),
+        log: Vec::new(),
+        enqueued_ms: now_ms,
+        started_ms: None,
+        completed_ms: None,
+    };
+    put_unfinished(draft, model, &doc);
     Ok(id)
 }
 
-/// Cancels an action that its unit has not started, and returns it; one that is cancelled already stays as it is.
-/// Refused if the unit has started or finished it.
+/// Stores an action that has not finished, and its status in the index of its unit.
+fn put_unfinished(draft: &mut Draft, model: Model, doc: &ActionDoc) {
+    draft.put(&model.action(doc.id), doc);
+    draft.put(&model.action_of(doc.unit, doc.id), &doc.status);
+}
+
+/// Cancels an action and returns it. One that its unit has not started is cancelled at once. One that runs is marked:
+/// its agent ends its process, and its record ends the action. Repeating the request changes nothing. Refused if the
+/// action has finished otherwise.
 ///
-/// The unit may have started it without the controller's knowledge. Then it is not stopped, and what it reports
-/// replaces the cancellation: see `reportable`.
+/// The unit may have started a pending action without the controller's knowledge: see `reportable`.
 pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<ActionDoc, Refusal> {
     let mut doc = draft.get(&model.action(id)).ok_or_else(|| Refusal::not_found(EntityKind::Task, id))?;
     match doc.status {
-        ActionStatus::Pending => {}
-        ActionStatus::Cancelled => return Ok(doc),
-        ActionStatus::Running => {
-            return Err(ActionRefusal::Started { id, unit: doc.unit_name }.into());
+        ActionStatus::Pending => {
+            doc.status = ActionStatus::Cancelled;
+            doc.completed_ms = Some(now_ms);
+            draft.put(&model.action(id), &doc);
+            draft.remove(&model.action_of(doc.unit, id));
         }
+        ActionStatus::Running => {
+            doc.status = ActionStatus::Aborting;
+            put_unfinished(draft, model, &doc);
+        }
+        ActionStatus::Cancelled | ActionStatus::Aborting | ActionStatus::Aborted => {}
         ActionStatus::Completed | ActionStatus::Failed => {
             return Err(ActionRefusal::Finished { id, status: doc.status }.into());
         }
     }
-    doc.status = ActionStatus::Cancelled;
-    doc.completed_ms = Some(now_ms);
-    draft.put(&model.action(id), &doc);
-    draft.remove(&model.action_of(doc.unit, id));
     Ok(doc)
 }
 
-/// Marks a pending action as running, and a cancelled one that the unit had started before it was cancelled. Changes
-/// nothing for any other.
+/// Marks a pending action as running, and one that the unit had started before it was cancelled as being aborted.
+/// Changes nothing for any other.
 pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
-    if let Some(mut doc) =
-        reportable(draft, model, unit, id).filter(|doc| doc.status != ActionStatus::Running)
-    {
-        doc.status = ActionStatus::Running;
-        doc.started_ms = Some(now_ms);
-        doc.completed_ms = None;
-        draft.put(&model.action(id), &doc);
-        draft.put(&model.action_of(unit, id), &true);
-    }
+    let Some(mut doc) = reportable(draft, model, unit, id) else { return };
+    doc.status = match doc.status {
+        ActionStatus::Pending => ActionStatus::Running,
+        ActionStatus::Cancelled => ActionStatus::Aborting,
+        _ => return,
+    };
+    doc.started_ms = Some(now_ms);
+    doc.completed_ms = None;
+    put_unfinished(draft, model, &doc);
 }
 
 /// Marks the action that a unit reports to run as running, unless it has finished.
@@ -170,7 +211,7 @@ fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<Ac
 ///
 /// 1. An action is enqueued, and the unit starts it.
 /// 2. A user cancels it before the unit's report arrives.
-/// 3. The unit reports that it runs, and later how it ended: that is what people are shown.
+/// 3. The unit reports that it runs, which marks it as being aborted, or how it ended: that is what people are shown.
 fn reportable(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<ActionDoc> {
     let doc = draft.get(&model.action(id)).filter(|doc| doc.unit == unit)?;
     (!doc.status.is_final() || doc.status == ActionStatus::Cancelled).then_some(doc)
@@ -181,7 +222,7 @@ pub(crate) fn log(draft: &mut Draft, model: Model, unit: Uuid, reports: &[RunRep
     if !reports.iter().any(|report| matches!(report.what, ReportContent::ActionLog(_))) {
         return;
     }
-    let page = draft.page::<bool>(&model.actions_of(unit), "", 1);
+    let page = draft.page::<ActionStatus>(&model.actions_of(unit), "", 1);
     let id = page.first().and_then(|(key, _)| last_number(key));
     if let Some(mut doc) = id.and_then(|id| draft.get(&model.action(id))) {
         append_log_lines(&mut doc, reports);
@@ -249,6 +290,7 @@ fn finish_with(
     if doc.status == ActionStatus::Cancelled && record.outcome == Outcome::Skipped {
         return; // the unit received the cancellation in time
     }
+    let is_aborted = doc.status == ActionStatus::Aborting && record.outcome != Outcome::Ok;
     let ActionWrites { results, failed } = &record.writes.action;
     doc.failure = match (refusal, failed, &record.outcome) {
         (Some(refusal), ..) => Some(ActionFailure::Refused { refusal: Box::new(refusal.clone()) }),
@@ -259,7 +301,11 @@ fn finish_with(
         (None, None, Outcome::Missing) => Some(ActionFailure::NoProgram),
         (None, None, Outcome::Ok | Outcome::Skipped) => None,
     };
-    doc.status = if doc.failure.is_some() { ActionStatus::Failed } else { ActionStatus::Completed };
+    doc.status = match (is_aborted, &doc.failure) {
+        (true, _) => ActionStatus::Aborted,
+        (false, Some(_)) => ActionStatus::Failed,
+        (false, None) => ActionStatus::Completed,
+    };
     doc.results.extend(results.clone());
     doc.started_ms.get_or_insert(record.at_ms);
     doc.completed_ms = Some(record.at_ms);
@@ -295,7 +341,7 @@ pub(crate) fn fail_passed(draft: &mut Draft, model: Model, unit: Uuid, last: u64
 /// Fails enqueued actions whose numbers the unit has passed. A restored store has no record of them; whether the
 /// unit ran them is unknown, and no action is run twice.
 fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize, at_ms: i64) {
-    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", most) {
+    for (key, _) in draft.page::<ActionStatus>(&model.actions_of(unit), "", most) {
         let Some(id) = last_number(&key).filter(|id| *id <= last) else {
             continue;
         };
@@ -319,7 +365,7 @@ fn fail_without_record(doc: &mut ActionDoc, failure: ActionFailure, at_ms: i64) 
 
 /// Fails all unfinished actions of a unit that is being removed.
 pub(crate) fn fail_all(draft: &mut Draft, model: Model, unit: Uuid, now_ms: i64) {
-    for (key, _) in draft.page::<bool>(&model.actions_of(unit), "", UNFINISHED_MAX) {
+    for (key, _) in draft.page::<ActionStatus>(&model.actions_of(unit), "", UNFINISHED_MAX) {
         let id = last_number(&key).expect("an index ends with the number");
         if let Some(mut doc) = draft.get(&model.action(id)) {
             fail_without_record(&mut doc, ActionFailure::UnitRemoved, now_ms);

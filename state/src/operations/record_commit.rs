@@ -229,7 +229,7 @@ fn is_record_applied(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> b
 /// Whether the writes of the record are applied: its operation advanced, or was an action that succeeded.
 fn applies_writes(record: &Record) -> bool {
     match &record.operation {
-        Operation::Action { .. } => record.outcome == Outcome::Ok,
+        Operation::Action { .. } | Operation::Commands(_) => record.outcome == Outcome::Ok,
         Operation::InstallCharm(_)
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
@@ -278,6 +278,7 @@ fn refusal_reason(
         | Operation::LeaveScope { .. }
         | Operation::Hook(_)
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::Resync => Ok(()),
     };
     Ok(done.err().map(|refusal| *refusal.reason))
@@ -358,6 +359,7 @@ fn apply_effects(
         | Operation::EnterScope { .. }
         | Operation::Hook(_)
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::SetDead => {}
     }
 }

@@ -43,6 +43,8 @@ pub enum Activity {
         /// The action's name.
         name: String,
     },
+    /// Commands run that a process on the machine has requested.
+    Commands,
     /// The agent publishes its whole state again, because the store was restored from a backup.
     Resync,
     /// The agent reports that the unit is Dead.
@@ -72,6 +74,7 @@ impl From<&Operation> for Activity {
                 Activity::Hook { name: hook.name(), remote_unit }
             }
             Operation::Action { id, name } => Activity::Action { id: *id, name: name.clone() },
+            Operation::Commands(_) => Activity::Commands,
             Operation::Resync => Activity::Resync,
             Operation::SetDead => Activity::Die,
         }
@@ -88,6 +91,7 @@ impl fmt::Display for Activity {
             Activity::Hook { name, remote_unit: None } => write!(f, "running {name} hook"),
             Activity::Hook { name, remote_unit: Some(unit) } => write!(f, "running {name} hook for {unit}"),
             Activity::Action { name, .. } => write!(f, "running action {name}"),
+            Activity::Commands => f.write_str("running commands"),
             Activity::Resync => f.write_str("resync"),
             Activity::Die => f.write_str("set dead"),
         }

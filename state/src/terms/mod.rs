@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod assignment;
 pub mod cause;
+pub mod commands;
 pub mod disk_usage;
 pub mod failure_reason;
 pub mod force;

@@ -4,6 +4,7 @@
 //! that the agent commits exactly the versions that its hook observed (spec A.11, "commit the version actually
 //! shown"). `resolve` chooses operations; records, the journal and the controller's replica contain them.
 
+use super::commands::CommandsRequest;
 use super::hook_name::{HookName, RelationEventName};
 use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -72,6 +73,8 @@ pub enum Operation {
         /// The action's name.
         name: String,
     },
+    /// Run commands that a process on the machine has requested (juju-exec). They never run twice.
+    Commands(CommandsRequest),
     /// Publish the unit's whole state again: the controller's store was restored from a backup (design 4).
     Resync,
     /// Report that the unit is Dead: no hooks, scopes or subordinates are left.
@@ -283,8 +286,22 @@ impl Operation {
     /// Whether the operation executes a program of the charm, which requires the machine's hook lock.
     pub fn runs_charm(&self) -> bool {
         match self {
-            Operation::Hook(_) | Operation::Action { .. } => true,
+            Operation::Hook(_) | Operation::Action { .. } | Operation::Commands(_) => true,
             Operation::InstallCharm(_)
+            | Operation::EnterScope { .. }
+            | Operation::LeaveScope { .. }
+            | Operation::Resync
+            | Operation::SetDead => false,
+        }
+    }
+
+    /// Whether the operation was requested and never runs twice: an action or commands. How it ends does not change the
+    /// state of the unit (spec A.16).
+    pub fn runs_once(&self) -> bool {
+        match self {
+            Operation::Action { .. } | Operation::Commands(_) => true,
+            Operation::Hook(_)
+            | Operation::InstallCharm(_)
             | Operation::EnterScope { .. }
             | Operation::LeaveScope { .. }
             | Operation::Resync
@@ -308,6 +325,7 @@ impl Operation {
                 _ => std::mem::discriminant(a) == std::mem::discriminant(b),
             },
             (Operation::Action { id: a, .. }, Operation::Action { id: b, .. }) => a == b,
+            (Operation::Commands(a), Operation::Commands(b)) => a.id == b.id,
             (Operation::InstallCharm(_), Operation::InstallCharm(_))
             | (Operation::SetDead, Operation::SetDead)
             | (Operation::Resync, Operation::Resync) => true,
@@ -319,6 +337,7 @@ impl Operation {
                 | Operation::LeaveScope { .. }
                 | Operation::Hook(_)
                 | Operation::Action { .. }
+                | Operation::Commands(_)
                 | Operation::Resync
                 | Operation::SetDead,
                 _,
@@ -337,6 +356,7 @@ impl fmt::Display for Operation {
             }
             Operation::LeaveScope { relation, .. } => write!(f, "leave scope {relation}"),
             Operation::Action { id, name } => write!(f, "action {name} {id}"),
+            Operation::Commands(_) => f.write_str("commands"),
             Operation::Resync => f.write_str("resync"),
             Operation::SetDead => f.write_str("set dead"),
             Operation::Hook(hook) => write!(f, "hook {hook}"),

@@ -5,9 +5,11 @@ use crate::lifecycle::action;
 use crate::lifecycle::unit;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
+use crate::terms::commands;
 use crate::terms::status::{ActionStatus, AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::tests::*;
+use crate::unit::commands_context;
 use crate::unit::hook_context::ReportContent;
 use crate::unit::hook_context_builder;
 use crate::unit::record::RunReport;
@@ -344,8 +346,8 @@ fn what_a_unit_had_started_before_it_was_cancelled_is_shown_as_it_really_ended()
         })
         .expect("no refusal");
     let running = doc(&world, id);
-    assert_eq!((running.status, running.completed_ms), (ActionStatus::Running, None));
-    assert_eq!(refused(cancel(&mut world, id)).0, Code::Busy);
+    assert_eq!((running.status, running.completed_ms), (ActionStatus::Aborting, None));
+    assert_eq!(cancel(&mut world, id).expect("the request is repeated").status, ActionStatus::Aborting);
     let record = agent.record(Operation::Action { id, name }, Outcome::Ok);
     agent.commit(&mut world, record);
     assert_eq!(doc(&world, id).status, ActionStatus::Completed);
@@ -380,4 +382,68 @@ fn the_record_of_a_cancelled_action_replaces_the_cancellation() {
     let record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
     agent.commit(&mut world, record);
     assert_eq!(doc(&world, id).status, ActionStatus::Completed);
+}
+
+/// The view of a unit, as its agent receives it.
+fn view_of(world: &World, unit: Uuid) -> Snapshot {
+    let view = view::full_view(world.reader(), MODEL, unit).expect("it is there");
+    Snapshot::from_full(view.delta).expect("a full view is complete")
+}
+
+#[test]
+fn a_running_action_that_is_cancelled_is_shown_to_its_unit_as_aborting_until_its_record_ends_it() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let unit = agent.unit;
+    let [failing, succeeding] =
+        [(); 2].map(|()| enqueue(&mut world, unit, "backup", json!({})).expect("it fits"));
+    for (id, outcome, ended) in [
+        (
+            failing,
+            Outcome::Failed { reason: "killed by signal 15".into(), retry: None },
+            ActionStatus::Aborted,
+        ),
+        (succeeding, Outcome::Ok, ActionStatus::Completed),
+    ] {
+        let operation = Operation::Action { id, name: "backup".into() };
+        let activity = Activity::from(&operation);
+        world
+            .run(|draft, _| {
+                action::set_running(draft, MODEL, unit, &activity, 95);
+                Ok(())
+            })
+            .expect("no refusal");
+        assert!(!hook_context_builder::is_aborted(&view_of(&world, unit), &operation));
+        let aborting = cancel(&mut world, id).expect("it runs");
+        assert_eq!((aborting.status, aborting.completed_ms), (ActionStatus::Aborting, None));
+        assert!(hook_context_builder::is_aborted(&view_of(&world, unit), &operation));
+        let record = agent.record(operation, outcome);
+        agent.commit(&mut world, record);
+        assert_eq!(doc(&world, id).status, ended);
+    }
+    assert_eq!(cancel(&mut world, failing).expect("the request is repeated").status, ActionStatus::Aborted);
+}
+
+#[test]
+fn commands_of_a_user_are_enqueued_beside_actions_and_need_no_declaration() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let agent = Agent::attach(&mut world, "web/0");
+    let mut exec =
+        |commands: &str| world.run(|draft, _| action::enqueue_exec(draft, MODEL, agent.unit, commands, 50));
+    let id = exec("echo hi").expect("it fits");
+    let too_large = exec(&"x".repeat(PARAMS_BYTES_MAX));
+    let refusal = refused(too_large).1;
+    assert!(
+        matches!(refusal, RefusalReason::Action(ActionRefusal::ParametersTooLarge { .. })),
+        "{refusal:?}"
+    );
+    let action = view_of(&world, agent.unit).actions.remove(&id).expect("it is shown");
+    assert_eq!(commands_context::of_action(&action), Some("echo hi"));
+    assert_eq!(
+        refused(enqueue(&mut world, agent.unit, commands::EXEC, json!({"command": "true"}))).0,
+        Code::UnknownAction,
+        "an action cannot be requested by that name"
+    );
 }

@@ -9,6 +9,7 @@ use crate::lifecycle::{action, leadership};
 use crate::lifecycle::{application, cleanup, machine, scope, unit};
 use crate::operations::force;
 use crate::terms::force::Force;
+use crate::terms::status::ActionStatus;
 use crate::tests::*;
 use crate::unit::hook_context::{BagWrites, PortWrites};
 
@@ -219,7 +220,8 @@ fn act(world: &mut World, random: &mut Random, agent: &mut Agent) -> bool {
             agent.commit(world, record).refusal.is_none()
         }
         6 => {
-            let next = read_all::<bool>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
+            let next =
+                read_all::<ActionStatus>(world.reader(), &MODEL.actions_of(agent.unit)).first().cloned();
             let id = next.and_then(|(key, _)| last_number(&key));
             id.is_some_and(|id| {
                 agent.done(world, Operation::Action { id, name: "backup".into() }).refusal.is_none()

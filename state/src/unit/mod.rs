@@ -8,11 +8,12 @@
 //! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `pending_relation_hook` and
 //! `retry` (which operation that is), `start_reason` (why), `wait_reasons` and `agent_causes` (what holds it back), `hook_context` and
 //! `writes` (what a hook reads and writes), `leader_settings` (what it writes at once), `hook_context_builder`, `dispatch` and `environment` (how the hook's
-//! process receives that), `outcome` and `pending_reports` (what a finished run becomes), `run_retention` (how long its
+//! process receives that), `commands_context` (what runs beside the hooks), `outcome` and `pending_reports` (what a finished run becomes), `run_retention` (how long its
 //! folder is kept).
 
 pub mod agent_causes;
 mod chosen_operation;
+pub mod commands_context;
 pub mod decision;
 pub mod dispatch;
 pub mod dry_run;

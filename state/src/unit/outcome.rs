@@ -82,19 +82,19 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
     let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports } = ended;
     let operation = &run.operation;
-    let action = matches!(operation, Operation::Action { .. });
+    let runs_once = operation.runs_once();
     let last_line = match &exit {
         Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&reports),
         Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Failed(_) => None,
     };
     let failed = |reason: String| {
-        let retry = if action { None } else { retry::retry_after(local, view, now, operation) };
+        let retry = if runs_once { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
     let outcome = match exit {
         Exit::Interrupted => return None,
         Exit::Code(0) => Outcome::Ok,
-        Exit::Missing if action => failed(missing_action(&local.name)),
+        Exit::Missing if runs_once => failed(missing_action(&local.name)),
         Exit::Missing => Outcome::Missing,
         Exit::Cancelled => Outcome::Skipped,
         Exit::Code(code) => failed(format!("exit status {code}")),
@@ -236,6 +236,7 @@ mod tests {
             is_leader_known: true,
             idle_ms: 0,
             is_charm_missing: false,
+            commands: None,
         };
         let report = |call: u32| {
             let what = ReportContent::Log { level: Level::Info, text: call.to_string() };

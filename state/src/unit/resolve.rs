@@ -13,9 +13,9 @@ use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
 pub use super::pending_operations::config_digest;
 use super::pending_operations::{
-    action, config_changed, created, enter_scope, first_charm, follow_up, is_alive, leader_settings_changed,
-    leadership, lost_charm, relation_hook, shut_down, start_after_reboot, update_status, update_status_due,
-    upgrade,
+    action, commands, config_changed, created, enter_scope, first_charm, follow_up, is_alive,
+    leader_settings_changed, leadership, lost_charm, relation_hook, shut_down, start_after_reboot,
+    update_status, update_status_due, upgrade,
 };
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
@@ -94,6 +94,9 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     let first_hooks = local.follow_up == Some(FollowUp::Install) || local.installed && local.config.is_none();
     if first_hooks && alive && is_first_claim_pending(now) {
         return wait(None, vec![unknown_leader_reason(local)]);
+    }
+    if let Some(act) = commands(local, view, now, None) {
+        return act;
     }
     lost_charm(local, view, now, alive)
         .or_else(|| start_after_reboot(local, now))

@@ -10,7 +10,7 @@ use super::chosen_operation::{ChosenOperation, start};
 use super::decision::{Act, Now, RECONCILE_WAIT_MS, is_first_claim_pending, is_link_fresh};
 use super::jitter::jitter;
 use super::local::{Episode, INTERRUPTIONS_MAX, Local, Run};
-use super::pending_operations::{config_digest, is_alive, pending_action, wanted_charm};
+use super::pending_operations::{commands, config_digest, is_alive, pending_action, wanted_charm};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
@@ -22,7 +22,7 @@ use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::start_reason::StartReason;
 
 /// The message of an action whose agent stopped while it ran: an action is never run a second time.
-pub const ACTION_INTERRUPTED: &str = "the agent stopped while the action ran";
+pub const INTERRUPTED: &str = "the agent stopped while it ran";
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
 pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
@@ -45,8 +45,8 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         let outcome = Outcome::Failed { reason: reason.to_owned(), retry };
         Act::RecordOutcome(local.record(run.operation.clone(), outcome, now.wall_ms))
     };
-    if matches!(run.operation, Operation::Action { .. }) {
-        return failed(ACTION_INTERRUPTED, None);
+    if run.operation.runs_once() {
+        return failed(INTERRUPTED, None);
     }
     if let Some(instead) = record_without_running(local, view, now, &run.operation) {
         return instead;
@@ -115,6 +115,9 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         if view.charm.charm.forced && attempted.is_some_and(|sha256| sha256 != wanted.sha256) {
             return run(Operation::InstallCharm(wanted), StartReason::ForcedRefresh, Some(episode.clone()));
         }
+        if let Some(commands) = commands(local, view, now, Some(episode)) {
+            return commands;
+        }
         if let Some(action) = pending_action(local, view, now, Some(episode)) {
             return action;
         }
@@ -135,7 +138,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         (None, None) => Retry::Exhausted,
     };
     let actor = match &episode.operation {
-        Operation::Hook(_) | Operation::Action { .. } => Actor::Charm,
+        Operation::Hook(_) | Operation::Action { .. } | Operation::Commands(_) => Actor::Charm,
         Operation::InstallCharm(_) => Actor::Operator,
         Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
@@ -212,7 +215,10 @@ fn record_without_running(
         | Operation::LeaveScope { .. }
         | Operation::Resync
         | Operation::SetDead => Some(record(operation.clone(), Outcome::Ok)),
-        Operation::InstallCharm(_) | Operation::Action { .. } | Operation::Hook(_) => None,
+        Operation::InstallCharm(_)
+        | Operation::Action { .. }
+        | Operation::Commands(_)
+        | Operation::Hook(_) => None,
     }
 }
 
@@ -273,6 +279,7 @@ fn refresh(operation: &Operation, local: &Local, view: Option<&Snapshot>, now: &
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::Resync
         | Operation::SetDead => operation.clone(),
     }
@@ -332,6 +339,7 @@ mod tests {
             is_leader_known: false,
             idle_ms: 0,
             is_charm_missing: false,
+            commands: None,
         };
         let Act::Wait(waits) = next(&local, None, &now).act else { panic!("the leader is not known yet") };
         assert_eq!(waits.until_ms, Some(62_000), "the agent waits no longer for the first claim");

@@ -102,6 +102,9 @@ pub struct ActionView {
     /// Whether an agent of this unit has started the action.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub running: bool,
+    /// Whether a user has cancelled the action after it was started: its process is to be ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub aborting: bool,
     /// The action's parameters.
     pub params: BTreeMap<String, Value>,
 }

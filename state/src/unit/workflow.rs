@@ -68,6 +68,7 @@ fn hook_name(operation: &Operation) -> String {
         | Operation::EnterScope { .. }
         | Operation::LeaveScope { .. }
         | Operation::Action { .. }
+        | Operation::Commands(_)
         | Operation::Resync
         | Operation::SetDead => operation.to_string(),
     }

@@ -13,6 +13,7 @@ use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::names::Uuid;
 use crate::terms::position::Position;
 use crate::terms::settings::Bag;
+use crate::terms::status::ActionStatus;
 use crate::unit::snapshot::{BagView, Change, RelationView, Snapshot};
 use crate::views::view::UnitViewReader;
 use serde::Deserialize;
@@ -33,7 +34,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
     let doc = read(reader, &model.unit(unit))?;
     let view_reader = UnitViewReader { reader, model, unit, doc: &doc };
     let mut actions = BTreeMap::new();
-    for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
+    for (key, _) in read_all::<ActionStatus>(reader, &model.actions_of(unit)) {
         if let Some(Change::Action { id, action: Some(action) }) =
             last_number(&key).map(|id| view_reader.action(id))
         {

@@ -19,6 +19,7 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
+use crate::terms::status::ActionStatus;
 use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
@@ -165,7 +166,7 @@ pub fn full_view_within(
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
-    for (key, _) in read_all::<bool>(reader, &model.actions_of(unit)) {
+    for (key, _) in read_all::<ActionStatus>(reader, &model.actions_of(unit)) {
         changes.extend(last_number(&key).map(|id| view_reader.action(id)));
     }
     let mut applications = BTreeSet::from([doc.application]);
@@ -259,12 +260,16 @@ impl UnitViewReader<'_> {
         Some(GrantView { holder: grant.holder_name, generation: grant.generation })
     }
 
-    /// An action that is pending or running; none for one that has finished.
+    /// An action that has not finished; none for one that has.
     pub fn action(&self, id: u64) -> Change {
-        let running = read(self.reader, &self.model.action_of(self.unit, id));
-        let doc = read(self.reader, &self.model.action(id)).zip(running);
-        let shown =
-            |(doc, running): (ActionDoc, bool)| ActionView { name: doc.name, running, params: doc.params };
+        let status = read(self.reader, &self.model.action_of(self.unit, id));
+        let doc = read(self.reader, &self.model.action(id)).zip(status);
+        let shown = |(doc, status): (ActionDoc, ActionStatus)| ActionView {
+            name: doc.name,
+            running: status != ActionStatus::Pending,
+            aborting: status == ActionStatus::Aborting,
+            params: doc.params,
+        };
         Change::Action { id, action: doc.map(shown) }
     }
 

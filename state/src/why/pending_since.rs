@@ -130,6 +130,7 @@ impl PendingSince<'_> {
             }
             Operation::Action { id, .. } => Some(read(self.reader, &model.action(*id))?.enqueued_ms),
             Operation::Hook(Hook::Install | Hook::Start { .. } | Hook::UpdateStatus)
+            | Operation::Commands(_)
             | Operation::Resync
             | Operation::SetDead => None,
         }

@@ -51,6 +51,7 @@ fn now(leader_generation: Option<u64>) -> Now {
         is_leader_known: true,
         idle_ms: 0,
         is_charm_missing: false,
+        commands: None,
     }
 }
 

@@ -370,6 +370,10 @@ impl Charms for SimCharms {
         Some(self.serve(process, context, all, hook_host).await)
     }
 
+    async fn stop(&self, _: &Run) {
+        self.kill_process();
+    }
+
     fn clean_up(&self) {}
 
     async fn reboot(&self, _boot: &str) {

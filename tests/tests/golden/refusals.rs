@@ -90,7 +90,6 @@ examples! { action: ActionRefusal {
     InvalidParameters { problems: all_rules() },
     ParametersTooLarge { action: own("backup"), bytes: 70_000, max: 65_536 },
     TooManyEnqueued { action: own("backup"), unit: web(), max: 20 },
-    Started { id: 2, unit: web() },
     Finished { id: 2, status: ActionStatus::Completed },
 } }
 

@@ -45,13 +45,6 @@ pub enum ActionRefusal {
         /// The most that are allowed.
         max: usize,
     },
-    /// The action was started, so that it cannot be cancelled.
-    Started {
-        /// The number of the task.
-        id: u64,
-        /// The unit.
-        unit: UnitName,
-    },
     /// The action has ended, so that it cannot be cancelled.
     Finished {
         /// The number of the task.
@@ -69,7 +62,7 @@ impl ActionRefusal {
             ActionRefusal::InvalidParameters { .. }
             | ActionRefusal::ParametersTooLarge { .. }
             | ActionRefusal::Finished { .. } => Code::Invalid,
-            ActionRefusal::TooManyEnqueued { .. } | ActionRefusal::Started { .. } => Code::Busy,
+            ActionRefusal::TooManyEnqueued { .. } => Code::Busy,
         }
     }
 }

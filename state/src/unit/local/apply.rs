@@ -148,7 +148,7 @@ impl Local {
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
             // a refusal ends the action and does not put the unit into error (spec A.16)
-            Some(_) if matches!(record.operation, Operation::Action { .. }) => {
+            Some(_) if record.operation.runs_once() => {
                 self.advance(&record, None);
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
@@ -178,7 +178,7 @@ impl Local {
     fn apply_outcome(&mut self, record: &Record, episode: Option<Episode>) {
         match &record.outcome {
             // the failure of an action does not put the unit into error (spec A.16)
-            _ if matches!(record.operation, Operation::Action { .. }) => {
+            _ if record.operation.runs_once() => {
                 if record.outcome == Outcome::Ok {
                     self.publish(record);
                 }
@@ -301,7 +301,7 @@ impl Local {
             Operation::LeaveScope { relation, .. } => {
                 self.relations.remove(relation);
             }
-            Operation::Resync => {}
+            Operation::Resync | Operation::Commands(_) => {}
             Operation::Action { id, .. } => self.last_action = self.last_action.max(Some(*id)),
             Operation::SetDead => self.dead = true,
             Operation::Hook(hook) => self.advance_hook(hook),

@@ -167,8 +167,12 @@ impl Check for RecordEffects {
                 let succeeded = record.outcome == Outcome::Ok
                     && record.writes.action.failed.is_none()
                     && replica.outcome.refusal.is_none();
-                let expected = if succeeded { ActionStatus::Completed } else { ActionStatus::Failed };
-                if let Some(doc) = ended.filter(|doc| doc.status != expected) {
+                let is_expected = |status| match status {
+                    ActionStatus::Completed => succeeded,
+                    ActionStatus::Failed | ActionStatus::Aborted => !succeeded,
+                    _ => false,
+                };
+                if let Some(doc) = ended.filter(|doc| !is_expected(doc.status)) {
                     let (outcome, status) = (&record.outcome, &doc.status);
                     found.push(format!(
                         "{name}: action {id} finished with {outcome:?}, but its status is {status}"
