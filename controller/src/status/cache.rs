@@ -33,12 +33,15 @@ pub struct StatusCache {
     position: Position,
     model: BTreeMap<(), Part<Option<ModelParts>>>,
     units: BTreeMap<Uuid, Part<Option<UnitPart>>>,
-    machines: BTreeMap<Uuid, Part<Option<(String, Shared<MachineStatus>)>>>,
+    machines: BTreeMap<Uuid, Part<Option<MachinePart>>>,
     applications: BTreeMap<Uuid, Part<Option<ApplicationPart>>>,
     /// The units of an application.
     members: BTreeMap<Uuid, Part<Arc<[Uuid]>>>,
     relations: BTreeMap<Uuid, Part<Option<RelationStatus>>>,
 }
+
+/// The name and the status of a machine.
+type MachinePart = (String, Shared<MachineStatus>);
 
 /// A value with what it was computed from.
 struct Part<T> {
@@ -93,11 +96,7 @@ impl StatusCache {
         })
     }
 
-    pub(super) fn machine(
-        &mut self,
-        id: Uuid,
-        sources: &Sources<'_>,
-    ) -> &Option<(String, Shared<MachineStatus>)> {
+    pub(super) fn machine(&mut self, id: Uuid, sources: &Sources<'_>) -> &Option<MachinePart> {
         part(&mut self.machines, id, sources, |reader, presence| {
             machine::machine_status(reader, sources.model, presence, id)
         })

@@ -178,9 +178,9 @@ impl Walk {
         };
         let epoch = agent.epoch;
         let is_alive = match kind {
-            15 => agent.api.handle(Claim { epoch, release: number % 3 == 0 }).await.is_ok(),
+            15 => agent.api.handle(Claim { epoch, release: number.is_multiple_of(3) }).await.is_ok(),
             16 => {
-                let executing = (number % 3 > 0).then(|| Activity::hook(HookName::UpdateStatus));
+                let executing = (!number.is_multiple_of(3)).then(|| Activity::hook(HookName::UpdateStatus));
                 let run = agent.sequence + 1;
                 let report = Report { epoch, run, reports: Vec::new(), executing, executing_for_ms: 5 };
                 agent.api.handle(report).await.is_ok()

@@ -125,7 +125,7 @@ const ROWS: &[(&str, &[Constant])] = &[
     (
         "charm archives",
         &[
-            ("state/src/documents/application.rs", "PREVIOUS_ARCHIVES_MAX", Count),
+            ("state/src/terms/unit_documents.rs", "PREVIOUS_ARCHIVES_MAX", Count),
             ("controller/src/janitor/archives.rs", "ARCHIVE_GRACE_MS", Time),
         ],
     ),

@@ -56,7 +56,8 @@ fn every_module_of_the_core_is_a_room_and_the_order_is_documented() {
     let mut declared: Vec<&str> =
         library.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
     let mut rooms = ROOMS.to_vec();
-    (declared.sort_unstable(), rooms.sort_unstable());
+    declared.sort_unstable();
+    rooms.sort_unstable();
     assert_eq!(declared, rooms, "each module of state/src/lib.rs has a place in the order");
     let order = ROOMS.map(|room| format!("`{room}`")).join(" < ");
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("there is a map");
