@@ -84,7 +84,7 @@ fn a_model_with_a_stopped_agent_reports_it_and_is_removed_by_force() {
     host.signal("STOP", agent);
     let output = host.pintle(&["destroy-model", "shop", "--no-prompt", "--timeout", "1s"]);
     assert_eq!(output.code, 1, "{output:?}");
-    assert!(output.stderr.contains(" 1 application, 1 unit\n"), "{output:?}");
+    assert!(output.stderr.contains(" 1 application, 1 unit"), "{output:?}");
     let unit = UnitName::new("db", 0);
     let causes = host.causes("model");
     let is_of_agent = |cause: &Cause| {

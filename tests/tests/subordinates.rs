@@ -2,7 +2,6 @@
 
 use api::text::refusal::message;
 use serde_json::Value;
-use state::terms::life::Life;
 use state::terms::names::UnitName;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::{EntityKind, RefusalReason};
@@ -55,8 +54,7 @@ fn a_subordinate_is_created_and_removed_with_its_relation() {
     assert!(table.contains("subordinate"), "{table}");
     // 123
     let error = host.refused(&["remove-unit", "sub/0", "--no-prompt"]);
-    let (unit, life) = (UnitName::new("sub", 0), Life::Alive);
-    let refusal = UnitRefusal::SubordinateNotRemoved { unit, life };
+    let refusal = UnitRefusal::Subordinate { unit: UnitName::new("sub", 0) };
     assert!(error.contains(&message(&refusal.into())), "{error}");
     // 119: another principal gets its own subordinate
     host.ok(&["add-unit", "db", "--to", "0"]);

@@ -125,7 +125,9 @@ fn a_failed_hook_is_retried_by_itself() {
     deploy(&scene, "db", &["--config", "fail-in=config-changed"]);
     scene.until("the retry is announced", |host| {
         let is_retried = |cause: Cause| match cause.duty {
-            Duty::Recover { activity, retry: Retry::At(_), .. } => activity == config_changed(),
+            Duty::Recover { activity, retry: Retry::At(_) | Retry::After(_), .. } => {
+                activity == config_changed()
+            }
             _ => false,
         };
         host.causes("db/0").into_iter().any(is_retried).then_some(())
