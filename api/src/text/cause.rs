@@ -205,14 +205,14 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
 /// An activity as the subject of a failure.
 fn operation(activity: &Activity) -> String {
     match activity {
-        Activity::Deploy => "the installation of its charm".to_owned(),
+        Activity::InstallCharm => "the installation of its charm".to_owned(),
         Activity::EnterScope { relation, .. } => format!("its entry into relation {relation}"),
         Activity::LeaveScope { relation } => format!("its departure from relation {relation}"),
         Activity::Hook { name, remote_unit: None } => format!("hook {name}"),
         Activity::Hook { name, remote_unit: Some(unit) } => format!("hook {name} for {unit}"),
         Activity::Action { name, .. } => format!("action {name}"),
         Activity::Resync => "its resync".to_owned(),
-        Activity::Die => "the report that it is dead".to_owned(),
+        Activity::SetDead => "the report that it is dead".to_owned(),
     }
 }
 

@@ -25,7 +25,7 @@ impl Check for Actions {
     }
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { folder: unit, events, .. } = fact else { return };
+        let Fact::EventsPersisted { folder: unit, events, .. } = fact else { return };
         for event in events.iter() {
             let (operation, seen, again) = match event {
                 Event::Started(run) => (&run.operation, &mut self.started, "is started again"),

@@ -25,7 +25,7 @@ impl Check for AppliedOnce {
     }
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { unit, events, .. } = fact else { return };
+        let Fact::EventsPersisted { unit, events, .. } = fact else { return };
         for event in events.iter() {
             if let Event::Finished(record) = event {
                 self.journaled.entry((*unit, record.sequence)).or_default().insert(record.digest());

@@ -53,7 +53,7 @@ impl Check for DeliveredConfig {
         {
             found.extend(self.stale_read((*folder, *run), text));
         }
-        let Fact::Recorded { folder, unit, events } = fact else { return };
+        let Fact::EventsPersisted { folder, unit, events } = fact else { return };
         for event in events.iter() {
             let Event::Started(run) = event else { continue };
             self.runs.extend(run.position.map(|position| (*folder, (*unit, run.number, position))));

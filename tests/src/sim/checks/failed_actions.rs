@@ -39,7 +39,7 @@ impl Check for FailedActions {
                     self.journal_starts.insert(unit, u32::MAX / 2);
                 }
             }
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 for event in events.iter() {
                     match event {
                         Event::Started(run) => {

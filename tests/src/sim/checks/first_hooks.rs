@@ -85,7 +85,7 @@ impl Check for FirstHooks {
                 (progress.received_ms, progress.entering) = (None, None);
                 progress.entered.clear();
             }
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 for event in events.iter() {
                     match event {
                         Event::Started(run)

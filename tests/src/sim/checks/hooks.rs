@@ -144,7 +144,7 @@ impl Check for Hooks {
     }
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { folder, events, .. } = fact else { return };
+        let Fact::EventsPersisted { folder, events, .. } = fact else { return };
         for event in events.iter() {
             let (boot, sequence) = match event {
                 Event::RebootRequested(boot) => (boot, None),

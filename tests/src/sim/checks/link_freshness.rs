@@ -60,7 +60,7 @@ impl Check for LinkFreshness {
             }
             Fact::Frozen { folder } => self.folder(*folder).is_late = true,
             Fact::Copied { copy, .. } => self.folder(*copy).is_late = true,
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 let progress = self.folder(*folder);
                 for event in events.iter() {
                     match event {

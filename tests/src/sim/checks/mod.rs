@@ -169,7 +169,7 @@ impl Checks {
                 self.done_records.folder_copied(*folder, *copy);
                 self.for_each(|check, _| check.folder_copied(*folder, *copy));
             }
-            Fact::Recorded { folder, events, .. } => {
+            Fact::EventsPersisted { folder, events, .. } => {
                 for event in events.iter() {
                     self.event(*folder, event);
                 }

@@ -85,7 +85,7 @@ impl Check for RecordEffects {
     }
 
     fn observe(&mut self, fact: &Fact, _found: &mut Vec<String>) {
-        let Fact::Recorded { unit, events, .. } = fact else { return };
+        let Fact::EventsPersisted { unit, events, .. } = fact else { return };
         for (at, event) in events.iter().enumerate() {
             if let Event::Finished(record) = event {
                 self.journaled.entry((*unit, record.sequence)).or_default().push((events.clone(), at));

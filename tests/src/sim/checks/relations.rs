@@ -170,7 +170,7 @@ impl Check for RelationHooks {
     }
 
     fn observe(&mut self, fact: &Fact, found: &mut Vec<String>) {
-        let Fact::Recorded { folder, unit, events } = fact else { return };
+        let Fact::EventsPersisted { folder, unit, events } = fact else { return };
         for event in events.iter() {
             match event {
                 Event::Started(run) => found.extend(self.wrong_departing_unit(*folder, *unit, run)),

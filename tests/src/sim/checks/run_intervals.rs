@@ -112,7 +112,7 @@ impl Check for RunIntervals {
             Fact::HookEnded { folder: unit, run } if self.running.get(unit) == Some(run) => {
                 self.running.remove(unit);
             }
-            Fact::Recorded { folder: unit, events, .. } => {
+            Fact::EventsPersisted { folder: unit, events, .. } => {
                 found.extend(events.iter().filter_map(|event| self.event(*unit, event)));
             }
             Fact::JournalStarted { folder, local } => {

@@ -61,7 +61,7 @@ impl Check for StatusDelivery {
         if let Fact::HookSetStatus { folder, run, message } = fact {
             self.answered_statuses.insert(*folder, (*run, message.clone()));
         }
-        let Fact::Recorded { folder, events, .. } = fact else { return };
+        let Fact::EventsPersisted { folder, events, .. } = fact else { return };
         for event in events.iter() {
             // a folder that was lost numbers its runs from 1 again
             if matches!(event, Event::Started(_)) {

@@ -55,7 +55,7 @@ impl Check for ViewFold {
                 self.newest.remove(unit);
                 self.running.remove(unit);
             }
-            Fact::Recorded { folder: unit, events, .. } => {
+            Fact::EventsPersisted { folder: unit, events, .. } => {
                 let began = events.iter().filter_map(|event| match event {
                     Event::Started(run) => Some(run),
                     _ => None,
