@@ -1,7 +1,7 @@
 //! The arguments of `pintle-agent`: the agent of one unit, the agent of one machine, and commands that inspect or
 //! repair their folders. `unit_program` and `machine_program` contain the processes.
 
-use crate::installed_programs::{self, hook_client};
+use crate::installed_programs::{self, require_hook_program};
 use crate::service::{Supervision, systemd};
 use crate::{fault, inspect, juju_exec, machine_program, unit_program};
 use anyhow::Result;
@@ -106,7 +106,7 @@ struct UnitFolder {
 
 /// The whole program. It is compiled here, with the library, and not once more with the executable.
 pub fn main() -> ExitCode {
-    installed_programs::store_path();
+    installed_programs::resolve_agent_program();
     let result = match Arguments::parse().command {
         Command::Unit { dir } => {
             run_async(|level| unit_program::run(dir, level)).or_else(fault::as_exit_code)
@@ -125,7 +125,9 @@ pub fn main() -> ExitCode {
         }
         Command::JujuExec { data, words } => Ok(juju_exec::run(&data.folder, &words)),
         Command::Show(folder) => run_async(|_| run_and_print(inspect::show(&folder.path))),
-        Command::Why(folder) => run_async(|_| run_and_print(inspect::why(&folder.path, hook_client()))),
+        Command::Why(folder) => {
+            run_async(|_| run_and_print(inspect::why(&folder.path, require_hook_program())))
+        }
         Command::Resolve { folder, .. } => run_async(|_| unit_program::start_fresh(folder.path)),
     };
     result.unwrap_or_else(|error| {

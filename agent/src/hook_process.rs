@@ -192,7 +192,7 @@ impl HostCharms {
         run_file.context.id.clear();
         let lock = self.lock.borrow().upgrade().expect("hooks run under the machine's hook lock");
         let (gate, opener) = io::pipe()?;
-        let mut command = Command::new(crate::installed_programs::shim());
+        let mut command = Command::new(crate::installed_programs::hook_program());
         command
             .arg(shim::SHIM_ARGUMENT)
             .arg(&run_folder)

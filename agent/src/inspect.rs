@@ -171,7 +171,7 @@ mod tests {
         let folder = UnitFolder::new(dir.path().to_path_buf());
         let mut local = Local::new(Uuid(7), UnitName::new("web", 0));
         let journal = Journal::open(folder.clone(), 0, &local, true).await.expect("it is written");
-        let (operation, reason) = (Operation::Hook(Hook::Install), StartReason::CharmDeployed);
+        let (operation, reason) = (Operation::Hook(Hook::Install), StartReason::CharmInstalled);
         let run = Run {
             number: 1,
             operation,

@@ -51,7 +51,7 @@ pub fn provide(data: &Path, machine: &str) -> Result<()> {
 /// If a file cannot be written.
 pub fn write_exec_scripts(tools: &Path, data: &Path) -> Result<()> {
     let text = |path: &Path| path.display().to_string();
-    let start = ["exec".to_owned(), text(crate::installed_programs::path()), "juju-exec".to_owned()];
+    let start = ["exec".to_owned(), text(crate::installed_programs::agent_program()), "juju-exec".to_owned()];
     let line = shell::line(&[&start[..], &["--data".to_owned(), text(data), "--".to_owned()]].concat());
     for name in EXEC_NAMES {
         let script = format!(

@@ -113,7 +113,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                     if !std::mem::replace(&mut was_connected, true) {
                         tracing::info!("connected to the controller");
                     }
-                    if let Some(line) = outage.ended(Channel::Watch, self.clock.since_boot_ms()) {
+                    if let Some(line) = outage.record_success(Channel::Watch, self.clock.since_boot_ms()) {
                         tracing::info!("{line}");
                     }
                     match self.run_watch(watch).await {
@@ -127,7 +127,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
             if error.code == ErrorCode::Removed {
                 return MachineAgentEnd::Dead;
             }
-            if let Some(line) = outage.failed(Channel::Watch, &error, self.clock.since_boot_ms()) {
+            if let Some(line) = outage.record_failure(Channel::Watch, &error, self.clock.since_boot_ms()) {
                 tracing::warn!("{line}");
             }
             tokio::select! {
@@ -465,7 +465,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
     async fn set_token(&self, unit: Uuid, folder: &D::Folder, token: &str) -> Result<()> {
         self.api.handle(SetUnitToken { unit, token: token.to_owned() }).await?;
         self.units_with_token.borrow_mut().insert(unit);
-        self.deployments.note_token_set(folder).await
+        self.deployments.store_token_accepted(folder).await
     }
 
     /// Reports a recalled unit, whose record the controller then removes. A record that is removed already is

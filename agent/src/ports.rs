@@ -76,7 +76,7 @@ pub trait HookHost {
 }
 
 /// The charm of a unit: its folder and its processes.
-pub trait Charms {
+pub trait CharmHost {
     /// The hook lock, which is held during a run: one run at a time per machine, or per unit if `parallel`.
     /// Dropping it releases the lock, unless a hook's process still holds it.
     type Lock;
@@ -89,14 +89,14 @@ pub trait Charms {
     ///
     /// # Errors
     /// A message for the operator.
-    fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
+    fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
     /// Whether this charm is installed and undamaged, so that its archive need not be fetched.
-    fn is_deployed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
-    /// The process of a run that waits at its gate: nothing of the charm runs before [`Charms::run`] opens the gate. If
+    fn is_installed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
+    /// The process of a run that waits at its gate: nothing of the charm runs before [`CharmHost::run`] opens the gate. If
     /// it is dropped, or this agent dies, the process ends without an outcome.
     type Held;
     /// Starts the process of `run`, whose start may not be stored yet, at a closed gate. None if it cannot be started,
-    /// or has no program: [`Charms::run`] starts it then, or reports why not.
+    /// or has no program: [`CharmHost::run`] starts it then, or reports why not.
     fn hold(&self, run: &Run, context: &HookContext) -> impl Future<Output = Option<Self::Held>>;
     /// Runs the charm's program for `run`, whose start is stored, and answers its tool calls from `context`. `held` is
     /// its process, if it was started with the same context.
@@ -164,7 +164,7 @@ pub trait Deployments {
     /// The token in the folder.
     fn token(&self, folder: &Self::Folder) -> anyhow::Result<UnitToken>;
     /// Stores that the controller has accepted the token.
-    fn note_token_set(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
+    fn store_token_accepted(&self, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Starts the unit agent, after its back-off, unless it runs or has finished. `assigned` means that the
     /// controller has assigned the unit to this machine: a recall that was started is cancelled.
     fn ensure_running(&self, unit: Uuid, folder: &Self::Folder, assigned: bool) -> anyhow::Result<()>;

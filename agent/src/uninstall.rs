@@ -47,7 +47,7 @@ pub fn note_dead(data: &Path) -> Result<()> {
 /// # Errors
 /// If a file cannot be deleted, or systemd refuses.
 pub async fn uninstall(data: &Path) -> Result<()> {
-    systemd::replace_with_removal(Path::new("/"), crate::installed_programs::path(), data)?;
+    systemd::replace_with_removal(Path::new("/"), crate::installed_programs::agent_program(), data)?;
     juju_paths::withdraw(data)?;
     remove(data)?;
     systemd::uninstall().await

@@ -11,16 +11,16 @@ mod end;
 mod fetch;
 mod leadership;
 mod lease;
-mod process_state;
 mod run_log;
 mod sender;
 mod shared;
+mod volatile_state;
 mod watcher;
 
 pub use end::UnitAgentEnd;
 pub use shared::Shared;
 
-use crate::ports::{Charms, Clock, DiskError, UnitStorage};
+use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
@@ -57,7 +57,7 @@ struct HeldHook<P> {
     process: P,
 }
 
-impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, H, C> {
+impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, A, H, C> {
     /// `ports` are the storage, the controller, the charm and the clock. `view` is the view that an earlier
     /// process cached.
     pub fn new(ports: (S, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
@@ -344,14 +344,14 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: Charms, C: Clock> UnitAgent<S, A, 
     /// Fetches and installs the charm. Retries until the controller answers, because an outage is not a failure
     /// of the charm.
     async fn deploy(&self, charm: &CharmRef) -> Result<(), String> {
-        if self.charms.is_deployed(charm).await {
-            return self.charms.deploy(charm, Vec::new()).await;
+        if self.charms.is_installed(charm).await {
+            return self.charms.install(charm, Vec::new()).await;
         }
         let mut backoff = LINK_BACKOFF;
         loop {
             let sha256 = charm.sha256.clone();
             match self.shared.api.handle(FetchArchive { sha256 }).await {
-                Ok(archive) => return self.charms.deploy(charm, archive.0).await,
+                Ok(archive) => return self.charms.install(charm, archive.0).await,
                 Err(error) if error.is_transient() => self.shared.pause(&mut backoff).await,
                 Err(error) => return Err(error.message),
             }

@@ -8,11 +8,11 @@
 use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::{AGENT_LOCK, FINISHED};
-use crate::fault::{self, Recognised};
+use crate::fault::{self, FaultContext};
 use crate::file_watch;
 use crate::folder::{EXIT_DISK, UnitFolder, public_dir};
 use crate::hook_process::HostCharms;
-use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, hook_client};
+use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
 use crate::reboot;
@@ -108,7 +108,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
                 folder.root().display(),
                 journal::FORMAT
             )
-            .context(Recognised(Fault::FolderFormat)));
+            .context(FaultContext(Fault::FolderFormat)));
         }
     };
     Ok(Journal::open(folder.clone(), index, &local, is_new).await?)
@@ -200,7 +200,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             eprintln!("ERROR {}: this folder is a copy: {reason}", config.name);
             ExitCode::from(EXIT_NOT_OWNER)
         }
-        UnitAgentEnd::Forked(reason) => {
+        UnitAgentEnd::Diverged(reason) => {
             eprintln!("ERROR {}: {reason}", config.name);
             ExitCode::from(EXIT_NOT_OWNER)
         }
@@ -218,7 +218,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
 /// The error of a tool socket that has no folder: a limit, or a folder of another user.
 fn socket_error(error: std::io::Error) -> anyhow::Error {
     let limit = error.raw_os_error().and_then(fault::of_errno);
-    anyhow::Error::new(error).context(Recognised(limit.unwrap_or(Fault::SocketFolder)))
+    anyhow::Error::new(error).context(FaultContext(limit.unwrap_or(Fault::SocketFolder)))
 }
 
 /// Completes when the unit's configuration has changed or was deleted: without its folder an agent is useless,
@@ -238,7 +238,7 @@ fn link_tools(folder: &UnitFolder) -> Result<()> {
     let tools = folder.tools();
     public_dir(tools.parent().unwrap_or(&tools))?;
     public_dir(&tools)?;
-    let client = hook_client()?;
+    let client = require_hook_program()?;
     juju_paths::write_exec_scripts(&tools, &folder.machine())?;
     for name in commands::NAMES.iter().filter(|name| !juju_paths::EXEC_NAMES.contains(name)) {
         let link = tools.join(name);

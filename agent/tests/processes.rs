@@ -9,7 +9,7 @@ use agent::deployer::Deployer;
 use agent::folder::UnitFolder;
 use agent::hook_process::{HostCharms, kill_remaining_processes};
 use agent::hook_session::{CallsFile, HookSession};
-use agent::ports::{Charms, HookHost};
+use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
 use agent::tool_socket::{Gate, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
@@ -51,7 +51,7 @@ fn started_run(at: &Path, boot: &str) -> Run {
         number: 1,
         operation,
         attempt: 1,
-        reason: StartReason::CharmDeployed,
+        reason: StartReason::CharmInstalled,
         position: None,
         leader_generation: None,
         episode: None,
@@ -323,7 +323,7 @@ async fn an_archive_with_another_digest_is_refused_before_it_is_unpacked() {
         revision: 0,
         endpoints: Default::default(),
     };
-    let refused = charms_of(unit.path()).deploy(&charm, b"another archive".to_vec()).await.unwrap_err();
+    let refused = charms_of(unit.path()).install(&charm, b"another archive".to_vec()).await.unwrap_err();
     assert!(refused.contains(&charm.url) && refused.contains(&charm.sha256), "{refused}");
     assert_eq!(fs::read_dir(unit.path()).unwrap().count(), 0, "nothing is left");
 }

@@ -4,7 +4,7 @@
 //! branch that drops a value it has received, shows as an agent that never continues, or as an effect that occurs
 //! twice or never.
 
-use agent::ports::{Charms, Clock, DiskError, HookHost, UnitStorage};
+use agent::ports::{CharmHost, Clock, DiskError, HookHost, UnitStorage};
 use agent::unit_agent::UnitAgent;
 use api::error::ApiError;
 use api::{Deploy, Ends, Handle, InModel, Integrate, Request, Stream, UnitWatchEvent, Watch, WatchUnit};
@@ -167,7 +167,7 @@ impl UnitStorage for Disk {
     }
 }
 
-impl Charms for Disk {
+impl CharmHost for Disk {
     type Lock = ();
     async fn lock(&self, _: bool) {
         yield_now().await;
@@ -175,14 +175,14 @@ impl Charms for Disk {
     fn declared(&self) -> Option<Arc<Charm>> {
         self.charm.borrow().clone()
     }
-    async fn deploy(&self, charm: &CharmRef, _: Vec<u8>) -> Result<(), String> {
+    async fn install(&self, charm: &CharmRef, _: Vec<u8>) -> Result<(), String> {
         yield_now().await;
         let role = if charm.endpoints.contains("db") { Role::Requirer } else { Role::Provider };
         *self.charm.borrow_mut() = Some(Arc::new(declared(role)));
         yield_now().await;
         Ok(())
     }
-    async fn is_deployed(&self, _: &CharmRef) -> bool {
+    async fn is_installed(&self, _: &CharmRef) -> bool {
         self.charm.borrow().is_some()
     }
     type Held = u64;

@@ -1,4 +1,4 @@
-//! Implements the port [`Charms`] for real agents: the charm's folder, and the runs of its hooks.
+//! Implements the port [`CharmHost`] for real agents: the charm's folder, and the runs of its hooks.
 //!
 //! Nothing else of `hook_process` uses this module, so that what runs a hook and what continues one do not depend on
 //! each other.
@@ -8,7 +8,7 @@ use super::run_folder::read_outcome;
 use super::{DECLARED, DeclaredFile, HeldShim, HostCharms, SCRIPT};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
-use crate::ports::{Charms, HookHost};
+use crate::ports::{CharmHost, HookHost};
 use crate::reboot;
 use crate::tool_socket::Gate;
 use hook_client::shim;
@@ -74,7 +74,7 @@ impl HostCharms {
     }
 }
 
-impl Charms for HostCharms {
+impl CharmHost for HostCharms {
     type Lock = Rc<Lock>;
 
     async fn lock(&self, parallel: bool) -> Rc<Lock> {
@@ -86,14 +86,14 @@ impl Charms for HostCharms {
         self.declared.borrow().clone().filter(|_| self.folder.charm().is_dir())
     }
 
-    async fn is_deployed(&self, charm: &CharmRef) -> bool {
+    async fn is_installed(&self, charm: &CharmRef) -> bool {
         let known: Option<DeclaredFile> =
             fs::read(self.folder.file(DECLARED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let same = known.is_some_and(|known| known.sha256 == charm.sha256);
         same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
     }
 
-    async fn deploy(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
+    async fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
         if archive.is_empty() {
             return Ok(());
         }

@@ -205,7 +205,7 @@ fn duty(duty: &Duty, times: &Times<'_>) -> String {
 /// An activity as the subject of a failure.
 fn operation(activity: &Activity) -> String {
     match activity {
-        Activity::Deploy => "the installation of its charm".to_owned(),
+        Activity::InstallCharm => "the installation of its charm".to_owned(),
         Activity::EnterScope { relation, .. } => format!("its entry into relation {relation}"),
         Activity::LeaveScope { relation } => format!("its departure from relation {relation}"),
         Activity::Hook { name, remote_unit: None } => format!("hook {name}"),
@@ -213,7 +213,7 @@ fn operation(activity: &Activity) -> String {
         Activity::Action { name, .. } => format!("action {name}"),
         Activity::Commands => "commands of juju-exec".to_owned(),
         Activity::Resync => "its resync".to_owned(),
-        Activity::Die => "the report that it is dead".to_owned(),
+        Activity::SetDead => "the report that it is dead".to_owned(),
     }
 }
 

@@ -9,7 +9,7 @@ pub fn words(reason: &StartReason) -> String {
     match reason {
         StartReason::NoCharm => "the unit has no charm yet",
         StartReason::CharmFolderLost => "the charm's folder was lost",
-        StartReason::CharmDeployed => "the charm is deployed",
+        StartReason::CharmInstalled => "the charm is deployed",
         StartReason::Refreshed { charm_url } => {
             return format!("the application was refreshed to {charm_url}");
         }

@@ -56,8 +56,6 @@ use crate::session::{CommandSession, explain};
 use crate::supervisor::identity;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use state::terms::names::BadName;
-use std::str::FromStr;
 
 /// Deploy, integrate and operate charms, and explain what they wait for.
 #[derive(Debug, Parser)]
@@ -94,12 +92,6 @@ fn usage_error(clap_text: &str) -> CommandError {
     let hints: Vec<String> =
         parts.filter(|part| part.starts_with("tip:") || part.starts_with("Usage:")).collect();
     failure.hint(hints.join("\n"))
-}
-
-/// Parses the names of units. The error names the first that is invalid.
-fn parse_units<T: FromStr<Err = BadName>>(words: &[String]) -> Result<Vec<T>, CommandError> {
-    let units = words.iter().map(|word| word.parse());
-    units.collect::<Result<_, BadName>>().map_err(|bad| CommandError::usage(bad.to_string()))
 }
 
 /// The commands, with the help text that the operator reads.

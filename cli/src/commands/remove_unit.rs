@@ -1,8 +1,8 @@
 //! `remove-unit UNIT…`, or `remove-unit APP --num-units N`: removes units.
 
-use crate::arguments::RemovalArguments;
+use crate::arguments::{RemovalArguments, parse_units};
 use crate::command_error::CommandError;
-use crate::commands::{parse_units, removal};
+use crate::commands::removal;
 use crate::session::CommandSession;
 use api::{GetStatus, RemovalTarget, UserPort};
 use clap::Args;

@@ -1,7 +1,7 @@
 //! `resolved UNIT…`: lets units in error state continue, by default by running the failed hook again.
 
+use crate::arguments::parse_units;
 use crate::command_error::CommandError;
-use crate::commands::parse_units;
 use crate::session::CommandSession;
 use api::{GetStatus, ResolvedRequest, UnitChoice, UserPort};
 use clap::Args;

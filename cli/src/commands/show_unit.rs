@@ -1,7 +1,7 @@
 //! `show-unit UNIT…`: shows units and their relation data (spec/clients.md 3.5).
 
+use crate::arguments::parse_units;
 use crate::command_error::CommandError;
-use crate::commands::parse_units;
 use crate::render::unit::{ShowUnitFilter, document};
 use crate::render::{self, StructuredFormat};
 use crate::session::CommandSession;

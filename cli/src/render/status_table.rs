@@ -257,7 +257,7 @@ mod tests {
         };
         assert_eq!(message("ready", &Activity::hook(HookName::ConfigChanged)), "(config-changed) ready");
         assert_eq!(message("", &Activity::Action { id: 1, name: "post".to_owned() }), "(post)");
-        assert_eq!(message("ready", &Activity::Deploy), "ready");
+        assert_eq!(message("ready", &Activity::InstallCharm), "ready");
         let waits = info(AgentStatus::Allocating, StatusMessage::WaitingForMachine);
         let why = words(&waits.message);
         assert_eq!(unit_message(&of_charm(WorkloadStatus::Waiting, ""), &waits, None), why);

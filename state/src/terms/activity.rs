@@ -16,7 +16,7 @@ use std::fmt;
 #[serde(rename_all = "kebab-case")]
 pub enum Activity {
     /// The agent downloads and unpacks the charm.
-    Deploy,
+    InstallCharm,
     /// The unit enters the scope of a relation.
     EnterScope {
         /// The relation's number.
@@ -48,7 +48,7 @@ pub enum Activity {
     /// The agent publishes its whole state again, because the store was restored from a backup.
     Resync,
     /// The agent reports that the unit is Dead.
-    Die,
+    SetDead,
 }
 
 impl Activity {
@@ -61,7 +61,7 @@ impl Activity {
 impl From<&Operation> for Activity {
     fn from(operation: &Operation) -> Activity {
         match operation {
-            Operation::InstallCharm(_) => Activity::Deploy,
+            Operation::InstallCharm(_) => Activity::InstallCharm,
             Operation::EnterScope { relation, local_endpoint, .. } => {
                 Activity::EnterScope { relation: *relation, endpoint: local_endpoint.endpoint.clone() }
             }
@@ -76,7 +76,7 @@ impl From<&Operation> for Activity {
             Operation::Action { id, name } => Activity::Action { id: *id, name: name.clone() },
             Operation::Commands(_) => Activity::Commands,
             Operation::Resync => Activity::Resync,
-            Operation::SetDead => Activity::Die,
+            Operation::SetDead => Activity::SetDead,
         }
     }
 }
@@ -85,7 +85,7 @@ impl fmt::Display for Activity {
     /// Writes Juju's status message: `running config-changed hook`, `running action post`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Activity::Deploy => f.write_str("installing charm software"),
+            Activity::InstallCharm => f.write_str("installing charm software"),
             Activity::EnterScope { relation, endpoint } => write!(f, "enter scope {endpoint}:{relation}"),
             Activity::LeaveScope { relation } => write!(f, "leave scope {relation}"),
             Activity::Hook { name, remote_unit: None } => write!(f, "running {name} hook"),
@@ -93,7 +93,7 @@ impl fmt::Display for Activity {
             Activity::Action { name, .. } => write!(f, "running action {name}"),
             Activity::Commands => f.write_str("running commands"),
             Activity::Resync => f.write_str("resync"),
-            Activity::Die => f.write_str("set dead"),
+            Activity::SetDead => f.write_str("set dead"),
         }
     }
 }

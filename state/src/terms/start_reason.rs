@@ -17,7 +17,7 @@ pub enum StartReason {
     /// The folder of the charm was lost.
     CharmFolderLost,
     /// The first charm was deployed.
-    CharmDeployed,
+    CharmInstalled,
     /// The application was refreshed to another charm.
     Refreshed {
         /// The charm's URL.

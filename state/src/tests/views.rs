@@ -311,7 +311,7 @@ fn a_hook_reads_the_text_of_a_status_message_that_no_charm_has_set() {
         number: 1,
         operation: Operation::Hook(Hook::Install),
         attempt: 1,
-        reason: StartReason::CharmDeployed,
+        reason: StartReason::CharmInstalled,
         position: None,
         leader_generation: None,
         episode: None,

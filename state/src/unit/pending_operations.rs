@@ -61,7 +61,7 @@ pub(super) fn first_charm(local: &Local, view: &Snapshot, alive: bool) -> Option
 /// Runs the hook that the last operation has queued, except install on a unit that is being removed (spec A.7).
 pub(super) fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) -> Option<ChosenOperation> {
     match local.follow_up? {
-        FollowUp::Install if alive => ChosenOperation::hook(Hook::Install, StartReason::CharmDeployed),
+        FollowUp::Install if alive => ChosenOperation::hook(Hook::Install, StartReason::CharmInstalled),
         FollowUp::Install => None,
         // leadership was lost before the hook could run: `leadership` removes it from the queue
         FollowUp::LeaderElected if now.leader_generation.is_none() => None,

@@ -91,7 +91,7 @@ impl Disk {
         let cut = self.world.below(1_000) as usize;
         let mut state = self.state();
         state.view = if cut < 500 { state.older_view.take() } else { None };
-        if let Some(view) = state.files.get_mut(agent::view_cache::HEAD) {
+        if let Some(view) = state.files.get_mut(agent::view_cache::VIEW_FILE) {
             view.truncate(cut);
         }
         if self.world.profile().has(Mutant::RenameIsNotSynced)

@@ -320,8 +320,8 @@ fn each_status_has_the_word_of_the_golden_file() {
 fn next_reason(reason: &StartReason) -> Option<StartReason> {
     Some(match reason {
         StartReason::NoCharm => StartReason::CharmFolderLost,
-        StartReason::CharmFolderLost => StartReason::CharmDeployed,
-        StartReason::CharmDeployed => StartReason::Refreshed { charm_url: "local:web-1".to_owned() },
+        StartReason::CharmFolderLost => StartReason::CharmInstalled,
+        StartReason::CharmInstalled => StartReason::Refreshed { charm_url: "local:web-1".to_owned() },
         StartReason::Refreshed { .. } => StartReason::ForcedRefresh,
         StartReason::ForcedRefresh => StartReason::CharmReplaced,
         StartReason::CharmReplaced => StartReason::UpgradePending,

@@ -249,7 +249,7 @@ fn a_dry_run_finishes_running_hooks_first() {
     );
     while let Some(operation) = decides(&world, &mut shop) {
         if is_install(&operation) {
-            assert_eq!(simulate(&world, EntityId::Unit(shop.unit), (db.unit, Activity::Die)), [""; 0]);
+            assert_eq!(simulate(&world, EntityId::Unit(shop.unit), (db.unit, Activity::SetDead)), [""; 0]);
             let result =
                 simulate(&world, EntityId::Unit(shop.unit), (shop.unit, Activity::hook(HookName::Install)));
             assert_eq!(result, ["shop/0 remove"]);

@@ -20,7 +20,7 @@ pub(super) struct ReportedRun {
 
 /// Facts that only this process needs; they are lost when it ends.
 #[derive(Debug, Default)]
-pub(super) struct ProcessState {
+pub(super) struct VolatileState {
     /// The current view.
     pub(super) view: Option<Arc<Snapshot>>,
     /// The epoch of the open session.
@@ -36,22 +36,24 @@ pub(super) struct ProcessState {
     pub(super) is_leader_known: bool,
     /// Whether the started run was found to have neither a process nor an outcome.
     pub(super) orphan_missing: bool,
+    /// When the last run of this process ended, since the boot.
     pub(super) last_end_ms: u64,
+    /// When this process started, since the boot.
     pub(super) agent_start_ms: u64,
     /// The run in progress.
     pub(super) executing: Option<ReportedRun>,
     /// Since when attaching is refused because another session is open.
-    pub(super) other_session_ms: Option<u64>,
+    pub(super) attach_refused_since_ms: Option<u64>,
     /// What the run in progress has reported and the controller has not acknowledged.
     pub(super) pending_reports: PendingReports,
     /// The activity that the controller last acknowledged.
-    pub(super) executing_shown: Option<Activity>,
+    pub(super) acknowledged_activity: Option<Activity>,
     /// The link was down since the activity was sent: a restarted controller does not have it, so it is sent
     /// again.
-    pub(super) resend_executing: bool,
+    pub(super) resend_activity: bool,
 }
 
-impl ProcessState {
+impl VolatileState {
     /// The generation of the lease, while it is valid.
     pub(super) fn leader_generation(&self, now: ClockReading) -> Option<u64> {
         self.lease.filter(|lease| lease.is_valid(now)).map(|lease| lease.granted.generation)
@@ -67,11 +69,10 @@ impl ProcessState {
         }
     }
 
-    /// Whether no unit leads, so that a claim before the next renewal is useful. None while this unit holds a
-    /// lease that is not in the view yet.
-    pub(super) fn leadership_is_free(&self) -> Option<()> {
-        let free = self.view.as_ref().is_some_and(|view| view.leader.is_none());
-        (free && self.lease.is_none()).then_some(())
+    /// Whether no unit leads, so that a claim before the next renewal is useful: neither does the view show a leader,
+    /// nor does this unit hold a lease that is not in the view yet.
+    pub(super) fn is_leadership_free(&self) -> bool {
+        self.lease.is_none() && self.view.as_ref().is_some_and(|view| view.leader.is_none())
     }
 
     /// Drops the lease if the view shows a later grant.
