@@ -177,7 +177,9 @@ impl FakeClient {
             "EnqueueExec" => {
                 let EnqueueExec { unit, commands } = parsed(&body);
                 self.record(format!("exec {unit} {commands}"));
-                self.require_known(&unit)?;
+                if !self.units.contains(&unit) {
+                    return Err(ApiError::new(ErrorCode::NotFound, format!("unit {unit:?} not found")));
+                }
                 json(EnqueueActionResponse { id: 7, unit: unit.parse().expect("a unit"), revision: 1 })
             }
             "GetAction" => {

@@ -6,7 +6,7 @@
 //! `hook_context_builder`.
 
 use crate::charm::{Charm, Scope};
-use crate::documents::prelude::{CharmDoc, ResolvedDoc, StatusDoc};
+use crate::documents::prelude::{ActionDoc, CharmDoc, ResolvedDoc, StatusDoc};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
 use crate::terms::member_version::Version;
@@ -16,6 +16,7 @@ use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::Bag;
+use crate::terms::status::ActionStatus;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +108,18 @@ pub struct ActionView {
     pub aborting: bool,
     /// The action's parameters.
     pub params: BTreeMap<String, Value>,
+}
+
+impl ActionView {
+    /// The view of an action that has not finished, with its status in the index of its unit.
+    pub fn new(doc: ActionDoc, status: ActionStatus) -> ActionView {
+        ActionView {
+            name: doc.name,
+            running: status != ActionStatus::Pending,
+            aborting: status == ActionStatus::Aborting,
+            params: doc.params,
+        }
+    }
 }
 
 /// A relation of the unit's application, without its members and bags.
