@@ -400,9 +400,9 @@ async fn the_process_group_of_a_cancelled_action_is_asked_to_end_and_then_killed
         let operation = Operation::Action { id: 7, name: "backup".into() };
         let run = Run { operation, ..started_run(&at, &kernel_boot()) };
         let mut leader = Command::new("/bin/sh");
-        let script = format!("{ignores}sleep 100 >/dev/null 2>&1 & echo $!; {ignores}read line");
+        let script = format!("{ignores}sleep 100 >/dev/null 2>&1 & echo $!; sleep 100; true");
         leader.args(["-c", &script]).env("JUJU_CONTEXT_ID", CONTEXT_ID).process_group(0);
-        let mut leader = leader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut leader = leader.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         let mut printed = std::io::BufReader::new(leader.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut printed, &mut line).unwrap();

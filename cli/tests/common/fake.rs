@@ -180,12 +180,11 @@ impl FakeClient {
             "EnqueueExec" => {
                 let EnqueueExec { unit, commands } = parsed(&body);
                 self.record(format!("exec {unit} {commands}"));
-                self.require_known(&unit.to_string())?;
-                json(EnqueueActionResponse {
-                    id: 7,
-                    unit: unit.to_string().parse().expect("a unit"),
-                    revision: 1,
-                })
+                let name = unit.to_string();
+                if !self.units.contains(&name) {
+                    return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
+                }
+                json(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
             }
             "GetAction" => {
                 let GetAction { id } = parsed(&body);

@@ -15,6 +15,7 @@ use crate::terms::port_range::Ports;
 use crate::terms::position::Position;
 use crate::terms::proxy::Proxies;
 use crate::terms::settings::Bag;
+use crate::terms::status::ActionStatus;
 use crate::terms::unit_documents::{CharmDoc, ResolvedDoc, StatusDoc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -107,6 +108,18 @@ pub struct ActionView {
     pub aborting: bool,
     /// The action's parameters.
     pub params: BTreeMap<String, Value>,
+}
+
+impl ActionView {
+    /// The view of an action that has not finished, with its status in the index of its unit.
+    pub fn new(name: String, params: BTreeMap<String, Value>, status: ActionStatus) -> ActionView {
+        ActionView {
+            name,
+            running: status != ActionStatus::Pending,
+            aborting: status == ActionStatus::Aborting,
+            params,
+        }
+    }
 }
 
 /// A relation of the unit's application, without its members and bags.

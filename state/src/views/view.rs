@@ -10,8 +10,8 @@ use crate::charm::Scope;
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
-    ActionDoc, ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc,
-    last_id, last_number, leader_settings_of,
+    ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id,
+    last_number, leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
 use crate::terms::assignment::{Assigned, Existence};
@@ -19,7 +19,6 @@ use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::position::Position;
-use crate::terms::status::ActionStatus;
 use crate::unit::snapshot::{
     ActionView, BagRequest, BagView, Change, CharmView, Delta, GrantView, ModelView, RelationHead, Snapshot,
     UnitView,
@@ -166,7 +165,7 @@ pub fn full_view_within(
         Change::Resolved(read(reader, &model.resolved(unit))),
         Change::ApplicationStatus(read(reader, &model.application_status(doc.application))),
     ];
-    for (key, _) in read_all::<ActionStatus>(reader, &model.actions_of(unit)) {
+    for (key, _) in read_all::<crate::terms::status::ActionStatus>(reader, &model.actions_of(unit)) {
         changes.extend(last_number(&key).map(|id| view_reader.action(id)));
     }
     let mut applications = BTreeSet::from([doc.application]);
@@ -264,13 +263,7 @@ impl UnitViewReader<'_> {
     pub fn action(&self, id: u64) -> Change {
         let status = read(self.reader, &self.model.action_of(self.unit, id));
         let doc = read(self.reader, &self.model.action(id)).zip(status);
-        let shown = |(doc, status): (ActionDoc, ActionStatus)| ActionView {
-            name: doc.name,
-            running: status != ActionStatus::Pending,
-            aborting: status == ActionStatus::Aborting,
-            params: doc.params,
-        };
-        Change::Action { id, action: doc.map(shown) }
+        Change::Action { id, action: doc.map(|(doc, status)| ActionView::new(doc.name, doc.params, status)) }
     }
 
     /// The workload status of a unit. The caller must ensure that the viewing unit sees its application.
