@@ -217,10 +217,11 @@ fn read_resource(value: &Value, place: &str, checker: &mut Checker) -> Resource 
 mod tests {
     use super::*;
 
+    /// The charm, and the places of its problems.
     fn read_text(text: &str) -> (Charm, Vec<String>) {
         let (mut charm, mut checker) = (Charm::default(), Checker::new("metadata.yaml"));
         read(&crate::yaml::from_str(text).expect("yaml"), &mut charm, &mut checker);
-        (charm, checker.problems.iter().map(ToString::to_string).collect())
+        (charm, checker.problems.into_iter().map(|problem| problem.location).collect())
     }
 
     #[test]
