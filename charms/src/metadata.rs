@@ -217,11 +217,10 @@ fn read_resource(value: &Value, place: &str, checker: &mut Checker) -> Resource 
 mod tests {
     use super::*;
 
-    /// The charm, and the places of its problems.
     fn read_text(text: &str) -> (Charm, Vec<String>) {
         let (mut charm, mut checker) = (Charm::default(), Checker::new("metadata.yaml"));
         read(&crate::yaml::from_str(text).expect("yaml"), &mut charm, &mut checker);
-        (charm, checker.problems.into_iter().map(|problem| problem.location).collect())
+        (charm, checker.problems.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -302,10 +301,11 @@ mod tests {
         );
         let data = &charm.storage["data"];
         assert_eq!((data.count_min, data.count_max, data.minimum_size_mib), (1, Some(2), 1024));
-        assert_eq!(
-            problems,
-            ["storage.disk.location", "storage.disk.multiple.range", "storage.raw.type", "resources.web",]
-        );
+        let places =
+            ["storage.disk.location", "storage.disk.multiple.range", "storage.raw.type", "resources.web"];
+        let is_at = |(line, place): (&String, &str)| line.starts_with(&format!("metadata.yaml: {place}: "));
+        assert!(problems.iter().zip(places).all(is_at), "{problems:?}");
+        assert_eq!(problems.len(), places.len());
     }
 
     #[test]
