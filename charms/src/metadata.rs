@@ -301,10 +301,11 @@ mod tests {
         );
         let data = &charm.storage["data"];
         assert_eq!((data.count_min, data.count_max, data.minimum_size_mib), (1, Some(2), 1024));
-        assert_eq!(
-            problems,
-            ["storage.disk.location", "storage.disk.multiple.range", "storage.raw.type", "resources.web",]
-        );
+        let places =
+            ["storage.disk.location", "storage.disk.multiple.range", "storage.raw.type", "resources.web"];
+        let is_at = |(line, place): (&String, &str)| line.starts_with(&format!("metadata.yaml: {place}: "));
+        assert!(problems.iter().zip(places).all(is_at), "{problems:?}");
+        assert_eq!(problems.len(), places.len());
     }
 
     #[test]
