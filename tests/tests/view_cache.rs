@@ -2,7 +2,7 @@
 //! either a view that was stored completely, or none.
 
 use agent::folder_port::FolderFiles;
-use agent::view_cache::{HEAD, ViewCache};
+use agent::view_cache::{VIEW_FILE, ViewCache};
 use state::unit::snapshot::Snapshot;
 use std::future::Future;
 use std::path::Path;
@@ -64,7 +64,7 @@ fn a_view_with_a_damaged_file_is_not_loaded() {
     let folder = Folder::new(dir.path().to_path_buf());
     let [_, second] = views();
     now(ViewCache::default().store(&folder, &second));
-    for name in [HEAD, "view/relation-1.yaml"] {
+    for name in [VIEW_FILE, "view/relation-1.yaml"] {
         let whole = std::fs::read(folder.file(name)).expect("it is there");
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
