@@ -49,7 +49,7 @@ fn each_problem_of_a_charm_renders_as_in_the_golden_file() {
             std::fs::write(path, text).expect("written");
         }
         let problems = read(folder.path(), &ReadOptions { cache: "unused".into(), force: false });
-        let problems = problems.err().expect("the charm is invalid");
+        let problems = problems.expect_err("the charm is invalid");
         let lines: String = problems.iter().map(|problem| format!("{problem}\n")).collect();
         let lines = lines.replace(&folder.path().display().to_string(), "FOLDER");
         writeln!(text, "# {name}\n{lines}").expect("memory is writable");

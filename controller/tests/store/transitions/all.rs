@@ -38,7 +38,7 @@ fn transitions() -> BTreeSet<&'static str> {
             for item in text.split("\npub fn ").skip(1) {
                 let head = item.split('{').next().unwrap_or_default();
                 let name = format!("{file}::{}", head.split(['(', '<']).next().unwrap_or_default());
-                if head.contains("&mut Draft") && !PARTS.contains(&name.as_str()) {
+                if head.contains("draft: &mut ") && !PARTS.contains(&name.as_str()) {
                     found.insert(&*name.leak());
                 }
             }
