@@ -76,7 +76,7 @@ async fn what_cannot_run_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_process_that_has_gone_is_forgotten() {
+async fn a_process_that_has_ended_is_forgotten() {
     let (machine, commands, _gate) = machine();
     let mut exec = juju_exec(machine.path(), &["true"]).spawn().unwrap();
     commands.receive(local).await;

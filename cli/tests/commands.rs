@@ -384,7 +384,7 @@ async fn the_dry_run_of_a_model_prints_the_answer_and_changes_nothing() {
     let session = FakeSession::new(FakeController::default());
     run_command(&["destroy-model", "dev", "--dry-run", "--force"], &session).await.expect("a dry run");
     compare("commands/dry_run_model.txt", &session.printed().0);
-    assert_eq!(session.api.requests(), ["dry run of the model force=AfterWait"]);
+    assert_eq!(session.api.requests(), ["dry-run-model AfterWait"]);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -10,7 +10,7 @@
 //! `operations` (the other transitions); `status` and `why` (what people are told).
 //!
 //! This is also the order of imports: a module imports only modules before it.
-//! `terms` < `charm` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `operations`
+//! `charm` < `terms` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `operations`
 //! < `status` < `why`
 
 #![warn(missing_docs)]

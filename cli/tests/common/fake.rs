@@ -218,7 +218,7 @@ impl FakeClient {
             }
             "DryRunDestroyModel" => {
                 let DryRunDestroyModel { force } = parsed(&body);
-                self.record(format!("dry run of the model force={force:?}"));
+                self.record(format!("dry-run-model {force:?}"));
                 let removed_eventually = vec![Entity::Model("dev".to_owned())];
                 json(DryRun { removed_eventually, ..DryRun::default() })
             }

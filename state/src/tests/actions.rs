@@ -386,7 +386,7 @@ fn the_record_of_a_cancelled_action_replaces_the_cancellation() {
 
 /// The view of a unit, as its agent receives it.
 fn view_of(world: &World, unit: Uuid) -> Snapshot {
-    let view = view::full_view(world.reader(), MODEL, unit).expect("it is there");
+    let view = view::full_view(world.reader(), MODEL, unit).expect("the unit exists");
     Snapshot::from_full(view.delta).expect("a full view is complete")
 }
 

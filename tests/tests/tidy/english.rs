@@ -111,7 +111,8 @@ impl Bracket {
 /// our own but data of the test, and may come back.
 fn compared(text: &str) -> Vec<(usize, String)> {
     // the open brackets, each with the number of commas that were passed in it
-    let (mut found, mut open): (Vec<(usize, String)>, Vec<(Bracket, usize)>) = (Vec::new(), Vec::new());
+    let mut open: Vec<(Bracket, usize)> = Vec::new();
+    let mut found = Vec::new();
     let mut input = Vec::new();
     let mut last = [String::new(), String::new()];
     for token in tokens_and_strings(text) {

@@ -8,8 +8,8 @@ use std::fs;
 
 /// The rooms of `state/src`, from the one that imports nothing to those that nothing in the core imports.
 const ROOMS: [&str; 12] = [
-    "terms",
     "charm",
+    "terms",
     "unit",
     "machine",
     "documents",
