@@ -42,7 +42,7 @@ const CONTEXT_ID: &str = "web/0-install-0123456789abcdef0123456789abcdef";
 fn started_run(at: &Path, boot: &str) -> Run {
     fs::create_dir_all(at).unwrap();
     let run_file = serde_json::json!({
-        "operation": "install", "reason": "charm-deployed", "position": null, "boot": boot,
+        "operation": "install", "reason": "charm-installed", "position": null, "boot": boot,
         "context_digest": host::digest::sha256(CONTEXT_ID.as_bytes()), "context": context(),
     });
     fs::write(at.join("context.yaml"), run_file.to_string()).unwrap();

@@ -3,11 +3,11 @@
 //! hash-ordered map. Time and identifiers are arguments. The same inputs therefore always give the same
 //! decision, which lets the simulator replay whole runs from a seed.
 //!
-//! Reading order: `terms` (the types that everything else imports) and `charm` (what a charm declares); `unit`
+//! Reading order: `charm` (what a charm declares) and `terms` (the types that everything else imports); `unit`
 //! (what one unit agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner
 //! do); `documents` (what the store holds); `lifecycle` (the transitions of entities), `agents` (what agents present
 //! with each request), `restore` (after a backup was restored), `views` (what the controller sends to agents) and
-//! `operations` (the other transitions); `status` and `why` (what people are told).
+//! `operations` (the other transitions); `status` and `why` (what people are shown).
 //!
 //! This is also the order of imports: a module imports only modules before it.
 //! `charm` < `terms` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `operations`

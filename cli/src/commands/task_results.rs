@@ -154,7 +154,7 @@ fn print<A>(
     let format = match options.format {
         ResultFormat::Plain => {
             for task in tasks {
-                let heading = if tasks.len() > 1 { format!("{}:\n", task.unit) } else { String::new() };
+                let heading = if tasks.len() > 1 { format!("{}:\n", task.unit_name) } else { String::new() };
                 session.output.print(&format!("{heading}{}", (options.plain)(task)?))?;
             }
             return Ok(());
@@ -163,6 +163,6 @@ fn print<A>(
         ResultFormat::Yaml => render::StructuredFormat::Yaml,
     };
     let all: Map<String, Value> =
-        tasks.iter().map(|task| (task.unit.to_string(), task::document(task))).collect();
+        tasks.iter().map(|task| (task.unit_name.to_string(), task::document(task))).collect();
     session.output.print(&render::structured(&all.into(), format)?)
 }

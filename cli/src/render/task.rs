@@ -122,6 +122,6 @@ pub fn failure(tasks: &[ActionDoc]) -> Option<CommandError> {
     let lines: Vec<String> =
         bad.iter().map(|(task, end)| format!(" - id \"{}\" with {end}", task.id)).collect();
     let help =
-        format!("for details: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit);
+        format!("for details: pintle show-task {}, pintle debug-log -i {}", bad[0].0.id, bad[0].0.unit_name);
     Some(CommandError::new(format!("{heading}\n{}", lines.join("\n"))).hint(help))
 }

@@ -16,11 +16,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
     ("state/src/terms/port_range.rs", "", "texts of Juju's open-port: charms read them (spec/hook-tools.md)"),
     (
-        "state/src/tests/actions.rs",
-        "committing requested changes failed",
-        "Juju's message (spec/hook-tools.md)",
-    ),
-    (
         "agent/tests/",
         "ERROR bad request: ",
         "how Juju's tool client reports a failed call (spec/hook-tools.md)",
