@@ -1,8 +1,8 @@
 //! The interfaces through which the unit agent's loop and the machine agent's loop reach the host: disk, charm,
-//! clock and deployments.
+//! clock and deployments. (The ports of a unit's network are in `state::terms::port_range`.)
 //!
 //! The controller is the other interface (`api::UnitAgentRequests`, `api::MachineAgentRequests`). The simulator
-//! implements these traits, and nothing else of this crate.
+//! implements these traits and, for its disk, `FolderFiles` of `folder_port`.
 
 use state::charm::Charm;
 use state::terms::disk_usage::UnitDiskUsage;
@@ -111,7 +111,7 @@ pub trait CharmHost {
     /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
     fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;
     /// Ends the processes of a running action or of running commands, which a user has cancelled: asks them first, then
-    /// kills them. Completes when they have ended. [`Charms::run`] returns how the run has ended.
+    /// kills them. Completes when they have ended. [`CharmHost::run`] returns how the run has ended.
     fn stop(&self, run: &Run) -> impl Future<Output = ()>;
     /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
     fn clean_up(&self);

@@ -1,7 +1,7 @@
 //! Decides which paths and links of a charm are safe to create on disk (spec/security.md S22, S24).
 //!
 //! The rules are the same for folders and archives, so a charm that can be packed can also be unpacked. Called by
-//! `folder` before packing and by `members` before unpacking.
+//! `folder` before packing and by `archive_entries` before unpacking.
 
 use std::collections::BTreeMap;
 

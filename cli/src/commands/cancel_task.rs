@@ -1,4 +1,4 @@
-//! `cancel-task N…`: cancels tasks that their units have not started.
+//! `cancel-task N…`: cancels tasks. One that has not started never runs; the process of one that runs is ended.
 //!
 //! The document of the cancelled tasks is Juju's. A task that cannot be cancelled is named with its reason, and the exit
 //! code is 1; the others are cancelled all the same.

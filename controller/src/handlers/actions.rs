@@ -1,4 +1,5 @@
-//! Handlers of actions: they enqueue actions and read their state. The unit agents run them.
+//! Handlers of actions and of commands (`exec`): they enqueue and cancel them, read their state, and list what a charm
+//! declares. The unit agents run them, and end the processes of cancelled ones.
 
 use crate::environment::Environment;
 use crate::lookup::find_unit;

@@ -2,7 +2,7 @@
 //!
 //! Destroying an application writes one document, its life; the lives of its units and relations are derived
 //! from it. An application is never visible as Dead: it is Dying until its last unit and relation are removed,
-//! and removed in the same transaction as the last of them. Called by the operator handlers, by the janitor and
+//! and removed in the same transaction as the last of them. Called by the handlers of users, by the janitor and
 //! by the other lifecycle modules.
 
 use crate::charm::options::{self, Settings};

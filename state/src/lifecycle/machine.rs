@@ -2,7 +2,7 @@
 //! removed by the provisioner (spec E.5, seed 001).
 //!
 //! A machine with an Alive unit is never destroyed without force, and a machine with any unit is never Dead
-//! (I20). Called by the operator handlers, the machine agent's handlers, the provisioner's handlers, and by the
+//! (I20). Called by the handlers of users, the machine agent's handlers, the provisioner's handlers, and by the
 //! unit lifecycle.
 
 use crate::charm::Base;

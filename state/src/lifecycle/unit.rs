@@ -3,7 +3,7 @@
 //!
 //! A unit name is never used again, a unit that is in a scope or has subordinates is never Dead (I20), and
 //! removing a unit removes or advances everything that only waited for it in the same transaction. Called by
-//! the operator handlers, the agents' handlers, the commit of records and forced removal.
+//! the handlers of users, the agents' handlers, the commit of records and forced removal.
 
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::Draft;

@@ -1,5 +1,4 @@
-//! The decision table of the deployer, the part of the machine agent that starts and stops unit agents (spec
-//! F.2).
+//! The decision table of the machine agent: which units it deploys, starts, stops and recalls (spec F.2).
 //!
 //! [`plan`] compares the units that are assigned to the machine with the units that are deployed on it. A unit
 //! that is missing from the assignment is never taken for dead without evidence (design 7). The machine agent

@@ -2,7 +2,7 @@
 //! on which unit in which order, and what would block the rest.
 //!
 //! Nothing is stored. The dry run executes the real transitions, and the agents' real decisions with every hook
-//! a success, on a simulated reader above the store. Called by the operator handlers for `--dry-run`.
+//! a success, on a simulated reader above the store. Called by the handlers of users for `--dry-run`.
 
 mod affected;
 mod result;

@@ -1,5 +1,6 @@
-//! Operations on entities beside their lifecycles: records, instances,
-//! the destruction of models, removal by force and its dry run.
+//! Transitions that touch several entities, or that are no step of one entity's lifecycle: the commit of records,
+//! instances, the destruction of models, removal by force and its dry run, retention. (What a unit does next, an
+//! operation of its agent, is `terms::operation`.)
 //!
 //! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft), called by one handler
 //! of the controller or by its janitor.

@@ -78,7 +78,8 @@ fn leader_settings_version(reader: &dyn Reader, model: Model, application: Uuid)
 /// A relation with its members and the versions of its bags.
 fn relation_versions(view_reader: &UnitViewReader<'_>, id: Uuid, relation: &RelationDoc) -> RelationView {
     let head = view_reader.head(id, relation);
-    let members = view_reader.members(&head).map(|entry| (entry.unit, entry.incarnation)).collect();
+    let members =
+        view_reader.members(&head).into_iter().map(|entry| (entry.unit, entry.incarnation)).collect();
     let stored = read_all::<BagHead>(view_reader.reader, &view_reader.model.bags(id));
     let bag = |bag: BagHead| {
         let owner = view_reader.owner(&head, bag.owner, bag.container)?;

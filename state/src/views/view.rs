@@ -389,13 +389,13 @@ impl UnitViewReader<'_> {
     }
 
     /// The members of a relation that the unit observes and that are Alive.
-    pub fn members(&self, head: &RelationHead) -> impl Iterator<Item = ScopeDoc> {
+    pub fn members(&self, head: &RelationHead) -> Vec<ScopeDoc> {
         let present = read_all(self.reader, &self.model.scopes_in(head.uuid, self.container(head.scope)));
         let is_alive = |key: &str| last_id(key).is_some_and(|unit| self.is_alive_member(unit));
-        let observed = present.into_iter().filter(move |(key, entry): &(String, ScopeDoc)| {
-            is_alive(key) && self.observes(head, &entry.unit)
-        });
-        observed.map(|(_, entry)| entry)
+        let observed = present
+            .into_iter()
+            .filter(|(key, entry): &(String, ScopeDoc)| is_alive(key) && self.observes(head, &entry.unit));
+        observed.map(|(_, entry)| entry).collect()
     }
 
     /// A relation with its members and bags: a relation that becomes visible is sent whole.
