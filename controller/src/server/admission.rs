@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `history.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives being read, 16 uploads, and
+/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives being read, 16 uploads, and
 /// 7 for files that are read or replaced now and then.
 pub const DESCRIPTORS_RESERVED: u64 = 64;
 /// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
