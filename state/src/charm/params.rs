@@ -33,7 +33,7 @@ pub struct ParameterProblem {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ParameterRule {
-    /// The value is nested less deeply than [`DEPTH_MAX`].
+    /// The value is nested less deeply than `DEPTH_MAX`.
     Depth,
     /// The value is of this type, or of one of these.
     Type(Value),
