@@ -156,7 +156,7 @@ fn refuse_within_hook(data: &Path) -> Result<(), Refused> {
             }
             Ok(ReplyFrame::Done { .. } | ReplyFrame::NeedStdin) | Err(_) => Ok(()),
         },
-        // the agent of that unit is gone, and so is the hook
+        // the agent of that unit has ended, and with it the hook
         Err(_) => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! The parts of one model's status, kept between requests.
 //!
 //! A part is the status of one unit, machine or relation, or what an application has beside its units. It is kept with
-//! everything that it was computed from: the documents that it read, the ranges that it listed, and what it was told of
+//! everything that it was computed from: the documents that it read, the ranges that it listed, and what it read of
 //! the presence of agents. Before a part is used again, all commits since the last request are compared with the former
 //! and the presence at this moment with the latter, so that a response is never older than its request: it is what a
 //! computation without a cache returns.

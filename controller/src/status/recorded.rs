@@ -104,7 +104,7 @@ impl Reader for RecordingReader<'_> {
     }
 }
 
-/// One thing that a part was told of the presence of an agent.
+/// One thing that a part has read of the presence of an agent.
 pub(super) enum Observation {
     Health(Uuid, Option<Box<UnitHealth>>),
     IsLost(Uuid, bool),

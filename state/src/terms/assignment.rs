@@ -1,4 +1,4 @@
-//! What a machine agent is told about units: which are assigned to its machine, and what is known about the others.
+//! What a machine agent is shown of units: which are assigned to its machine, and what is known about the others.
 
 use crate::terms::life::Life;
 use crate::terms::names::UnitName;

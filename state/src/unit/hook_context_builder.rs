@@ -65,7 +65,7 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
 }
 
 /// Whether the operation is an action that was cancelled after the agent had decided to run it: the controller shows it
-/// as being aborted, or does not show it any more, and its parameters are gone with it.
+/// as being aborted, or does not show it any more, and then its parameters are not shown either.
 pub fn is_cancelled(view: &Snapshot, operation: &Operation) -> bool {
     matches!(operation, Operation::Action { id, .. } if view.actions.get(id).is_none_or(|action| action.aborting))
 }
