@@ -20,6 +20,7 @@ pub fn words(reason: &StartReason) -> String {
         StartReason::FirstConfiguration => "first configuration",
         StartReason::SettingsChanged => "settings changed",
         StartReason::AddressesChanged => "addresses changed",
+        StartReason::TrustChanged => "trust changed",
         StartReason::Configured => "config-changed is done",
         StartReason::LeadershipGained => "this unit became the leader",
         StartReason::LeaderSettingsChanged => "the leader changed its settings",

@@ -221,7 +221,7 @@ impl World {
         let hook = |event: RelationEvent| {
             made(Operation::Hook(Hook::Relation { relation: number, endpoint: "db".to_owned(), event }))
         };
-        let digest = ConfigDigest { settings: "a".to_owned(), addresses: "b".to_owned() };
+        let digest = ConfigDigest { settings: "a".to_owned(), ..ConfigDigest::default() };
         let send = |executing: Activity, reports: Vec<RunReport>| {
             let (epoch, run) = (agent.epoch, agent.sequence + 1);
             let report = Report { epoch, run, reports, executing: Some(executing), executing_for_ms: 10_000 };

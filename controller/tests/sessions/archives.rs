@@ -130,8 +130,7 @@ async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
     // the application remembers eight archives beside its own
     for number in 1..=10 {
         let sha256 = upload(&fixture, &number.to_string()).await;
-        let refresh =
-            Refresh { application: "tiny".to_owned(), sha256, forced: false, config: BTreeMap::new() };
+        let refresh = Refresh { application: "tiny".to_owned(), sha256, ..Refresh::default() };
         fixture.admin.handle(refresh).await.expect("the request is accepted");
     }
     for _ in 0..2 {

@@ -150,6 +150,11 @@ impl Model {
     pub fn application_config(&self, id: Uuid) -> Key<BTreeMap<String, Value>> {
         self.key(Kind::ApplicationConfig, &[id])
     }
+
+    /// Whether an application is trusted; absent while it is not.
+    pub fn application_trust(&self, id: Uuid) -> Key<bool> {
+        self.key(Kind::ApplicationTrust, &[id])
+    }
     /// The application of this name.
     pub fn application_name(&self, name: &str) -> Key<Uuid> {
         self.key_by_name(Kind::ApplicationName, name)

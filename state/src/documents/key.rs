@@ -73,6 +73,8 @@ string_enum! {
         ApplicationCharm = "application-charm",
         /// The settings of an application.
         ApplicationConfig = "application-config",
+        /// Whether an application is trusted with the credential of its cloud.
+        ApplicationTrust = "application-trust",
         /// The status that the leader set for an application.
         ApplicationStatus = "application-status",
         /// Index: the name of an application.

@@ -39,6 +39,8 @@ pub enum StartReason {
     SettingsChanged,
     /// The addresses of the unit changed.
     AddressesChanged,
+    /// The application became trusted, or is trusted no longer.
+    TrustChanged,
     /// The first config-changed was run.
     Configured,
     /// The unit became the leader.

@@ -306,6 +306,20 @@ pub struct CloudSpec {
     pub is_controller_cloud: bool,
 }
 
+impl CloudSpec {
+    /// The only cloud: machines that are provided by hand or by the host, which need no credential.
+    pub fn of_machines() -> CloudSpec {
+        let credential = CloudCredential { auth_type: "empty".to_owned(), ..CloudCredential::default() };
+        CloudSpec {
+            kind: "manual".to_owned(),
+            name: "local".to_owned(),
+            region: "local".to_owned(),
+            credential: Some(credential),
+            ..CloudSpec::default()
+        }
+    }
+}
+
 /// A credential of a cloud.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CloudCredential {

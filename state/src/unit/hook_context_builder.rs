@@ -6,8 +6,8 @@
 
 use super::commands_context;
 use super::hook_context::{
-    Address, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation, HookTrigger, Network,
-    OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
+    Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
+    HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
 use crate::charm::{Charm, Scope, options};
@@ -116,7 +116,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         private_address: address.clone(),
         public_address: address,
         goal_state: goal_state(view),
-        cloud: None,
+        cloud: view.trusted.then(CloudSpec::of_machines),
         writes: Writes::default(),
     })
 }

@@ -338,7 +338,8 @@ pub(super) fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Opt
         None => StartReason::FirstConfiguration,
         Some(old) if *old == seen => return None,
         Some(old) if old.settings != seen.settings => StartReason::SettingsChanged,
-        Some(_) => StartReason::AddressesChanged,
+        Some(old) if old.addresses != seen.addresses => StartReason::AddressesChanged,
+        Some(_) => StartReason::TrustChanged,
     };
     ChosenOperation::hook(Hook::ConfigChanged(seen), reason)
 }
@@ -430,5 +431,6 @@ pub fn config_digest(view: &Snapshot) -> ConfigDigest {
     ConfigDigest {
         settings: digest(&format!("{} {settings}", view.charm.charm.url)),
         addresses: digest(&view.unit.address),
+        trusted: view.trusted,
     }
 }

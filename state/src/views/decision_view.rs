@@ -55,6 +55,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         unit: view_reader.unit_view()?,
         charm: view_reader.charm()?,
         config: read(reader, &model.application_config(doc.application)).unwrap_or_default(),
+        trusted: read(reader, &model.application_trust(doc.application)).unwrap_or_default(),
         leader: view_reader.leader(),
         leader_settings: leader_settings_version(reader, model, doc.application),
         written_leader_settings: None,

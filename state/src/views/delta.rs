@@ -22,6 +22,7 @@ pub struct AffectedParts {
     unit: bool,
     charm: bool,
     config: bool,
+    trust: bool,
     leader: bool,
     leader_settings: bool,
     resolved: bool,
@@ -65,6 +66,9 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
     if parts.config {
         changes
             .push(Change::Config(read(at, &model.application_config(doc.application)).unwrap_or_default()));
+    }
+    if parts.trust {
+        changes.push(Change::Trust(read(at, &model.application_trust(doc.application)).unwrap_or_default()));
     }
     if parts.leader {
         changes.push(Change::Leader(view_reader.leader()));
@@ -123,6 +127,7 @@ pub fn affected_parts<'k>(
             }
             (Kind::ApplicationCharm, [id]) if *id == application => affected.charm = true,
             (Kind::ApplicationConfig, [id]) if *id == application => affected.config = true,
+            (Kind::ApplicationTrust, [id]) if *id == application => affected.trust = true,
             (Kind::ApplicationStatus, [id]) if *id == application => affected.application_status = true,
             (Kind::ApplicationLife, [id]) => drop(affected.applications.insert(*id)),
             (Kind::Leader, [id]) if *id == application => affected.leader = true,

@@ -50,6 +50,7 @@ impl BagSizes {
                 | Change::Unit(_)
                 | Change::Charm(_)
                 | Change::Config(_)
+                | Change::Trust(_)
                 | Change::Leader(_)
                 | Change::LeaderSettings(_)
                 | Change::Resolved(_)

@@ -122,6 +122,7 @@ impl SentView {
                 }
                 Change::Charm(_)
                 | Change::Config(_)
+                | Change::Trust(_)
                 | Change::Leader(_)
                 | Change::LeaderSettings(_)
                 | Change::Resolved(_)
@@ -160,6 +161,7 @@ pub fn full_view_within(
         Change::Unit(view_reader.unit_view()?),
         Change::Charm(view_reader.charm()?),
         Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
+        Change::Trust(read(reader, &model.application_trust(doc.application)).unwrap_or_default()),
         Change::Leader(view_reader.leader()),
         Change::LeaderSettings(leader_settings_of(reader, model, doc.application)),
         Change::Resolved(read(reader, &model.resolved(unit))),

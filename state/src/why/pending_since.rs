@@ -109,7 +109,8 @@ impl PendingSince<'_> {
             Operation::Hook(Hook::ConfigChanged(_)) => {
                 read(self.reader, &model.replica(id))?.local.config?;
                 let charm = self.document_time_ms(&model.application_charm(application));
-                charm.max(self.document_time_ms(&model.application_config(application)))
+                let settings = self.document_time_ms(&model.application_config(application));
+                charm.max(settings).max(self.document_time_ms(&model.application_trust(application)))
             }
             Operation::Hook(Hook::LeaderElected { .. }) => self.document_time_ms(&model.leader(application)),
             Operation::Hook(Hook::LeaderSettingsChanged { .. }) => {
