@@ -66,7 +66,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         UnitAgent { shared: Shared::new(storage, api, clock, local, view), charms, commands }
     }
 
-    /// Also runs the commands that processes on the machine request.
+    /// Adds the queue of commands that processes on the machine request.
     pub fn with_commands(self, commands: RequestedCommands) -> Self {
         UnitAgent { commands, ..self }
     }
@@ -104,7 +104,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         }
     }
 
-    /// The facts of the agent's environment that the action loop decides by.
+    /// The facts of the agent's environment on which the action loop bases its decisions.
     fn now(&self, holds_hook_lock: bool) -> Now {
         let is_charm_missing =
             hook_context_builder::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref())
@@ -181,7 +181,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     }
 
     /// Starts the process of a run at a closed gate, so that this and the sync of the run's start overlap. None if that
-    /// is not possible: the run starts it then.
+    /// is not possible; the process is then started with the run.
     async fn hold(&self, run: &Run) -> Option<HeldHook<H::Held>> {
         let (declared, view) = (self.charms.declared()?, self.shared.view()?);
         let context = self.context(run, &declared, &view)?;

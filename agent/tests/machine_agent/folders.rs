@@ -121,8 +121,8 @@ async fn a_new_watch_does_not_repeat_the_measurement_of_disk_usage() {
     assert!(controller.disk_usages.load(Ordering::Relaxed) <= 1);
 }
 
-/// A folder that was set aside is the only copy of the unit's state: nothing deletes it, and nothing is set aside beyond
-/// the bound.
+/// A folder that was set aside is the only copy of the unit's state: nothing deletes it, and nothing is set aside
+/// beyond the bound.
 #[tokio::test]
 async fn folders_are_set_aside_up_to_the_bound() {
     let machine = tempfile::tempdir().expect("a folder");
