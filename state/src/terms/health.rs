@@ -1,13 +1,13 @@
 //! What a machine agent observes of a unit agent from outside: how its process ended, what prevents it from going on,
 //! and which damaged files of the unit were set aside.
 //!
-//! These are facts without English: `api::text::fault` prints them, with the setting or the change that helps. A machine
-//! agent reports them to the controller, which explains and shows them (`pintle why`, `pintle status`); `pintle-agent why`
-//! observes them itself.
+//! These are facts without English: `api::text::fault` prints them, with the setting or the change that helps. A
+//! machine agent reports them to the controller, which explains and shows them (`pintle why`, `pintle status`);
+//! `pintle-agent why` observes them itself.
 
 use serde::{Deserialize, Serialize};
 
-/// The most characters of a line of a log in a report.
+/// The most characters of a log line in a report.
 const LINE_CHARS_MAX: usize = 300;
 /// The most files that a report names as set aside.
 const SET_ASIDE_MAX: usize = 8;
@@ -85,7 +85,7 @@ pub enum ProcessEnd {
     Unobserved,
 }
 
-/// The ends of a unit agent that follow each other without a longer run between them.
+/// One or more ends of a unit agent's process, without a longer run between them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnitAgentExit {
@@ -105,11 +105,11 @@ pub struct UnitAgentExit {
     pub count: u32,
 }
 
-/// What a machine agent observes of a unit agent. The default is that of a unit agent without a problem.
+/// What a machine agent observes of a unit agent. The default describes a unit agent without a problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnitHealth {
-    /// How its process ended; none if it has run for long since.
+    /// How its process ended; none if it has run for a longer time since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<UnitAgentExit>,
     /// What the unit's folder shows, whether or not the process runs.

@@ -91,7 +91,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         instead.unwrap_or_else(|| run(refreshed(), reason, open))
     };
     // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a
-    // cached view, and the charm has observed newer versions since (cargo sim 71023351).
+    // cached view, and the charm may have observed newer versions since (cargo sim 71023351).
     let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
     let is_stale = of_relation && !is_link_fresh(now);
     let mark = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id);

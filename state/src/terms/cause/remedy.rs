@@ -92,7 +92,7 @@ pub enum Remedy {
     },
     /// Remove what prevents a unit agent from going on.
     ClearFault {
-        /// What it is.
+        /// What prevents it.
         fault: Fault,
         /// The unit.
         unit: UnitName,
