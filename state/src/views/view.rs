@@ -315,7 +315,7 @@ impl UnitViewReader<'_> {
         unit.application == head.remote_application && *unit != self.doc.name
     }
 
-    /// Whether a unit is Alive. A unit that is not has departed for all others, whatever its own agent does
+    /// Whether a unit is Alive. Any other unit has departed in the views of all members, whatever its own agent does
     /// (spec E.2, *departing*).
     fn is_alive_member(&self, unit: Uuid) -> bool {
         effective_life::unit_life(&mut { self.reader }, self.model, unit) == Some(Life::Alive)
@@ -364,8 +364,8 @@ impl UnitViewReader<'_> {
         Some(Change::Bag { relation, owner, bag })
     }
 
-    /// The bag of this owner, found by the UUID that the name has now; the bag of a removed unit is found by
-    /// scanning all bags of the relation.
+    /// The bag of this owner. It is looked up by the UUID that has the owner's name now; the bag of a removed unit is
+    /// found by scanning all bags of the relation.
     pub fn bag_of(
         &self,
         id: Uuid,
