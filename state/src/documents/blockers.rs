@@ -2,8 +2,8 @@
 //! scenario 176).
 //!
 //! The functions return causes and never write. A cause contains only facts of documents. If no document contains the
-//! time at which the wait began, the controller adds it, because the store records when documents were committed. Called
-//! by transitions for their refusals, by `why`, and by dry runs.
+//! time at which the wait began, the controller adds it, because the store records when documents were committed.
+//! Called by transitions for their refusals, by `why`, and by dry runs.
 
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{Model, UnitDoc};

@@ -322,7 +322,7 @@ impl<'r> Draft<'r> {
     /// The finished transaction, or an error if it exceeds a bound.
     pub fn finish(self) -> Result<Transaction, TooLarge> {
         let transaction = self.transaction;
-        // An absence is checked as the ranges between its excluded keys, and a page as one range beside its keys.
+        // An absence is checked as the ranges between its excluded keys, and a page as one range besides its keys.
         let ranges: usize = transaction.none.values().map(|except| except.len() + 1).sum();
         let reads = transaction.keys.len() + transaction.exist.len() + ranges + transaction.pages.len();
         let bytes: usize =

@@ -17,7 +17,7 @@ pub struct Refusal {
     pub reason: Box<RefusalReason>,
     /// What has to happen first.
     pub blockers: Vec<Cause>,
-    /// The model of the blockers. The controller needs it to add the times since when they wait.
+    /// The model of the blockers. The controller needs it to add the times at which the waits began.
     pub model: Option<Box<Model>>,
 }
 

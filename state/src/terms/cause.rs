@@ -303,14 +303,14 @@ pub enum Duty {
         /// How it ended.
         exit: UnitAgentExit,
     },
-    /// Remove what prevents the unit agent from going on.
+    /// Remove what prevents the unit agent from continuing.
     ClearFault {
         /// What prevents it.
         fault: Fault,
         /// The unit's machine; none if its name is not known.
         machine: Option<String>,
     },
-    /// Inspect damaged files of the unit's stored state, which were set aside. The unit goes on without them.
+    /// Inspect damaged files of the unit's stored state, which were set aside. The unit continues without them.
     InspectSetAside {
         /// The names of the files in the unit's folder.
         files: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a machine agent observes of a unit agent from outside: how its process ended, what prevents it from going on,
+//! What a machine agent observes of a unit agent from outside: how its process ended, what prevents it from continuing,
 //! and which damaged files of the unit were set aside.
 //!
 //! These are facts without English: `api::text::fault` prints them, with the setting or the change that helps. A
@@ -37,7 +37,7 @@ pub enum Limit {
     Ports,
 }
 
-/// What prevents a unit agent from going on, until a person removes it.
+/// What prevents a unit agent from continuing, until a person removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -91,7 +91,7 @@ pub enum ProcessEnd {
 pub struct UnitAgentExit {
     /// How it ended the last time.
     pub end: ProcessEnd,
-    /// What prevents it from going on, if that is known.
+    /// What prevents it from continuing, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
     /// The last error, or else the last line, that it wrote to its log.
@@ -121,7 +121,7 @@ pub struct UnitHealth {
 }
 
 impl UnitHealth {
-    /// What prevents the agent from going on.
+    /// What prevents the agent from continuing.
     pub fn fault(&self) -> Option<Fault> {
         self.fault.or_else(|| self.exit.as_ref()?.fault)
     }

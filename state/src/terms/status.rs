@@ -45,7 +45,7 @@ string_enum! {
         Rebooting = "rebooting",
         /// The agent has been silent for too long.
         Lost = "lost",
-        /// The agent ends again and again, or cannot go on before a person removes what prevents it.
+        /// The agent ends repeatedly, or cannot continue before a person removes what prevents it.
         Failed = "failed",
     }
 }

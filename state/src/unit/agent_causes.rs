@@ -15,7 +15,7 @@ fn machine_agent(machine: Option<&str>) -> Actor {
     machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()))
 }
 
-/// The cause for an agent that cannot go on or has ended: a person has to clear its fault; without a fault, its
+/// The cause for an agent that cannot continue or has ended: a person has to clear its fault; without a fault, its
 /// machine agent has to start it again. None if neither was observed.
 pub fn obstacle(unit: &UnitName, machine: Option<&str>, health: &UnitHealth) -> Option<Cause> {
     let name = machine.map(str::to_owned);

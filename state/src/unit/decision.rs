@@ -1,4 +1,4 @@
-//! What a decision of the unit agent depends on beside its stored state and its view ([`Now`]), and what the
+//! What a decision of the unit agent depends on besides its stored state and its view ([`Now`]), and what the
 //! decision is ([`Next`]).
 //!
 //! The agent fills in `Now` and performs `Next`; `resolve` computes one from the other.

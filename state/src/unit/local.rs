@@ -96,7 +96,8 @@ pub enum Step {
     /// No operation is in progress.
     #[default]
     Idle,
-    /// The run has started. If an agent finds this when it starts, the run was interrupted.
+    /// The run has started. An agent that finds this when it starts re-attaches the hook, or else treats the run as
+    /// interrupted.
     Started(Run),
     /// The last record contains a conditional write, and no operation starts before the controller replies.
     AwaitingAnswer {

@@ -29,8 +29,9 @@ pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
 /// The longest delay in milliseconds: 5 s doubled six times is 320 s, so that the seventh and later delays are 300 s.
 pub const HOOK_RETRY_MAX_MS: u64 = 300_000;
 
-/// Decides what follows a run whose agent died. The run starts again immediately and is not a failure of the charm
-/// (design 2); an action does not run again.
+/// Decides what follows a run whose agent died. The agent first searches for the hook and re-attaches it. If there is
+/// none, the run starts again immediately and is not a failure of the charm, unless it was interrupted
+/// [`INTERRUPTIONS_MAX`] times in a row (design 2); an action does not run again.
 pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
     // a hook that requested an immediate reboot was killed before the request was stored, so it has no process
     if !now.orphan_missing && local.reboot.is_none() {

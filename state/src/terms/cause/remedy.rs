@@ -90,7 +90,7 @@ pub enum Remedy {
         /// Whether a person can remove the unit; a subordinate is removed with its principal only.
         removable: bool,
     },
-    /// Remove what prevents a unit agent from going on.
+    /// Remove what prevents a unit agent from continuing.
     ClearFault {
         /// What prevents it.
         fault: Fault,
