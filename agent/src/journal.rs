@@ -42,7 +42,7 @@ struct JournalEntry {
     events: Vec<Event>,
 }
 
-/// What [`load`] found.
+/// The result of [`load`].
 #[derive(Debug)]
 pub enum Loaded {
     /// No files: the unit has not done anything yet.

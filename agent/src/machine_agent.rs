@@ -356,7 +356,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         is_incomplete
     }
 
-    /// Logs once that the folders of the units cannot be listed, until the error changes or is gone.
+    /// Logs once that the folders of the units cannot be listed, until the error changes or the listing succeeds.
     fn log_listing_error(&self, error: Option<String>) {
         if let Some(text) = error.as_ref().filter(|_| *self.listing_error.borrow() != error) {
             tracing::warn!("cannot list the folders of the units, retrying: {text}");

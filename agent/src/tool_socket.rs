@@ -31,7 +31,7 @@ const SILENT_MIN: Duration = Duration::from_millis(100);
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit for receiving a frame after its first byte.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time limit between an answer and the next frame. A tool that was asked for its stdin reads all of it first;
+/// The time limit between an answer and the next frame. A tool whose stdin is required reads all of it first;
 /// if that takes longer, it connects again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The time limit for sending an answer: the largest takes milliseconds if the client reads it.

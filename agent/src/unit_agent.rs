@@ -45,7 +45,7 @@ const REBOOT_REQUEST_INTERVAL_MS: u64 = 30_000;
 
 /// The agent of one unit. See the module.
 pub struct UnitAgent<S, A, H, C> {
-    /// What the loops share: the stored state, the view, and why the unit waits.
+    /// The state that the loops share: the stored state, the view, and the causes that the unit waits for.
     pub shared: Shared<S, A, C>,
     charms: H,
     commands: RequestedCommands,
@@ -189,7 +189,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         Some(HeldHook { context, process })
     }
 
-    /// The context of a run. None if it runs no program, or the view does not have what it is about.
+    /// The context of a run. None if the operation runs no program, was cancelled, or refers to a relation that the
+    /// unit has not entered.
     fn context(&self, run: &Run, declared: &Charm, view: &Snapshot) -> Option<HookContext> {
         let secret = format!("{:032x}", self.shared.clock.random_uuid().0);
         let script = match &run.operation {

@@ -63,7 +63,7 @@ struct Installed {
     conflicts: Vec<(String, String, String, String)>,
 }
 
-/// What a charm requires.
+/// The Python packages that a charm requires.
 struct Requirements {
     declared: Declared,
     /// Requirements files in the charm's folder.

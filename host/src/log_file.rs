@@ -17,8 +17,8 @@ use std::sync::Mutex;
 /// The size in bytes at which a log file is rotated. A line has about 250 bytes and a hook writes one, so a file holds
 /// some 4,000 hooks. With the rotated file a daemon has at most 2 MiB of log: 4 GB for 2,000 unit agents on one host.
 pub const LOG_BYTES_MAX: u64 = 1 << 20;
-/// The size in bytes at which a log file that cannot be rotated is emptied: while a disk or a process has no room for a
-/// new file, the lines that state the reason are kept.
+/// The size in bytes at which a log file that cannot be rotated is emptied: while the disk has no space or the
+/// process no descriptor for a new file, the lines that state the reason are kept.
 pub const UNROTATED_BYTES_MAX: u64 = 4 * LOG_BYTES_MAX;
 
 /// The log of this process. The kernel resolves it to the open file, also after a rename.

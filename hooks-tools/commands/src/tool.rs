@@ -26,7 +26,7 @@ pub struct Tool {
     /// The flags that it accepts.
     pub flags: &'static [Flag],
     /// Whether it stores its arguments, and therefore refuses arguments that are not UTF-8 (design 17). Other tools
-    /// only print theirs.
+    /// receive invalid bytes as replacement characters.
     pub stores_arguments: bool,
     /// Its implementation.
     pub run: fn(&mut Invocation) -> Result<ToolOutput, ToolError>,

@@ -97,7 +97,7 @@ pub fn run(
 }
 
 /// Resets what the hook inherits through this process: descriptors, limits, and the mask of the modes of new files.
-/// What only the hook's own process can reset is reset when it is started.
+/// Signals can be reset only in the hook's own process; this is done when the hook is started.
 fn reset_inherited() {
     system::close_from(kernel::STDERR + 1);
     system::umask(0o022);
