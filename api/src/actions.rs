@@ -51,7 +51,8 @@ pub struct GetAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListActions;
 
-/// Returns the actions that the charm of an application declares, by name. `NotFound` if the application does not exist.
+/// Returns the actions that the charm of an application declares, by name. `NotFound` if the application does not
+/// exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetDeclaredActions {
@@ -72,8 +73,8 @@ pub struct EnqueueAction {
     pub params: BTreeMap<String, Value>,
 }
 
-/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does not
-/// exist.
+/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does
+/// not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnqueueExec {

@@ -35,7 +35,7 @@ pub struct Commit {
     pub record: Record,
 }
 
-/// Reports statuses and log lines before the record of their run. The record repeats what was not acknowledged.
+/// Reports statuses and log lines before the record of their run. The record repeats those that were not acknowledged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// The epoch of the session.

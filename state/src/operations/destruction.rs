@@ -32,8 +32,8 @@ const APPLICATIONS_PER_BATCH: usize = 1;
 /// Machines that become Dying in one batch: 3 reads and 2 writes each, beside the page.
 const MACHINES_PER_BATCH: usize = 20;
 
-/// The user's `destroy-model`. Repeating the request with force forces what was not forced before, or removes
-/// the grace period; without force it changes nothing.
+/// The user's `destroy-model`. Repeating the request with force turns the destruction into a forced one, or removes
+/// the grace period of a forced one; without force it changes nothing.
 ///
 /// # Errors
 /// If the model does not exist.

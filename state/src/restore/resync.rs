@@ -23,8 +23,8 @@ use crate::unit::record::{DroppedWrite, Record};
 use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
 use std::ops::Bound;
 
-/// Scopes that are examined in one batch. Each that is left (2 writes) may remove a relation (9 writes) and
-/// both its applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
+/// Scopes that are examined in one batch. Leaving one of them (2 writes) may remove a relation (9 writes) and both its
+/// applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
 const LEFT_PER_BATCH: usize = 3;
 /// Relations that are entered in one batch: 6 reads each (relation, life, suspension, the other application's
 /// life, scope, bag) and 3 writes; if a subordinate is created 5 reads (the existing one, its application, the

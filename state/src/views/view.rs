@@ -38,7 +38,7 @@ pub struct View {
 }
 
 impl View {
-    /// What was sent with this view; a watch compares later revisions with it.
+    /// The content of this view as sent to an agent; a watch compares later revisions with it.
     pub fn shown(&self) -> SentView {
         let snapshot = Snapshot::from_full(self.delta.clone()).expect("model, unit and charm are in it");
         SentView::from_snapshot(&snapshot, self.inline_bytes_max)
@@ -56,7 +56,7 @@ pub struct ScopeEntry {
     pub unit: Uuid,
 }
 
-/// What a watch has sent to an agent so far, as far as [`crate::views::delta::delta`] compares with it.
+/// The content that a watch has sent to an agent so far, as far as [`crate::views::delta::delta`] compares with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentView {
     /// The model.
@@ -76,7 +76,7 @@ pub struct SentView {
 }
 
 impl SentView {
-    /// What was sent with a full view; `inline_bytes_max` is the limit that the view was made with.
+    /// The content of a full view that was sent; `inline_bytes_max` is the limit with which the view was computed.
     pub fn from_snapshot(snapshot: &Snapshot, inline_bytes_max: usize) -> SentView {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
         let members = snapshot.relations.iter().flat_map(|(number, view)| {
