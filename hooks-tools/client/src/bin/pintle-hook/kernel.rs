@@ -1,8 +1,8 @@
 //! The system calls of this program, each as a safe function, for Linux on x86_64 and aarch64: here those of a tool, in
 //! `files` and `child` those of the shim.
 //!
-//! A call that a signal interrupts is repeated. This is the only module besides `memory` and `process` with unsafe
-//! code.
+//! A call that a signal interrupts is repeated. Unsafe code is only in this module and its submodules, in `memory`, in
+//! `process`, and at the entry point in `main`.
 
 pub mod child;
 pub mod files;
