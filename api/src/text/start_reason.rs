@@ -1,6 +1,7 @@
 //! Why an operation is started, in English.
 //!
-//! Follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by `pintle-agent why`.
+//! The text follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by
+//! `pintle-agent why`.
 
 use state::terms::start_reason::StartReason;
 

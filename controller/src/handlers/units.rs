@@ -1,7 +1,7 @@
 //! Handlers of units: add, show, mark as resolved, and remove.
 //!
 //! A request that adds more units than fit into one transaction is committed in batches, several of them with one sync.
-//! If it fails in between, or the controller ends, the batches before stay: whole units that run. A request that is
+//! If it fails in between, or the controller stops, the units of the committed batches remain. A request that is
 //! repeated adds further units.
 
 use crate::environment::{Environment, Uuids};
@@ -26,12 +26,12 @@ use state::terms::refusal::{AddedKind, EntityKind};
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Batches of one request that wait for the writer at the same time: a quarter of what it commits with one sync, so that
-/// other requests wait no longer than for one commit.
+/// Batches of one request that wait for the writer at the same time: a quarter of what the writer commits with one
+/// sync, so that other requests wait for one commit at most.
 const BATCHES_AT_ONCE: usize = 16;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Adds units in as few transactions as possible; the first one on machine `to`.
+    /// Adds units in as few transactions as possible; the first unit on machine `to`.
     pub(super) async fn add_units(
         &self,
         model: Model,
@@ -74,7 +74,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 }
 
-/// Completes all futures at the same time. Returns their outputs in the same order.
+/// Awaits all futures concurrently. Returns their outputs in the same order.
 async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut all: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     poll_fn(|context| {

@@ -66,8 +66,7 @@ impl ArchiveUse {
     }
 }
 
-/// The leader of an application. A new holder starts a new generation. The document contains no times (design
-/// 13).
+/// The leader of an application. A new holder starts a new generation. The document contains no times (design 13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantDoc {
     /// The unit that leads.

@@ -54,7 +54,7 @@ pub struct Deploy {
     #[serde(default)]
     pub trusted: bool,
     /// The operating system of the new machines for its units; none for that of the provider. A provider that does not
-    /// have it takes its own.
+    /// have it uses its own.
     #[serde(default)]
     pub base: Option<Base>,
 }
@@ -95,7 +95,7 @@ pub struct Deployed {
     pub units_remaining: u32,
 }
 
-/// Registers an uploaded archive by its digest. What a digest declares never changes.
+/// Registers an uploaded archive by its digest. A digest that is registered already keeps its charm.
 pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
     // Recorded as read: the janitor may be removing it.
     if draft.get(&GLOBAL.archive(sha256)).is_none() {

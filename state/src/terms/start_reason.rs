@@ -65,7 +65,7 @@ pub enum StartReason {
         /// The relation.
         relation: RelationNumber,
     },
-    /// The relation was removed while its joined was interrupted or in error.
+    /// The relation was removed while its relation-joined hook was interrupted or in error.
     RelationRemoved,
 
     // Requests, removal and failures.

@@ -34,7 +34,7 @@ pub struct AffectedParts {
     scopes: BTreeSet<ScopeEntry>,
     /// Units and machines whose life changed; they and their dependents may be departing.
     departing: BTreeSet<Uuid>,
-    /// Keys of subordinate links: a sequence of them may have ended.
+    /// Keys of subordinate links that were written: the last link of a sequence may have ended.
     subordinate_links: BTreeSet<String>,
     bags: BTreeSet<(Uuid, Uuid)>,
     statuses: BTreeSet<Uuid>,
@@ -44,7 +44,8 @@ pub struct AffectedParts {
 }
 
 /// The changes of a view at the revision of the reader `at`. `shown` is what was sent up to the revision
-/// before; `parts` are the affected parts, from [`affected_parts`]. The caller then applies the result to `shown`.
+/// before; `parts` are the affected parts, from [`affected_parts`]. The caller then applies the result to `shown`
+/// ([`SentView::apply`]).
 pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Change> {
     let model = Model(shown.model.uuid);
     let unit = shown.unit.uuid;
@@ -242,8 +243,8 @@ fn relation_changes(
     heads
 }
 
-/// Removes the values of bags that are omitted now, and sends other bags whose settings have become inline or
-/// omitted because of these changes.
+/// Removes the values of bags that are omitted now, and adds the other bags that are newly inlined or omitted because
+/// of these changes.
 fn inline_settings_changes(
     view_reader: &UnitViewReader,
     shown: &SentView,

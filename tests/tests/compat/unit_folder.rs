@@ -1,4 +1,5 @@
-//! The folder of a unit: its stored state as the journal writes it, each event, the cached view, and its configuration.
+//! Samples of the folder of a unit: its state as the journal writes it, each event, the cached view, and its
+//! configuration.
 
 use crate::named::{Named, types};
 use crate::samples::{self, Samples};
@@ -17,7 +18,7 @@ use tempfile::TempDir;
 use tests::crash_scenarios;
 
 const CONFIG: &str = "agent.yaml";
-/// Every event that a document of `journal.yaml` may hold.
+/// Every event that a document of `journal.yaml` may contain.
 const EVENTS: &str = "events.yaml";
 
 types! { made_events, loads_events: Operation ReportContent Outcome Event }

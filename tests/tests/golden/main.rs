@@ -1,5 +1,4 @@
 //! Compares one example of each family of messages with its text in `tests/golden/`. All other tests assert on types.
-//! The expected texts are written by hand from words.md, "Messages".
 
 mod actions;
 mod charm_problems;

@@ -12,8 +12,8 @@ pub(super) fn is_mounted(root: &Path) -> bool {
     mount_points().iter().any(|path| path == root)
 }
 
-/// The mount points of this host, innermost last. The kernel escapes blanks in this list; [`mount_path`] rejects
-/// paths with blanks.
+/// The mount points of this host, innermost last. The kernel escapes spaces in this list; [`mount_path`] rejects
+/// paths with spaces.
 fn mount_points() -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     text.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect()
