@@ -160,6 +160,39 @@ async fn no_flipped_bit_is_served_or_ends_the_controller() {
     assert!(served > 100 && named > 20, "{served} served, {named} with a damaged document");
 }
 
+/// A database that is refused may be the only copy: it stays as it is, and so do the commits in its WAL.
+#[tokio::test]
+async fn a_damaged_database_that_is_refused_is_not_changed() {
+    let folder = filled().await;
+    let store = Sqlite::open(folder.path(), Options::new(GENERATION)).expect("opens");
+    let keys: Vec<String> = (0..50).map(|n| format!("m/unit/{n:03}")).collect();
+    write(&store, &keys.iter().map(|key| (key.as_str(), Some(1_000_000))).collect::<Vec<_>>()).await;
+    drop(store);
+    let store = Sqlite::open(folder.path(), Options::new(GENERATION)).expect("opens");
+    write(&store, &[("m/unit/d", Some(1_000_004))]).await;
+    let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).expect("readable");
+    let (database, wal) = (read(folder.path(), "store.sqlite"), read(folder.path(), "store.sqlite-wal"));
+    assert!(!wal.is_empty(), "the newest commit is in the WAL");
+    let mut refused = 0;
+    // the headers of all pages
+    for at in (0..database.len()).filter(|at| at % 4096 < 8) {
+        let mut damaged = database.clone();
+        damaged[at] ^= 0x55;
+        let copy = tempfile::tempdir().expect("a folder");
+        std::fs::write(copy.path().join("store.sqlite"), &damaged).expect("written");
+        std::fs::write(copy.path().join("store.sqlite-wal"), &wal).expect("written");
+        std::fs::copy(folder.path().join("generation.yaml"), copy.path().join("generation.yaml"))
+            .expect("copied");
+        if Sqlite::open(copy.path(), Options::new(OTHER_GENERATION)).is_ok() {
+            continue;
+        }
+        refused += 1;
+        assert_eq!(read(copy.path(), "store.sqlite"), damaged, "byte {at}");
+        assert_eq!(read(copy.path(), "store.sqlite-wal"), wal, "byte {at}");
+    }
+    assert!(refused > 5, "{refused} were refused");
+}
+
 #[tokio::test]
 async fn the_change_log_is_bounded_in_bytes() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -61,8 +61,7 @@ impl Options {
     }
 }
 
-/// Why a store was not opened. A database of another version, of another store generation or with an older revision was
-/// not changed by the attempt.
+/// Why a store was not opened. A database that was refused is not changed by the attempt.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store open.
@@ -152,11 +151,14 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
             return Err(refused(format!("it is of store generation {stored}, but {recorded} is recorded")));
         }
     };
+    let damaged_documents = match stored {
+        None => DamagedDocuments::default(), // a database without tables
+        Some(_) => read_only(&file, examine)
+            .map_err(unreadable)?
+            .unwrap_or_else(|| Ok(DamagedDocuments::default()))
+            .map_err(|why| refused(damaged(&why)))?,
+    };
     let connection = connect(&file, options).map_err(unreadable)?;
-    if let Some(why) = unsound(&connection).map_err(unreadable)? {
-        return Err(refused(damaged(&why)));
-    }
-    let damaged_documents = DamagedDocuments::find(&connection).map_err(|why| refused(damaged(&why)))?;
     let store_generation = continued.unwrap_or(options.new_generation);
     if continued.is_none() {
         let replaced = recorded.map(|at| at.store_generation);
@@ -184,6 +186,14 @@ pub(super) fn absence(file: &Path) -> Option<&'static str> {
             (wal == 0 && bytes % PAGE_BYTES != 0).then_some("it is truncated")
         }
     }
+}
+
+/// Returns the damaged documents, or why the database is damaged as a whole.
+fn examine(connection: &Connection) -> rusqlite::Result<Result<DamagedDocuments, String>> {
+    Ok(match unsound(connection)? {
+        Some(why) => Err(why),
+        None => DamagedDocuments::find(connection),
+    })
 }
 
 /// Returns the first fault in the structure of the database; none if it is sound. The contents of rows are not checked.
