@@ -9,7 +9,6 @@
 //! created), `agent_file` (how an agent connects to its controller), `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
-pub mod concurrent;
 pub mod host_programs;
 pub mod identity;
 pub mod lock;
