@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 /// The exit code of an agent whose disk failed (EX_IOERR of sysexits).
 pub const EXIT_DISK: u8 = 74;
 
-/// The newlines behind the content of an appended file: 16 of the usual documents, two for each hook.
+/// The newlines that are reserved after the content of an appended file: space for 16 usual documents, the writes of
+/// eight hooks.
 const RESERVE_BYTES: usize = 8 << 10;
 
 /// The folder of a unit, `<data>/agents/unit-web-0`. It is displayed as `unit-web-0`.
@@ -49,7 +50,7 @@ impl UnitFolder {
         let up = self.root.parent().and_then(Path::parent);
         up.map_or_else(|| self.root.clone(), Path::to_path_buf)
     }
-    /// `unit-web-0`.
+    /// The tag of the unit, such as `unit-web-0`.
     pub fn tag(&self) -> String {
         self.root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }

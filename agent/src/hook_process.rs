@@ -4,7 +4,8 @@
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `reattach` continues a run whose agent died; `remaining_processes` kills
-//! the processes of a run that must not continue; `run_folder` reads the files of a run; `run_folders` deletes old ones.
+//! the processes of a run that must not continue; `run_folder` reads the files of a run; `run_folders` deletes old
+//! ones.
 
 mod port;
 mod reattach;
@@ -60,7 +61,7 @@ const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
 /// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// Runs of a unit that never waits, after which the expired folders are deleted nevertheless.
+/// The number of ended runs after which expired folders are deleted even if the unit never waits.
 const ENDED_RUNS_MAX: usize = 4;
 
 /// The file of commands, in the folder of their run.
@@ -78,8 +79,8 @@ pub struct HostCharms {
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
     run_folders: RunFolders,
-    /// The runs that have ended, until the folders that expired with them are deleted: when the unit waits, so that
-    /// neither the outcome of a hook nor the start of the next one waits for it.
+    /// The runs that have ended since expired folders were last deleted. They are deleted when the unit waits, so that
+    /// the deletion delays neither the outcome of a hook nor the start of the next one.
     ended_runs: RefCell<Vec<u64>>,
 }
 
@@ -116,7 +117,7 @@ pub struct HeldShim {
 impl HeldShim {
     /// Lets the hook run. Must not be called before the start of the run is stored.
     fn open_gate(mut self) -> tokio::process::Child {
-        // a shim that has ended is found without an outcome
+        // if the shim has ended, the write fails, and the run is found without an outcome
         self.opener.write_all(b"\n").ok();
         self.shim
     }
@@ -191,7 +192,7 @@ impl HostCharms {
         }
     }
 
-    /// Starts the shim, at a closed gate, and stores what a later agent needs meanwhile.
+    /// Starts the shim at a closed gate, and meanwhile stores what a later agent needs.
     async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<HeldShim> {
         let run_folder = self.folder.run(run.number);
         create_empty(&run_folder)?;
@@ -302,7 +303,7 @@ impl HostCharms {
     }
 }
 
-/// Creates the folder of a run. What a run of the same number has left there, which was never stored, is deleted.
+/// Creates the folder of a run. A folder of the same number is deleted: the start of that run was never stored.
 fn create_empty(run_folder: &Path) -> io::Result<()> {
     let create = || DirBuilder::new().mode(0o700).create(run_folder);
     match create() {
@@ -342,7 +343,7 @@ fn add_results(run_folder: &Path, exit: &Exit, action: &mut ActionWrites) {
         let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();
         let is_text = std::str::from_utf8(&printed).is_ok();
         let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
-        // does not split a character
+        // the cut must not split a character
         let start = (over..printed.len()).find(|at| !is_text || printed[*at] & 0xc0 != 0x80).unwrap_or(over);
         printed.drain(..start);
         if printed.is_empty() {

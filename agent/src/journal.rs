@@ -5,9 +5,9 @@
 //! the line `--- # <index> <bytes> <checksum>` followed by its body; the body contains the checksum of the
 //! previous document.
 //!
-//! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh
-//! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped. Newlines at the end
-//! are the reserve of the file.
+//! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh unit. A
+//! bad document at the end is a torn tail, the write that a crash interrupted, and is dropped. Newlines at the end are
+//! the reserve of the file.
 
 use crate::folder_port::FolderFiles;
 pub use crate::folder_port::{JOURNAL, STATE};
@@ -42,7 +42,7 @@ struct JournalEntry {
     events: Vec<Event>,
 }
 
-/// What [`load`] found.
+/// The result of [`load`].
 #[derive(Debug)]
 pub enum Loaded {
     /// No files: the unit has not done anything yet.
@@ -240,7 +240,7 @@ pub struct Journal<F> {
     bytes: Cell<usize>,
     previous: RefCell<String>,
     view: ViewCache,
-    /// Whether a write or sync has failed. What is on disk is then unknown, so nothing may be written after it.
+    /// Whether a write or sync has failed. The content of the disk is then unknown, so nothing more may be written.
     is_poisoned: Cell<bool>,
 }
 
@@ -272,7 +272,7 @@ impl<F: FolderFiles> Journal<F> {
     async fn write(&self, events: &[Event], after: &Local) -> Result<(), DiskError> {
         let index = self.index.get() + 1;
         let (document, sum) = encode(index, &self.previous.borrow(), events);
-        // a state that was replaced by the replica is large: it becomes the new state
+        // a replica that replaces the state is large, so it is written as the new state file and not as an event
         let whole = events.iter().any(|event| matches!(event, Event::ReplicaTaken { .. }));
         let over = self.bytes.get() + document.len() > self.files.journal_bytes_max();
         if whole || over {

@@ -20,9 +20,9 @@ requests! { ActionRequests {
     GetDeclaredActions = post "/v1/models/{model}/declared-actions", Reader => BTreeMap<String, Action>;
 } }
 
-/// Cancels an action and returns it. One that its unit has not started is cancelled at once; the processes of one that runs are ended
-/// within ten seconds, and it is shown as aborting until then. A cancelled one stays so. `Invalid` if it has finished,
-/// `NotFound` if it does not exist.
+/// Cancels an action and returns it. An action that its unit has not started is cancelled at once. The processes of a
+/// running action are ended within ten seconds; until then it is shown as aborting. Repeating the request changes
+/// nothing. `Invalid` if the action has finished, `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelAction {
@@ -42,7 +42,8 @@ pub struct GetAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListActions;
 
-/// Returns the actions that the charm of an application declares, by name. `NotFound` if the application does not exist.
+/// Returns the actions that the charm of an application declares, by name. `NotFound` if the application does not
+/// exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetDeclaredActions {
@@ -63,8 +64,8 @@ pub struct EnqueueAction {
     pub params: BTreeMap<String, Value>,
 }
 
-/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does not
-/// exist.
+/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does
+/// not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnqueueExec {

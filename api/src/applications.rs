@@ -89,6 +89,8 @@ pub struct ApplicationConfig {
     pub application: String,
     /// The name of its charm.
     pub charm: String,
+    /// Whether the application is trusted with the credential of its cloud.
+    pub trusted: bool,
     /// All options of the charm, by name.
     pub settings: BTreeMap<String, Setting>,
 }

@@ -56,7 +56,7 @@ pub struct AddMachines {
     /// Whether the machines are manually provisioned.
     #[serde(default)]
     pub manual: bool,
-    /// The operating system; none for that of the provider. A provider that does not have it takes its own.
+    /// The operating system; none for that of the provider. A provider that does not have it uses its own.
     #[serde(default)]
     pub base: Option<Base>,
 }

@@ -31,7 +31,7 @@ pub struct ReportInstance {
     pub what: ProvisioningReport,
 }
 
-/// Returns what the controller has stored about the uuid of a machine, in any store generation.
+/// Returns the life of the machine with this uuid, or whether its tombstone is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetMachineExistence {
     /// The machine.
@@ -72,7 +72,7 @@ pub enum ProvisioningReport {
         instance_id: String,
         /// The address of the units on it.
         address: String,
-        /// Its operating system; none if it does not name one.
+        /// Its operating system; none if its os-release file does not name one.
         base: Option<Base>,
     },
     /// The instance could not be created, checked or terminated.

@@ -1,4 +1,4 @@
-//! What a request is, and the port through which all requests are sent.
+//! The types of requests, and the port through which all requests are sent.
 //!
 //! A request is a type: it contains the message, its route, who may send it, and the type of the response. The
 //! client, the dispatch, the authorisation and the OpenAPI document are generic over these types; `all_requests`
@@ -221,7 +221,7 @@ fn description<T: JsonSchema>() -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Is called with request types, given a port `P` that answers them.
+/// Visits request types; `P` is a port that answers all of them.
 pub trait Visitor<P> {
     /// Visits a request with one response.
     fn request<R: Request>(&mut self, entry: Entry)

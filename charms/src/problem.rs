@@ -1,8 +1,8 @@
 //! Problems of a charm, and the checker that collects them.
 //!
 //! Everything is checked before anything is created, and all problems are reported at once (spec/clients.md 4.8).
-//! Therefore a check adds a problem and continues instead of returning at the first one. Used by every module that reads
-//! a part of a charm.
+//! Therefore a check adds a problem and continues instead of returning at the first one. Used by every module that
+//! reads a part of a charm.
 
 use host::escape::one_line;
 use serde_json::{Map, Value};

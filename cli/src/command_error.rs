@@ -11,7 +11,7 @@ use api::error::{ApiError, ErrorCode};
 /// Exit code of a command line that cannot be parsed.
 const USAGE: u8 = 2;
 
-/// An error for the operator: printed as `ERROR message` with the hint indented below it (style 1.10).
+/// An error for the operator: printed as `ERROR message` with the hint indented below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
     /// What failed and why; may have several lines.

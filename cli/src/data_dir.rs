@@ -17,7 +17,7 @@ impl DataDir {
     /// Returns the folder of `--data` or $PINTLE_DATA; by default `pintle` in $XDG_DATA_HOME or ~/.local/share.
     ///
     /// # Errors
-    /// If no folder is given and the environment names no home.
+    /// If no folder is given and neither $XDG_DATA_HOME nor $HOME is set.
     pub fn choose(given: Option<&Path>) -> Result<DataDir, CommandError> {
         let path = match given {
             Some(path) => path.to_owned(),
@@ -57,12 +57,13 @@ impl DataDir {
         self.0.join("supervisor.pid")
     }
 
-    /// Which folder this is, so that a copy is detected.
+    /// The file that identifies this folder, so that a copy is detected ([`crate::supervisor::identity`]).
     pub fn identity(&self) -> PathBuf {
         self.0.join("identity.yaml")
     }
 
-    /// Exists until a controller has started whose store is a copy or a backup.
+    /// The mark of a store that is a copy or was restored from a backup. It exists until a controller has started with
+    /// it.
     pub fn restored_mark(&self) -> PathBuf {
         self.0.join("restored")
     }

@@ -3,7 +3,7 @@
 //! Text of charms and of the controller can neither move the cursor nor reorder what is displayed; escaped characters
 //! stay visible. Every table, error and log line passes through this module.
 
-/// Returns one safe line: control and direction characters are escaped, line breaks and tabs become a blank.
+/// Returns one safe line: control and direction characters are escaped, line breaks and tabs become spaces.
 pub fn safe_line(text: &str) -> String {
     safe_text(text).replace(['\n', '\t'], " ")
 }

@@ -66,7 +66,7 @@ pub struct SinceTimes {
 }
 
 impl SinceTimes {
-    /// For times in this zone.
+    /// A formatter of times in this zone.
     pub fn new(zone: &Zone) -> SinceTimes {
         SinceTimes { zone: zone.clone(), minutes: RefCell::default() }
     }
@@ -89,13 +89,13 @@ pub fn task_time(ms: i64) -> String {
     Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")
 }
 
-/// No duration is as long: 8760 hours, a year. The sum of a time and a duration never overflows.
+/// Every duration is shorter than this, 8760 hours (a year), so that the sum of a time and a duration never overflows.
 const DURATION_SECONDS_MAX: f64 = 8760.0 * 3600.0;
 
 /// Parses a duration in Go's format: `30s`, `1.5s`, `1h30m`, `500ms`.
 ///
 /// # Errors
-/// If the text is no duration.
+/// If the text is not a duration, or the duration is a year or longer.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let to_error =
         || format!("invalid duration {text:?}: expected a number and a unit, for example 30s or 1h30m");

@@ -56,8 +56,8 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Opens a data folder; creates whatever is missing in it. An error if another user may read the folder or if a
-    /// file is damaged.
+    /// Opens a data folder; creates the files and folders that are missing in it. An error if other users can access
+    /// the folder or if a file is damaged.
     pub fn open(data: &Path) -> Result<Installation> {
         let folder = data.join("controller");
         create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
@@ -165,7 +165,7 @@ impl Installation {
     }
 }
 
-/// Returns the uuid that identifies a user in `token-of`. Users have no documents of their own.
+/// Returns the uuid that identifies a user in the documents `token-of`. Users have no documents of their own.
 fn user_id(name: &str) -> Uuid {
     let hash = sha256(format!("user {name}").as_bytes());
     Uuid(u128::from_str_radix(&hash[..32], 16).expect("hex"))
@@ -179,7 +179,7 @@ fn read_optional(file: &Path) -> Result<Option<String>> {
     ignore_not_found(fs::read_to_string(file)).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Returns the certificate and key of this name (PEM); makes them if they do not exist. The key is written first, so
+/// Returns the certificate and key of this name (PEM); creates them if they do not exist. The key is written first, so
 /// that a certificate never exists without its key.
 fn certificate_pair(
     folder: &Path,
@@ -212,7 +212,7 @@ fn new_ca(controller: Uuid) -> Result<(String, String)> {
     Ok((ca_params(controller).self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Makes the server's certificate. Its name is the controller's uuid, so it stays valid when the address changes.
+/// Creates the server's certificate. Its name is the controller's uuid, so it stays valid when the address changes.
 fn new_certificate(controller: Uuid, ca_key: &str) -> Result<(String, String)> {
     let issuer = Issuer::new(ca_params(controller), KeyPair::from_pem(ca_key)?);
     let mut params = CertificateParams::new(vec![controller.to_string()])?;

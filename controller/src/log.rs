@@ -1,4 +1,4 @@
-//! debug-log: pages of the log lines of a model, in the order in which they were stored.
+//! The response of `pintle debug-log`: pages of the log lines of a model, in the order in which they were stored.
 //!
 //! The position of a line is the revision and the key of its document. A cursor is a position as text. The lines after
 //! a cursor are read from the change log; only the first page, or a page after a very long pause, reads all lines.

@@ -12,8 +12,8 @@ use state::documents::prelude::{GLOBAL, TokenHolder};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The holders of the valid tokens that were looked up since the last commit, by hash. Idle agents send requests all the
-/// time, while nothing is committed; any commit may have revoked a token.
+/// The holders of the valid tokens that were looked up since the last commit, by hash. Idle agents send requests also
+/// while nothing is committed; any commit may have revoked a token.
 #[derive(Default)]
 pub struct KnownTokens(Mutex<(Revision, BTreeMap<String, TokenHolder>)>);
 

@@ -329,7 +329,7 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     sweep_to_the_end(&fixture).await;
     assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
     assert_eq!(authenticate(&fixture, &other).await, Ok(()));
-    // The agent comes back, uninstalls itself and confirms that: nothing of the machine is kept for it any more.
+    // The agent reconnects, uninstalls itself and confirms that: its token is no longer kept.
     let session = fixture.controller.session(&own).await.expect("its token is retired");
     session.handle(ReportUninstalled).await.expect("the only thing that it may report");
     session.handle(ReportUninstalled).await.expect("a repeated report changes nothing");
@@ -353,8 +353,8 @@ async fn retired_tokens(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> usiz
     fixture.controller.read(read).await
 }
 
-/// Hosts that never come back must not fill the store: the oldest tokens end, and an agent that comes back later still
-/// is refused without any evidence of a removal.
+/// Hosts that never reconnect must not fill the store: the oldest tokens end. An agent that reconnects after that is
+/// refused, without evidence that its machine was removed.
 #[tokio::test]
 async fn the_newest_tokens_of_removed_machines_are_kept() {
     let fixture = Fixture::in_memory().await;

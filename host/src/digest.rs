@@ -1,6 +1,6 @@
 //! SHA-256 of contents in lower-case hexadecimal.
 //!
-//! Digests name archives and files, and stand for tokens that must not be stored.
+//! Digests name archives and files, and replace tokens that must not be stored.
 
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};

@@ -60,7 +60,6 @@ pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Whether the error means that the disk or the quota of the user is full, so that a later attempt may succeed.
-/// Other errors mean that the disk itself has failed.
 pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

@@ -1,4 +1,5 @@
-//! The log of a daemon: lines on standard error, whose file is rotated (`log_file`), at a level that can be changed while the daemon runs.
+//! The log of a daemon: lines on standard error, whose file is rotated (`log_file`), at a level that can be changed
+//! while the daemon runs.
 //!
 //! A line begins with the spans it was written in (`unit`, `hook`, `commit`, `request`) and their fields, so
 //! that the lines about one hook can be found in the logs of the agent and of the controller. The level is the

@@ -1,6 +1,6 @@
 //! Implements the port [`CharmHost`] for real agents: the charm's folder, and the runs of its hooks.
 //!
-//! Nothing else of `hook_process` uses this module, so that what runs a hook and what continues one do not depend on
+//! No other module of `hook_process` uses this one, so that starting a run and re-attaching to a run do not depend on
 //! each other.
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
@@ -33,7 +33,7 @@ impl HostCharms {
     /// The path of the program of a run: that of the hook or the action in the charm, or the script of commands.
     ///
     /// # Errors
-    /// How the run ends without one.
+    /// How the run ends if there is no program.
     fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, Exit> {
         if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
             return Err(Exit::Missing);

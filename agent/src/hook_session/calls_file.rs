@@ -19,7 +19,7 @@ pub const CALLS_BYTES_MAX: u64 = 32 << 20;
 /// The size beyond which every call is refused: 16 MiB of changes (S6), each byte up to four times as long in JSON, and
 /// 64 MiB of fetched settings.
 pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
-/// The part of a long refusal that is stored, and of the tool's name: enough to recognise it.
+/// The part of a failed call's output and tool name that is stored if the call is long: enough to recognise it.
 const EXCERPT_BYTES: usize = 200;
 /// The file of the calls, in the folder of the run.
 pub(super) const CALLS: &str = "calls.yaml";
@@ -81,7 +81,7 @@ pub struct AnsweredCall {
     pub(super) call: u32,
     pub(super) id: String,
     pub(super) at_ms: i64,
-    /// The process that called, if the kernel knew it.
+    /// The process that called. None if the kernel did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pid: Option<i32>,
     pub(super) tool: String,

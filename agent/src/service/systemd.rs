@@ -204,7 +204,7 @@ pub async fn uninstall() -> Result<()> {
     systemctl(&["daemon-reload"]).await
 }
 
-/// Starts a unit agent. systemd restarts it when it fails: until then, nothing is done if it waits for its next
+/// Starts a unit agent. systemd restarts an agent that fails, so nothing is done for a service that waits for its next
 /// start.
 pub(super) fn start(folder: &UnitFolder) -> AgentExit {
     let (service, folder) = (service(folder), folder.clone());
@@ -249,7 +249,7 @@ fn end_of(text: &str) -> ProcessEnd {
 pub(super) async fn stop(folder: &UnitFolder) -> Result<()> {
     let service = service(folder);
     systemctl(&["stop", &service]).await?;
-    // systemd keeps a failed service until this; for another one the command fails, which is ignored
+    // systemd lists a failed service until this command; for any other service the command fails, which is ignored
     run_systemctl(&["reset-failed", &service]).await.map(drop)
 }
 

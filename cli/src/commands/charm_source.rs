@@ -23,8 +23,6 @@ pub struct IgnoredSourceArgs {
     pub revision: Option<String>,
     #[arg(long, hide = true)]
     pub storage: Vec<String>,
-    #[arg(long, hide = true)]
-    pub trust: bool,
 }
 
 /// Reads and validates the charm at `path`. The error lists all problems, one per line.

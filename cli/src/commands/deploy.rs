@@ -32,6 +32,9 @@ pub struct DeployArgs {
     /// Deploy even if the charm is packed for another base or architecture
     #[arg(long)]
     pub force: bool,
+    /// Let the charm read the credential of its cloud
+    #[arg(long)]
+    pub trust: bool,
     /// Show what would be deployed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -106,6 +109,7 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
         units,
         to: args.to.first().cloned(),
         config,
+        trusted: args.trust,
         base,
     };
     let deployed = session.api.handle(deploy).await?;

@@ -1,8 +1,8 @@
-//! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units and prints what they print (spec/clients.md
-//! 2.5, 3.7).
+//! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units and prints their output
+//! (spec/clients.md 2.5, 3.7).
 //!
 //! One word is a line for the shell; several words are a program and its arguments, which are quoted. The commands are
-//! tasks beside the actions of their units: `show-task`, `operations` and `cancel-task` know them.
+//! tasks like the actions of their units: `show-task`, `operations` and `cancel-task` accept them.
 
 use crate::command_error::CommandError;
 use crate::commands::task_results::{ResultArgs, enqueued, finish};

@@ -23,6 +23,9 @@ pub struct RefreshArgs {
     /// Also upgrade units in error state
     #[arg(long)]
     pub force_units: bool,
+    /// Let the charm read the credential of its cloud
+    #[arg(long)]
+    pub trust: bool,
     #[arg(long, hide = true)]
     pub force_base: bool,
     #[arg(long, hide = true)]
@@ -41,8 +44,13 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     let source = charm_source::load(path, args.force, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
     let sha256 = charm_source::upload(source, session).await?.sha256;
-    let refresh =
-        api::Refresh { application: args.application.clone(), sha256, forced: args.force_units, config };
+    let refresh = api::Refresh {
+        application: args.application.clone(),
+        sha256,
+        forced: args.force_units,
+        config,
+        trusted: args.trust,
+    };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);
     session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.answer.url));

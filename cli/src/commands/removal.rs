@@ -62,8 +62,8 @@ async fn confirm<A: UserPort>(
     ask(&all, flags, &session.output).map(|agreed| agreed.then_some(force))
 }
 
-/// What is removed together with `entities`. A single entity that cannot be removed is an error here; of several
-/// entities each is tried later.
+/// The entities that are removed together with `entities`. If a single entity cannot be removed, that is an error here;
+/// if there are several, each removal is tried later.
 async fn also_removed<A: UserPort>(
     entities: &[String],
     mut removed: Vec<RemovalTarget>,
@@ -114,7 +114,7 @@ pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Re
     })
 }
 
-/// Prints what removing all these entities together would change. Rejected like the removal itself.
+/// Prints what removing all these entities together would change.
 ///
 /// # Errors
 /// If the removal would be refused.

@@ -1,8 +1,8 @@
-//! What `run` and `exec` share: the tasks that were enqueued, waiting for their results, and printing them
-//! (spec/clients.md 2.5, 3.7).
+//! Shared steps of `run` and `exec`: waiting for the results of enqueued tasks, and printing them (spec/clients.md 2.5,
+//! 3.7).
 //!
 //! Clients distinguish an unknown unit (exit code 0, no output) from a failed task by exit codes and error texts. A
-//! client that stops waiting ends no task.
+//! task keeps running if its client stops waiting.
 
 use crate::command_error::CommandError;
 use crate::render::{self, task};
@@ -85,7 +85,7 @@ pub async fn enqueued<A: UserPort>(
 /// Waits for the results of the tasks, unless `--background` is given, and prints them.
 ///
 /// # Errors
-/// If a task has failed, or the time is over.
+/// If a task has failed, or the timeout has expired.
 pub async fn finish<A: UserPort>(
     tasks: &[ActionDoc],
     args: &ResultArgs,

@@ -72,7 +72,8 @@ impl<S: Store, E: Environment> Handle<GetConfig> for Authorised<S, E> {
                 (option.clone(), setting)
             };
             let settings = charm.config.iter().map(setting).collect();
-            Ok(ApplicationConfig { application: name, charm: charm.name.clone(), settings })
+            let trusted = read(reader, &model.application_trust(id)).unwrap_or_default();
+            Ok(ApplicationConfig { application: name, charm: charm.name.clone(), trusted, settings })
         });
         config.await
     }

@@ -25,8 +25,8 @@ use state::terms::health::bounded_line;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
-/// Obstructed recalls that are kept of one machine: more than the 24 units of a machine, whose folders were set aside at
-/// the same time. Users act on the first ones.
+/// The most obstructed recalls that are kept of one machine: more than the 24 units of a machine, all of whose folders
+/// may be set aside at the same time. Users act on the first ones.
 const OBSTRUCTED_RECALLS_MAX: usize = 40;
 
 impl<S: Store, E: Environment> Authorised<S, E> {

@@ -38,7 +38,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Simulates a removal with what the agents report, and completes its blockers: since when each waits.
+    /// Simulates a removal with what the agents report. Adds to each blocker the time since which it waits.
     async fn dry_run<F>(&self, simulate: F) -> Result<DryRun, ApiError>
     where
         F: FnOnce(&dyn Reader, Model, &dry_run::AgentReports<'_>) -> Result<DryRun, Refusal> + Send + 'static,

@@ -1,7 +1,7 @@
 //! Handlers of units: add, show, mark as resolved, and remove.
 //!
 //! A request that adds more units than fit into one transaction is committed in batches, several of them with one sync.
-//! If it fails in between, or the controller ends, the batches before stay: whole units that run. A request that is
+//! If it fails in between, or the controller stops, the units of the committed batches remain. A request that is
 //! repeated adds further units.
 
 use crate::environment::{Environment, Uuids};
@@ -23,12 +23,12 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
 use state::terms::refusal::{AddedKind, EntityKind};
 
-/// Batches of one request that wait for the writer at the same time: a quarter of what it commits with one sync, so that
-/// other requests wait no longer than for one commit.
+/// Batches of one request that wait for the writer at the same time: a quarter of what the writer commits with one
+/// sync, so that other requests wait for one commit at most.
 const BATCHES_AT_ONCE: usize = 16;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Adds units in as few transactions as possible; the first one on machine `to`.
+    /// Adds units in as few transactions as possible; the first unit on machine `to`.
     pub(super) async fn add_units(
         &self,
         model: Model,

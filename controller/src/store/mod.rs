@@ -6,8 +6,8 @@
 //!   whose position is not in the log, or belongs to another store generation, gets [`Compacted`] and must read all
 //!   documents again (I46).
 //! * Results and refusals are returned only after everything they depend on is synced.
-//! * A document that is damaged on disk is never served. A request that reads one ends with its name, since nothing may
-//!   be concluded from its absence; [`Store::read_available`] reads what is left.
+//! * A document that is damaged on disk is never served. A request that reads one fails with an error that names it,
+//!   since nothing may be concluded from its absence; [`Store::read_available`] reads the other documents.
 //!
 //! A transition never waits, reads no clock and has no side effects, because an engine may run it more than once.
 //! The engine of the controller is `sqlite`; tests and the simulator have one in memory (`tests/support/`).
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use usage::StoreUsage;
 
 /// Revisions in the change log. The commit of a hook writes some four documents of 1 KiB, and the log contains each
-/// twice (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several times
-/// the pause of an agent that reconnects.
+/// twice (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several
+/// times the pause of an agent that reconnects.
 pub const CHANGES_KEPT: u64 = 10_000;
 
 /// Bytes in the change log: 128 MiB. The largest commit takes 2 MiB (1 MiB of new documents, and as much of previous
@@ -121,8 +121,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
 
-    /// Like [`Store::read`], but damaged documents appear as absent. Returns the names of those that the view read as
-    /// well: an agent must never be shown such a view, because absence has a meaning there.
+    /// Like [`Store::read`], but damaged documents appear as absent. Also returns the names of those that the view
+    /// read. Must not be used for the view of an agent, in which absence has a meaning.
     fn read_available<T, F>(&self, view: F) -> impl Future<Output = (T, Vec<String>)> + Send
     where
         T: Send + 'static,
@@ -131,8 +131,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         async { (self.read(view).await, Vec::new()) }
     }
 
-    /// Like [`Store::read_available`]. `view` also receives the keys of all documents that were changed after a position,
-    /// up to the revision of the snapshot; none if they are not known.
+    /// Like [`Store::read_available`]. `view` also receives the keys of all documents that were changed after a
+    /// position, up to the revision of the snapshot; none if they are not known.
     fn read_since<T, F>(&self, after: Position, view: F) -> impl Future<Output = (T, Vec<String>)> + Send
     where
         T: Send + 'static,
@@ -163,7 +163,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<CommitChanges>, Compacted>> + Send;
 
-    /// Returns what the files and the documents of the store take.
+    /// Returns the bytes of the files and of the documents of the store.
     fn usage(&self) -> impl Future<Output = StoreUsage> + Send {
         self.read(|reader| {
             let mut usage = StoreUsage::default();

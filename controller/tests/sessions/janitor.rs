@@ -1,4 +1,4 @@
-//! What the janitor deletes: leftovers in batches, the presence of removed entities, and tombstones.
+//! The janitor deletes leftovers in batches, the presence of removed entities, and tombstones.
 
 use crate::support::*;
 use api::{
@@ -34,7 +34,7 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
         fixture.advance(60_000);
     }
     assert!(!presence.after(None, 1_000).contains(&removed));
-    // requests in progress while their units were removed, more than one sweep visits
+    // Requests were still in progress when their units were removed, of more agents than one sweep visits.
     presence.clear_executing(removed, 1);
     (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Since when operations of units are pending, and what `why` reports while hooks wait for each other.
+//! The times since which operations of units are pending, and what `why` reports while hooks wait for each other.
 
 use crate::fixture::{causes, idle_agent, pending, run_until_idle};
 use crate::support::*;
@@ -17,7 +17,7 @@ use state::terms::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
-/// A hook of web for db/0.
+/// Returns a relation hook of web for db/0.
 fn of_db(event: RelationEventName) -> Activity {
     let name = HookName::Relation { endpoint: "db".to_owned(), event };
     Activity::Hook { name, remote_unit: Some(UnitName::new("db", 0)) }

@@ -1,4 +1,5 @@
-//! Relations: added between two compatible endpoints, left by units, removed with the last unit that leaves (spec E.2, A.12; seeds 000 and 001).
+//! Relations: added between two compatible endpoints, left by units, removed with the last unit that leaves (spec
+//! E.2, A.12; seeds 000 and 001).
 //!
 //! A relation is never visible as Dead: it is Dying until its scope is empty, and removed in the same
 //! transaction as the last unit in it (I18). Called by the handlers of users, by the commit of unit records and

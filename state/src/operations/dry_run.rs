@@ -1,8 +1,8 @@
 //! The dry run of a removal: what would be removed immediately, what would become Dying, which hooks would run
 //! on which unit in which order, and what would block the rest.
 //!
-//! Nothing is stored. The dry run executes the real transitions, and the agents' real decisions with every hook
-//! a success, on a simulated reader above the store. Called by the handlers of users for `--dry-run`.
+//! Nothing is stored. The dry run executes the real transitions and the agents' real decisions on a simulated reader
+//! above the store, and assumes that every hook succeeds. Called by the handlers of users for `--dry-run`.
 
 mod affected;
 mod result;
@@ -32,8 +32,8 @@ pub use whole_model::dry_run_of_model;
 
 /// The maximum number of entities of one request: each is removed in the same simulation.
 pub const TARGETS_MAX: usize = 20;
-/// The maximum number of units that are simulated; of more, the first by name. The simulation of a unit takes
-/// some 10 reads and one view for each hook.
+/// The maximum number of units that are simulated; if there are more, the first ones by name. The simulation of a unit
+/// takes some 10 reads and one view for each hook.
 const SIMULATED_UNITS_MAX: usize = 40;
 /// The maximum number of documents that a simulation reads: 1,000 hooks in views of some 200 documents. A
 /// simulation that exceeds it ends after its current step.
@@ -98,9 +98,8 @@ pub(crate) fn dry_run_within(
     let Removal { entities, force, now_ms } = removal;
     let affected = AffectedEntities::collect(reader, model, entities);
     let mut simulated = SimulatedReader::over(reader);
-    // The hooks that are running now finish first. Beyond both limits they are ignored, because each takes a
-    // whole view.
-    // A unit that is removed immediately does not finish its hook.
+    // The hooks that are running now finish first, except those of units that are removed immediately. Hooks beyond
+    // the two limits are ignored, because each needs a full view.
     let finishes_hook = |id: &Uuid| force != Force::AtOnce || !affected.is_removed_with(*id, entities);
     let running = affected.units.keys().filter(|id| finishes_hook(id));
     let running: Vec<(Uuid, Activity)> = running
@@ -238,7 +237,7 @@ pub(crate) fn dry_run_within(
     Ok((result, silent_agents))
 }
 
-/// The text by which lists are ordered: kind, and name or ends.
+/// The text by which lists are sorted: the kind of the entity, and its name or ends.
 fn text(entity: &Entity) -> String {
     match entity {
         Entity::Relation(name) => format!("relation {}", name.ends),

@@ -69,7 +69,8 @@ pub fn record_started(
     Ok(())
 }
 
-/// Records the operating system of an instance that was just recorded or enrolled; none if it does not name one.
+/// Records the operating system of an instance that was just recorded or enrolled; `None` if its os-release file does
+/// not name one.
 pub fn record_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
     let Some(instance) = draft.get(&model.machine_instance(id)) else { return };
     if instance.base != base {
@@ -97,18 +98,18 @@ pub fn record_failure(
     Ok(())
 }
 
-/// Whether a report is recorded.
+/// Whether a report is stored completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// A part is recorded: the caller repeats the transition.
+    /// A part is stored: the caller repeats the transition.
     Repeat,
-    /// It is recorded.
+    /// The report is stored.
     Done,
 }
 
-/// Records that a machine has no instance that could run an agent. A Dying machine becomes Dead after its units were
-/// removed that no agent has attached for. The removal of one unit may write half of what a transaction may, so each
-/// call removes one; the last call sets the machine Dead.
+/// Records that a machine has no instance that could run an agent. The units of a Dying machine for which no agent has
+/// attached are removed, then the machine becomes Dead. The removal of one unit may take half of the writes of a
+/// transaction, so each call removes one unit; the last call sets the machine Dead.
 ///
 /// # Errors
 /// If the machine is Alive, does not exist, or has units that only their agents can remove.

@@ -1,7 +1,7 @@
 //! Why an operation of a unit has failed.
 //!
-//! What a process or its environment reports is a text of others. A refusal of the controller is a type; its English is
-//! in `api::text::refusal`.
+//! The error of a process or of its environment is text from outside this program. A refusal of the controller is a
+//! type; its English is in `api::text::refusal`.
 
 use crate::terms::refusal::RefusalReason;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
-//! The vocabulary of the project: names, positions, versions, owners, lives and statuses, and what an agent
-//! does (`operation`, `activity`) and why (`start_reason`).
+//! The vocabulary of the project: names, positions, versions, owners, lives and statuses; what an agent does
+//! (`operation`, `activity`) and why (`start_reason`); why an entity waits (`cause`) and why a request is refused
+//! (`refusal`).
 //!
 //! Everything here is a small value without decisions of its own. All other modules of this crate, and all
 //! other crates, use these types.

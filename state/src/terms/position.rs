@@ -1,5 +1,5 @@
-//! A position in a store: which store generation, and which revision in it; and the answer of a transition with the
-//! revision of its commit.
+//! A position in a store: a store generation and a revision in it. Also the answer of a transition with the revision of
+//! its commit.
 //!
 //! A bare revision means nothing after a store was restored from a backup (design, "Identity"). The store returns
 //! [`Committed`], and the API transmits it as it is.

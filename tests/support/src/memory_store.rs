@@ -267,7 +267,7 @@ impl Store for MemoryStore {
             }
             match self.commit(&transaction) {
                 Ok(revision) => {
-                    yield_once().await; // a caller that crashes here never learns that it committed
+                    yield_once().await; // a caller that crashes here does not receive the result of its commit
                     return Ok(Committed { answer, revision });
                 }
                 Err(conflict) if retries == RETRIES_MAX => return Err(RunError::Busy(conflict)),

@@ -1,4 +1,4 @@
-//! What a controller's data folder holds: the documents of the store, and the files beside it.
+//! Samples of the content of a controller's data folder: the documents of the store, and the files beside it.
 
 use crate::named::{Named, loaded, types};
 use crate::samples::Samples;
@@ -42,7 +42,8 @@ types! { made_files, loads_files:
     ClientFile AgentConfig Instance Network Settings ControllerIdentity FolderIdentity
 }
 
-/// The kind is a tag among the fields, which no reader asks for.
+/// The samples of [`TokenHolder`], which a [`Maker`] cannot make: the kind is a tag among the fields, which a
+/// `Deserialize` does not request.
 fn principals() -> Vec<Value> {
     let (model, id) = (Model(Uuid(1)), Uuid(2));
     let all = [
@@ -96,7 +97,7 @@ pub fn load(samples: &Samples) {
     assert_eq!(position, Position { store_generation: Uuid(1), revision: 0 });
 }
 
-/// The types of documents that the functions for keys name: `-> Key<UnitDoc>`.
+/// The types of documents in the results of the functions for keys: `-> Key<UnitDoc>`.
 fn stored_types(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("it is a folder").flatten() {
         if entry.path().is_dir() {

@@ -1,4 +1,4 @@
-//! A YAML or JSON file that holds samples by type name, and the check that each sample loads as its type.
+//! Samples by type name, as one file contains them, and the check that each sample loads as its type.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,8 +15,8 @@ pub fn loaded<T: DeserializeOwned>(name: &str, samples: &[Value]) -> Vec<T> {
     samples.iter().map(load).collect()
 }
 
-/// Defines a function that makes the samples of these types, in this order, and one that loads them. A variant is shown
-/// where a type first has it, so small types come before those that contain them.
+/// Defines a function that makes the samples of these types, in this order, and one that loads them. A variant is
+/// included in the samples of the first type that has it, so small types are listed before those that contain them.
 macro_rules! types {
     ($made:ident, $loads:ident: $($name:ident)*) => {
         fn $made(maker: &mut Maker) -> Named {

@@ -1,5 +1,5 @@
-//! The folder of a unit: its stored state as the journal writes it, each event, the cached view, its configuration, what
-//! its charm declares, and the files of its runs.
+//! Samples of the folder of a unit: its state as the journal writes it, each event, the cached view, its configuration,
+//! what its charm declares, and the files of its runs.
 
 use crate::named::{Named, loaded, types};
 use crate::samples::{self, Samples};
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 use tests::crash_scenarios;
 
 const CONFIG: &str = "agent.yaml";
-/// Every event that a document of `journal.yaml` may hold.
+/// Every event that a document of `journal.yaml` may contain.
 const EVENTS: &str = "events.yaml";
 
 /// Every form of what the files of a run may hold.

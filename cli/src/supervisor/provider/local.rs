@@ -89,7 +89,7 @@ impl Local {
             .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
-    /// Hands the machine over. The agent has uninstalled itself; what remains of its process is stopped.
+    /// Hands the machine over. The agent has uninstalled itself; any process that still runs is stopped.
     pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
         let stopped = stop::stop_machine(&self.folder(machine), agent).await;

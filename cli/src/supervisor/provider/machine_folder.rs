@@ -1,7 +1,7 @@
-//! The folders of the machines of a data folder: made, listed, handed over and deleted.
+//! The folders of the machines of a data folder: creates, lists, hands over and deletes them.
 //!
-//! A machine has an instance while its folder contains `instance.yaml`; whatever is interrupted is resumed from what
-//! the folder still contains. Called by the providers.
+//! A machine has an instance while its folder contains `instance.yaml`. An interrupted operation is completed from the
+//! files that the folder still contains. Called by the providers.
 
 use super::instance::{Instance, InstanceList};
 use crate::command_error::CommandError;

@@ -9,8 +9,9 @@
 //! DIR/nspawn/base                   the default base system; others are in bases/NAME@RELEASE
 //! DIR/nspawn/programs/              pintle-agent and pintle-hook, mounted in each machine as /usr/local/lib/pintle
 //! DIR/machines/<uuid>/instance.yaml nonce and address; the instance exists once this file exists
-//!                    /agent.yaml    configuration of the agent; a copy of it is in
-//!                    /agent         mounted in the machine as /etc/pintle, with the names of the other machines
+//!                    /agent.yaml    configuration of the agent
+//!                    /agent         a copy of agent.yaml and the names of the other machines, mounted in the machine
+//!                                   as /etc/pintle
 //!                    /furnished     exists once the machine is ready for its first boot
 //!                    /upper /work   changes to the base system (overlay)
 //!                    /root          the root file system, mounted while the machine runs (a copy of the base if

@@ -16,7 +16,7 @@ pub struct DryRun {
     /// Entities that the request sets Dying.
     pub dying: Vec<Entity>,
     /// Hooks in the order in which they would run. If a leader is removed and one unit is left, the last entry is its
-    /// `leader-elected`; of several units any could be elected, so none is listed.
+    /// `leader-elected`; if several units are left, any of them could be elected, so none is listed.
     pub hooks: Vec<ExpectedHook>,
     /// Hooks of units that `--force --no-wait` removes immediately: they run only if their agents are faster.
     #[serde(default)]
@@ -42,7 +42,7 @@ pub struct ExpectedHook {
 }
 
 impl ExpectedHook {
-    /// Whether a person sees the same hook: versions and digests may differ.
+    /// Whether both are shown to users as the same hook of the same unit; versions and digests may differ.
     pub(crate) fn is_same_as(&self, other: &ExpectedHook) -> bool {
         self.unit == other.unit && self.hook.to_string() == other.hook.to_string()
     }

@@ -12,8 +12,8 @@ use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use std::collections::BTreeSet;
 
-/// Returns the effects of the destruction of a model. Of more than [`TARGETS_MAX`] applications the first ones by name
-/// are simulated.
+/// Returns the effects of the destruction of a model. If it has more than [`TARGETS_MAX`] applications, the first ones
+/// by name are simulated.
 ///
 /// # Errors
 /// If the model does not exist.
@@ -55,7 +55,7 @@ pub fn dry_run_of_model(
         }
     }
     emptied.retain(|machine| !listed.contains(machine));
-    // by force everything is removed in the end, whatever blocks it
+    // a forced destruction removes everything eventually, whatever blocks it
     if force != Force::No || is_empty && !is_part && result.blockers.is_empty() {
         emptied.push(Entity::Model(doc.name));
     }
