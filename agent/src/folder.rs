@@ -8,11 +8,11 @@
 use crate::fault;
 use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
-use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use host::file::{create_private_folder, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The exit code of an agent whose disk failed (EX_IOERR of sysexits).
@@ -88,7 +88,7 @@ pub fn public_dir(path: &Path) -> io::Result<()> {
 }
 
 fn dir_of_mode(path: &Path, mode: u32) -> io::Result<()> {
-    match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+    match create_private_folder(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Ok(()) | Err(_) => {}
     }

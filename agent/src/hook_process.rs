@@ -10,13 +10,14 @@
 mod port;
 mod reattach;
 mod remaining_processes;
-mod run_folder;
+pub mod run_folder;
 mod run_folders;
 
 use host::backoff::Backoff;
+use host::file::write_atomic;
 use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
-use run_folder::{CONTEXT_FILE, RunFile, read_outcome};
+use run_folder::{RunFile, create_file, read_outcome};
 use run_folders::RunFolders;
 
 use crate::clock::kernel_boot;
@@ -39,9 +40,9 @@ use state::unit::local::Run;
 use state::unit::outcome::{Exit, HookResult, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -67,6 +68,7 @@ const ENDED_RUNS_MAX: usize = 4;
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
 const DECLARED: &str = "charm.json";
+
 /// The charm of one unit, on this host.
 pub struct HostCharms {
     folder: UnitFolder,
@@ -84,9 +86,25 @@ pub struct HostCharms {
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
 #[derive(Serialize, Deserialize)]
-struct DeclaredFile {
+pub struct DeclaredFile {
     sha256: String,
     charm: Charm,
+}
+
+impl DeclaredFile {
+    /// Reads the file of a unit. None if it is absent or unreadable.
+    pub fn read(folder: &UnitFolder) -> Option<DeclaredFile> {
+        serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()
+    }
+
+    /// Writes the file of a unit.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, folder: &UnitFolder) -> io::Result<()> {
+        let text = serde_json::to_vec(self).expect("declarations are plain data");
+        write_atomic(&folder.file(DECLARED), &text)
+    }
 }
 
 /// A shim that waits at its gate, a pipe. No other process has the end that opens it: the shim ends if this is dropped,
@@ -119,7 +137,7 @@ impl HostCharms {
         calls: mpsc::Receiver<ToolCall>,
         gate: watch::Sender<Gate>,
     ) -> HostCharms {
-        let declared = read_declared(&folder);
+        let declared = DeclaredFile::read(&folder).map(|declared| Arc::new(declared.charm));
         HostCharms {
             folder,
             host_environment,
@@ -206,9 +224,7 @@ impl HostCharms {
             .stderr(Stdio::null())
             .process_group(0);
         let held = HeldShim { shim: tokio::process::Command::from(command).spawn()?, opener };
-        // JSON is valid YAML; one value per line is readable
-        let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
-        match create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes(), 0o600) {
+        match run_file.write(&run_folder) {
             Ok(()) => Ok(held),
             Err(error) => {
                 held.close_gate().await;
@@ -287,12 +303,6 @@ impl HostCharms {
     }
 }
 
-/// Creates a file that is read after it is complete, because the gate is opened later.
-fn create_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(bytes)
-}
-
 /// Creates the folder of a run. A folder of the same number is deleted: the start of that run was never stored.
 fn create_empty(run_folder: &Path) -> io::Result<()> {
     let create = || DirBuilder::new().mode(0o700).create(run_folder);
@@ -369,9 +379,4 @@ fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> 
         what: ReportContent::Output { hook: hook.clone(), level: Level::Warning, text }.truncated(),
     };
     more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
-}
-
-fn read_declared(folder: &UnitFolder) -> Option<Arc<Charm>> {
-    let declared: DeclaredFile = serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()?;
-    Some(Arc::new(declared.charm))
 }

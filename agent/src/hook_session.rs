@@ -11,8 +11,11 @@
 mod calls_file;
 
 use crate::tool_socket::{bad_request, closed_reply, encode};
-use calls_file::{AnsweredCall, AppendError, CALLS, FetchedBagLine, TextOrBytes};
-pub use calls_file::{CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine};
+pub use calls_file::{
+    AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, FetchedBagLine,
+    TextOrBytes,
+};
+use calls_file::{AppendError, CALLS};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::settings::{Bag, BagChange};

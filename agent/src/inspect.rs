@@ -233,7 +233,7 @@ mod tests {
         let (_dir, folder) = configured().await;
         let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("the file exists");
         let body = state.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
-        let newer = format!("# checksum {}\n{body}", host::digest::checksum(body.as_bytes()));
+        let newer = host::digest::with_checksum(&body);
         std::fs::write(folder.file(journal::STATE), newer).expect("written");
         std::fs::write(folder.file("agent.log"), "ERROR its format is 2\nhint: update\n").expect("written");
         let fault = Fault::FolderFormat;

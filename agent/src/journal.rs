@@ -14,7 +14,7 @@ pub use crate::folder_port::{JOURNAL, STATE};
 use crate::ports::{DiskError, UnitStorage};
 use crate::view_cache::ViewCache;
 use charms::yaml;
-use host::digest::checksum;
+use host::digest::{checksum, verified, with_checksum};
 use serde::{Deserialize, Serialize};
 use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
@@ -125,12 +125,6 @@ fn decode_state(bytes: &[u8]) -> Result<StateFile, Unreadable> {
     yaml::from_str(body).map_err(|_| Unreadable::Corrupt)
 }
 
-/// The text below the checksum line, if the checksum matches.
-fn verified(bytes: &[u8]) -> Option<&str> {
-    let (first, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
-    (first.strip_prefix("# checksum ")? == checksum(body.as_bytes())).then_some(body)
-}
-
 /// The content of both files together.
 enum Recovered {
     Nothing,
@@ -235,7 +229,7 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
 async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
     let body = yaml::to_string(&state).expect("the stored state is plain data");
-    files.replace(STATE, format!("# checksum {}\n{body}", checksum(body.as_bytes())).as_bytes()).await?;
+    files.replace(STATE, with_checksum(&body).as_bytes()).await?;
     files.replace(JOURNAL, b"").await
 }
 

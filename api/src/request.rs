@@ -188,30 +188,29 @@ impl Entry {
     /// The description of a request type.
     pub const fn of<R: Request>(name: &'static str) -> Entry {
         let response_body = ResponseBody::Single(R::Response::CONTENT);
-        Entry {
-            name,
-            route: R::ROUTE,
-            caller: R::CALLER,
-            request_content: R::CONTENT,
-            response_body,
-            description: description::<R>,
-            input: SchemaGenerator::subschema_for::<R>,
-            output: SchemaGenerator::subschema_for::<R::Response>,
-        }
+        Entry::new::<R, R::Response>(name, R::ROUTE, R::CALLER, response_body)
     }
 
     /// The description of a watch request type.
     pub const fn of_watch<R: WatchRequest>(name: &'static str) -> Entry {
-        let response_body = ResponseBody::Lines;
+        Entry::new::<R, StreamLine<R::Item>>(name, R::ROUTE, R::CALLER, ResponseBody::Lines)
+    }
+
+    const fn new<R: Message, O: JsonSchema>(
+        name: &'static str,
+        route: Route,
+        caller: Caller,
+        response_body: ResponseBody,
+    ) -> Entry {
         Entry {
             name,
-            route: R::ROUTE,
-            caller: R::CALLER,
+            route,
+            caller,
             request_content: R::CONTENT,
             response_body,
             description: description::<R>,
             input: SchemaGenerator::subschema_for::<R>,
-            output: SchemaGenerator::subschema_for::<StreamLine<R::Item>>,
+            output: SchemaGenerator::subschema_for::<O>,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
 
 /// Exit code of a command line that cannot be parsed.
-pub const USAGE: u8 = 2;
+const USAGE: u8 = 2;
 
 /// An error for the operator: printed as `ERROR message` with the hint indented below it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use crate::environment::{Environment, StoredArchive};
 use api::error::{ApiError, ErrorCode};
-use host::digest::sha256;
+use host::digest::{is_sha256, sha256};
 use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
 use std::fs;
 use std::io;
@@ -57,11 +57,6 @@ fn verify(archives: &Path, bytes: Vec<u8>) -> Result<charms::CharmSource, ApiErr
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         ApiError::new(ErrorCode::Invalid, lines.join("\n"))
     })
-}
-
-/// Whether this is the file name of an archive: 64 lower-case hexadecimal digits.
-fn is_digest(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn not_stored(error: io::Error) -> ApiError {
@@ -129,7 +124,7 @@ impl Environment for HostEnvironment {
         blocking(move || {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-            names.filter(|name| is_digest(name)).collect()
+            names.filter(|name| is_sha256(name)).collect()
         })
         .await
     }

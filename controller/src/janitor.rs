@@ -99,7 +99,7 @@ pub struct Janitor {
 
 impl Janitor {
     /// A janitor with these limits.
-    pub fn with_limits(limits: JanitorLimits) -> Janitor {
+    pub fn new(limits: JanitorLimits) -> Janitor {
         Janitor { limits, ..Janitor::default() }
     }
 

@@ -30,7 +30,7 @@ async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> Enr
         .expect("the machine is added");
     fixture
         .admin
-        .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
+        .handle(CreateEnrolmentToken { machine: added.answer[0].to_owned() })
         .await
         .expect("the machine is manual")
 }
@@ -129,7 +129,7 @@ async fn a_provisioned_machine_gets_no_enrolment_token() {
     let added = fixture.admin.handle(add).await.expect("the machine is added");
     let refused = fixture
         .admin
-        .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
+        .handle(CreateEnrolmentToken { machine: added.answer[0].to_owned() })
         .await
         .expect_err("the machine is not manual");
     assert_eq!(refused.code, ErrorCode::Invalid);
@@ -366,8 +366,7 @@ async fn the_newest_tokens_of_removed_machines_are_kept() {
         sweep_to_the_end(&fixture).await;
     }
     assert_eq!(retired_tokens(&fixture).await, 4);
-    let mut janitor =
-        Janitor::with_limits(JanitorLimits { retired_tokens_max: 2, ..JanitorLimits::default() });
+    let mut janitor = Janitor::new(JanitorLimits { retired_tokens_max: 2, ..JanitorLimits::default() });
     for _ in 0..3 {
         while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
     }

@@ -27,7 +27,7 @@ pub(super) const CALLS: &str = "calls.yaml";
 /// Bytes that are stored as text if they are valid UTF-8, so that they are readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum TextOrBytes {
+pub enum TextOrBytes {
     Text(String),
     Raw {
         bytes: Vec<u8>,
@@ -176,7 +176,7 @@ impl CallsFile {
     }
 
     /// Appends a line, unless the file would have more than `bytes_max` bytes then.
-    pub(super) fn append(&mut self, line: &impl Serialize, bytes_max: u64) -> Result<(), AppendError> {
+    pub fn append(&mut self, line: &impl Serialize, bytes_max: u64) -> Result<(), AppendError> {
         let mut bytes = b"- ".to_vec();
         serde_json::to_writer(&mut bytes, line).expect("calls are plain data");
         bytes.push(b'\n');
@@ -202,7 +202,7 @@ impl CallsFile {
 
 /// Why a call cannot be stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AppendError {
+pub enum AppendError {
     #[error("this run has stored {} MiB of tool calls; further calls that change nothing are refused", CALLS_BYTES_MAX >> 20)]
     Full,
     #[error(transparent)]

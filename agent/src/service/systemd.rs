@@ -13,7 +13,7 @@ use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::health::ProcessEnd;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
@@ -275,23 +275,6 @@ async fn run_systemctl(args: &[&str]) -> Result<(ExitStatus, String)> {
         .context("systemctl did not finish within 60 s")??;
     let text = [output.stdout, output.stderr].concat();
     Ok((output.status, String::from_utf8_lossy(&text).into_owned()))
-}
-
-/// The mount points below a folder, the innermost first.
-pub fn mounts_in(folder: &Path) -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounts =
-        text.lines().filter_map(|line| line.split(' ').nth(1)).map(|mount| PathBuf::from(unescaped(mount)));
-    let mut mounts: Vec<PathBuf> =
-        mounts.filter(|mount| mount.starts_with(folder) && mount != folder).collect();
-    mounts.reverse();
-    mounts
-}
-
-/// Decodes /proc/self/mounts, where a space, a tab, a line end and a backslash are three octal digits.
-fn unescaped(text: &str) -> String {
-    let known = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    known.iter().fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
 #[cfg(test)]

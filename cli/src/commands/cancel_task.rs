@@ -30,9 +30,9 @@ pub async fn run<A: UserPort>(
     let (mut cancelled, mut failures) = (Vec::new(), Vec::new());
     for &id in &args.ids {
         match session.api.handle(CancelAction { id }).await {
-            Ok(answer) => {
-                session.note_write(answer.revision);
-                cancelled.push(document(&answer.action));
+            Ok(committed) => {
+                session.note_write(committed.revision);
+                cancelled.push(document(&committed.answer));
             }
             Err(error) => failures.push(task::unknown_task_error(error, "task", id)),
         }

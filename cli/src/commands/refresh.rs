@@ -32,16 +32,8 @@ pub struct RefreshArgs {
     pub force_series: bool,
     #[arg(long, hide = true)]
     pub base: Option<String>,
-    #[arg(long, hide = true)]
-    pub bind: Option<String>,
-    #[arg(long, hide = true)]
-    pub channel: Option<String>,
-    #[arg(long, hide = true)]
-    pub resource: Vec<String>,
-    #[arg(long, hide = true)]
-    pub revision: Option<String>,
-    #[arg(long, hide = true)]
-    pub storage: Vec<String>,
+    #[command(flatten)]
+    pub ignored: charm_source::IgnoredSourceArgs,
 }
 
 pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
@@ -61,6 +53,6 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);
-    session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));
+    session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.answer.url));
     Ok(())
 }

@@ -24,7 +24,7 @@ use std::time::UNIX_EPOCH;
 
 /// The content of `identity.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FolderIdentity {
+pub struct FolderIdentity {
     device: u64,
     inode: u64,
     /// When the folder was created, in nanoseconds since 1970. `None` if its file system does not record that.

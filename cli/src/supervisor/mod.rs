@@ -10,7 +10,6 @@
 //! `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
-pub mod concurrent;
 pub mod host_programs;
 pub mod identity;
 pub mod lock;

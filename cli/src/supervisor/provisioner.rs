@@ -396,17 +396,11 @@ mod tests {
             uuid: Uuid(7),
             name: "0".to_owned(),
             address: address.to_owned(),
-            life: Life::Alive,
-            manual: false,
-            keep_instance: false,
-            agent_uninstalled: false,
             has_units: true,
-            has_attached_unit: false,
             nonce: Some(Uuid(70)),
             instance_id: instance_id.map(str::to_owned),
             retry_ms,
-            base: None,
-            requested_base: None,
+            ..MachineInfo::default()
         };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());

@@ -61,13 +61,7 @@ impl<S: Store, E: Environment> Handle<SetUnitToken> for Authorised<S, E> {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         let SetUnitToken { unit, token } = set;
-        if !tokens::is_token(&token) {
-            return Err(ApiError::new(
-                ErrorCode::Invalid,
-                "invalid token: expected 64 lower-case hexadecimal digits",
-            ));
-        }
-        let sha256 = host::digest::sha256(token.as_bytes());
+        let sha256 = tokens::digest_of(&token)?;
         let set = self.controller.run(move |draft| {
             if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
                 return Ok(false);
@@ -175,19 +169,13 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let (model, machine) = authorisation::enrolling(&self.principal, now_ms)?;
         let Enrol { token, address, base } = enrol;
-        if !tokens::is_token(&token) {
-            return Err(ApiError::new(
-                ErrorCode::Invalid,
-                "invalid token: expected 64 lower-case hexadecimal digits",
-            ));
-        }
+        let sha256 = tokens::digest_of(&token)?;
         if address.parse::<std::net::IpAddr>().is_err() {
             return Err(ApiError::new(
                 ErrorCode::Invalid,
                 format!("invalid machine address {address:?}: expected an IP address"),
             ));
         }
-        let sha256 = host::digest::sha256(token.as_bytes());
         let enrolment_sha256 = self.token_sha256.clone().ok_or_else(unauthorised)?;
         let enrol = move |draft: &mut Draft<'_>| {
             instance::enrol(draft, model, machine, &enrolment_sha256, &sha256, &address)?;

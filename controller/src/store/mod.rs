@@ -25,10 +25,6 @@ use std::future::Future;
 use std::sync::Arc;
 use usage::StoreUsage;
 
-/// Retries of one transition after conflicts. Each conflict means that another transaction committed, so this is the
-/// number of concurrent writers of one document that a request tolerates.
-pub const RETRIES_MAX: usize = 100;
-
 /// Revisions in the change log. The commit of a hook writes some four documents of 1 KiB, and the log contains each
 /// twice (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several
 /// times the pause of an agent that reconnects.
@@ -94,8 +90,8 @@ pub enum RunError<R> {
     Refused(R),
     /// The transaction exceeds a size limit.
     TooLarge(TooLarge),
-    /// [`RETRIES_MAX`] attempts conflicted with other transactions; the last conflict. The request may be repeated; it
-    /// must not be shown as a refusal.
+    /// Repeated attempts conflicted with other transactions; the last conflict. The request may be repeated; it must not
+    /// be shown as a refusal. SQLite has a single writer, so it never returns this.
     Busy(Conflict),
     /// The store failed.
     Failed(StoreError),

@@ -23,7 +23,7 @@ mod reads;
 mod recent;
 mod writer;
 
-pub use open::{OpenError, Options, VERSION};
+pub use open::{GenerationFile, OpenError, Options, VERSION};
 
 use super::usage::StoreUsage;
 use super::{

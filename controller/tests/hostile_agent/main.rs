@@ -131,7 +131,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
             action: "backup".to_owned(),
             params: BTreeMap::new(),
         };
-        let id = admin.handle(run).await.map_err(failed("run"))?.id;
+        let id = admin.handle(run).await.map_err(failed("run"))?.answer.id;
         if !expected.contains(&id) {
             return Err(format!("the next action of {unit} has number {id}, expected {expected:?}"));
         }

@@ -23,7 +23,7 @@ async fn one_request_adds_nine_units_in_each_transaction() {
     let before = newest_position(&fixture.controller).await.revision;
     let added = fixture.admin.handle(web(25)).await.expect("they are added");
     assert_eq!(added.revision - before, 3, "9 + 9 + 7");
-    let names: Vec<String> = added.units.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = added.answer.iter().map(ToString::to_string).collect();
     let expected: Vec<String> = (1..26).map(|number| format!("web/{number}")).collect();
     assert_eq!(names, expected);
     let deploy = Deploy {
@@ -35,7 +35,7 @@ async fn one_request_adds_nine_units_in_each_transaction() {
         ..Deploy::default()
     };
     let deployed = fixture.admin.handle(deploy).await.expect("it is deployed");
-    assert_eq!((deployed.units.len(), deployed.revision - added.revision), (25, 3), "8 + 9 + 8");
+    assert_eq!((deployed.answer.units.len(), deployed.revision - added.revision), (25, 3), "8 + 9 + 8");
 }
 
 #[tokio::test]

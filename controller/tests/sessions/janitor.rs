@@ -80,7 +80,7 @@ async fn a_tombstone_is_evidence_until_the_machine_has_confirmed_the_recall() {
         machines.map(|machine| fixture.controller.session_for(TokenHolder::Machine { model, machine }));
     let remove = RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No };
     fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");
-    let mut janitor = Janitor::with_limits(JanitorLimits { tombstones_max: 0, ..JanitorLimits::default() });
+    let mut janitor = Janitor::new(JanitorLimits { tombstones_max: 0, ..JanitorLimits::default() });
     let mut sweep = async || {
         for _ in 0..3 {
             while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
@@ -131,7 +131,7 @@ async fn the_newest_tombstones_are_kept() {
         assert_eq!(tombstones(&fixture).await.len(), number + 1);
     }
     let before = tombstones(&fixture).await;
-    let mut janitor = Janitor::with_limits(JanitorLimits { tombstones_max: 2, ..JanitorLimits::default() });
+    let mut janitor = Janitor::new(JanitorLimits { tombstones_max: 2, ..JanitorLimits::default() });
     for _ in 0..3 {
         while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
     }

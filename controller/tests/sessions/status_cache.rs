@@ -105,10 +105,10 @@ impl Walk {
             2 if self.relation.is_none() => {
                 let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
                 if let Ok(done) = admin.handle(Integrate(ends)).await {
-                    let (model, key) = (self.fixture.model, done.key);
+                    let (model, key) = (self.fixture.model, done.answer.ends);
                     let id =
                         self.fixture.controller.read(move |reader| read(reader, &model.relation_key(&key)));
-                    self.relation = Some((done.relation, id.await.expect("it was just created")));
+                    self.relation = Some((done.answer.number, id.await.expect("it was just created")));
                 }
             }
             3 => self.fixture.advance(LATE_AFTER_MS / 2),

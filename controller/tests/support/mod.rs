@@ -190,9 +190,9 @@ impl<S: Store, E: Environment> Fixture<S, E> {
     pub async fn integrate(&self) -> (RelationNumber, Uuid) {
         let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
         let done = self.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
-        let (model, key) = (self.model, done.key);
+        let (model, key) = (self.model, done.answer.ends);
         let id = self.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
-        (done.relation, id.expect("it was just created"))
+        (done.answer.number, id.expect("it was just created"))
     }
 
     pub async fn unit(&self, name: &str) -> Uuid {

@@ -147,8 +147,8 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
         action: "backup".into(),
         params: BTreeMap::new(),
     };
-    let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").id;
-    let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").id;
+    let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").answer.id;
+    let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").answer.id;
     let machine = async || {
         let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
         api::text::entity_state::words(&why.now)

@@ -28,7 +28,7 @@ use serde_json::Value;
 pub const NUMBER_MAX: u64 = 1 << 53;
 
 /// The largest run and sequence number: the ten digits of the keys of log lines. A run a second takes 317 years.
-pub const RUN_MAX: u64 = 9_999_999_999;
+const RUN_MAX: u64 = 9_999_999_999;
 
 /// How far the number of a run may be ahead of the last one that was recorded. Every attempt at an operation has
 /// a number; an attempt without a record was interrupted, and only reboots that a hook requests can interrupt it any

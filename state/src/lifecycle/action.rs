@@ -47,7 +47,7 @@ const SEQUENCE: &str = "action";
 /// The maximum number of log lines of one action; the oldest are dropped.
 const ACTION_LOG_LINES_MAX: usize = 1000;
 
-/// Enqueues an action with validated parameters and returns its number. Refused if the unit is Dead, the charm
+/// Enqueues an action with validated parameters and returns it. Refused if the unit is Dead, the charm
 /// does not declare the action, a parameter is invalid, or [`ENQUEUED_MAX`] actions are enqueued.
 pub fn enqueue(
     draft: &mut Draft,
@@ -56,7 +56,7 @@ pub fn enqueue(
     name: &str,
     given: &Map<String, Value>,
     now_ms: i64,
-) -> Result<u64, Refusal> {
+) -> Result<ActionDoc, Refusal> {
     let doc = living_unit(draft, model, unit)?;
     let (_, charm) = charm_of(draft, model, doc.application)
         .ok_or_else(|| Refusal::not_found(EntityKind::Application, doc.application))?;
@@ -70,15 +70,15 @@ pub fn enqueue(
     put_enqueued(draft, model, unit, doc.name, request)
 }
 
-/// Enqueues commands that run in the context of the unit (`juju exec`), beside its actions, and returns their
-/// number. Refused if the unit is Dead, the commands are too long, or [`ENQUEUED_MAX`] actions are enqueued.
+/// Enqueues commands that run in the context of the unit (`juju exec`), beside its actions, and returns them.
+/// Refused if the unit is Dead, the commands are too long, or [`ENQUEUED_MAX`] actions are enqueued.
 pub fn enqueue_exec(
     draft: &mut Draft,
     model: Model,
     unit: Uuid,
     commands: &str,
     now_ms: i64,
-) -> Result<u64, Refusal> {
+) -> Result<ActionDoc, Refusal> {
     let doc = living_unit(draft, model, unit)?;
     let params = BTreeMap::from([(commands::COMMAND.to_owned(), commands.into())]);
     put_enqueued(draft, model, unit, doc.name, Request { name: commands::EXEC, params, now_ms })
@@ -107,7 +107,7 @@ fn put_enqueued(
     unit: Uuid,
     unit_name: UnitName,
     Request { name, params, now_ms }: Request,
-) -> Result<u64, Refusal> {
+) -> Result<ActionDoc, Refusal> {
     let bytes = size(&params);
     if bytes > PARAMS_BYTES_MAX {
         let (action, max) = (name.to_owned(), PARAMS_BYTES_MAX);
@@ -137,7 +137,7 @@ fn put_enqueued(
         completed_ms: None,
     };
     put_unfinished(draft, model, &doc);
-    Ok(id)
+    Ok(doc)
 }
 
 /// Stores an action that has not finished, and its status in the index of its unit.

@@ -79,19 +79,18 @@ pub struct Refresh {
 }
 
 /// The result of [`deploy`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deployed {
     /// The new application.
     pub application: Uuid,
     /// Its name.
     pub name: String,
-    /// The charm URL, `local:NAME-REVISION`.
-    pub url: String,
-    /// The revision of the charm.
-    pub revision: u32,
-    /// The units that were added in this transaction.
-    pub units: Vec<(Uuid, UnitName)>,
-    /// The number of units that did not fit into this transaction; the caller adds them ([`unit::add_batch`]).
+    /// Its charm.
+    pub charm: CharmDoc,
+    /// Its units.
+    pub units: Vec<UnitName>,
+    /// The number of units that did not fit into the transaction. The controller adds them in others before it answers.
     pub units_remaining: u32,
 }
 
@@ -178,9 +177,8 @@ pub fn deploy(
     Ok(Deployed {
         application,
         name,
-        url: charm_doc.url,
-        revision: charm_doc.revision,
-        units,
+        charm: charm_doc,
+        units: units.into_iter().map(|(_, name)| name).collect(),
         units_remaining: requested - added,
     })
 }

@@ -10,6 +10,7 @@ use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{GLOBAL, Model, ModelDoc};
 use crate::documents::refusal::Refusal;
 use crate::machine::provision::HarvestMode;
+use crate::terms::duration;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_application_name};
 use crate::terms::proxy::Proxies;
@@ -152,27 +153,9 @@ fn interval_ms(text: &str) -> Option<u64> {
     if text == "0" || text == "never" {
         return Some(0);
     }
-    let (mut rest, mut total_ns, mut parts) = (text.strip_prefix('+').unwrap_or(text), 0f64, 0);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let unit_ns = match &rest[..end] {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            _ => return None,
-        };
-        rest = &rest[end..];
-        total_ns += number * unit_ns;
-        parts += 1;
-    }
-    let ms = (total_ns / 1e6) as u64;
-    (parts > 0 && (ms > 0 || total_ns == 0.0)).then_some(ms)
+    let ns = duration::parse_ns(text)?;
+    let ms = (ns / 1e6) as u64;
+    (ms > 0 || ns == 0.0).then_some(ms)
 }
 
 /// The part of the model that unit agents receive; none if the model does not exist.

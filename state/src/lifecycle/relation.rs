@@ -19,6 +19,7 @@ use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
 use crate::lifecycle::unit::Destroyed;
+use crate::terms::cause::RelationName;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
 use crate::terms::refusal::EntityKind;
@@ -79,7 +80,7 @@ pub fn add(
     ends: [&str; 2],
     id: Uuid,
     now_ms: i64,
-) -> Result<RelationDoc, Refusal> {
+) -> Result<RelationName, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
     let (left, right) = (end(draft, model, ends[0])?, end(draft, model, ends[1])?);
     if left.id == right.id {
@@ -102,7 +103,7 @@ pub fn add(
     for (end, endpoint) in [(&left, &found.left), (&right, &found.right)] {
         require_below_limit(draft, model, end, endpoint)?;
     }
-    Ok(create(draft, model, id, doc))
+    Ok(create(draft, model, id, doc).name())
 }
 
 fn integrate_end(end: &RequestedEnd) -> IntegrateEnd<'_> {

@@ -15,7 +15,7 @@ use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
 use crate::operations::force;
 use crate::terms::activity::Activity;
-use crate::terms::cause::{self, Entity};
+use crate::terms::cause::{self, Cause, Entity};
 use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -54,8 +54,8 @@ pub struct Removal<'a> {
 
 /// Facts about agents that the store does not contain.
 pub struct AgentReports<'a> {
-    /// Whether the agent of this unit or machine is lost, that is, has not reported for too long.
-    pub is_lost: &'a dyn Fn(EntityId) -> bool,
+    /// The cause for the agent of this unit or machine, if it has not reported for too long.
+    pub silent_agent: &'a dyn Fn(EntityId) -> Option<Cause>,
     /// The activity that the agent of this unit reports, if any.
     pub running_hook: &'a dyn Fn(Uuid) -> Option<Activity>,
 }
@@ -81,17 +81,20 @@ pub fn dry_run(
     removal: Removal<'_>,
     reports: &AgentReports<'_>,
 ) -> Result<DryRun, Refusal> {
-    dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)
+    let (mut result, silent_agents) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
+    result.blockers.splice(0..0, silent_agents);
+    Ok(result)
 }
 
-/// As [`dry_run`], but reads at most `documents_read_max` documents; tests use a lower limit.
+/// As [`dry_run`], but returns the causes for silent agents apart from the other blockers, and reads at most
+/// `documents_read_max` documents; tests use a lower limit.
 pub(crate) fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
     removal: Removal<'_>,
     reports: &AgentReports<'_>,
     documents_read_max: usize,
-) -> Result<DryRun, Refusal> {
+) -> Result<(DryRun, Vec<Cause>), Refusal> {
     let Removal { entities, force, now_ms } = removal;
     let affected = AffectedEntities::collect(reader, model, entities);
     let mut simulated = SimulatedReader::over(reader);
@@ -143,13 +146,12 @@ pub(crate) fn dry_run_within(
     result.truncated |= units.len() > SIMULATED_UNITS_MAX;
     units.truncate(SIMULATED_UNITS_MAX);
     let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max };
-    let lost_agents = affected
-        .required_agents(&simulated, model, &departing)
-        .into_iter()
-        .filter(|entity| (reports.is_lost)(*entity));
+    let required = affected.required_agents(&simulated, model, &departing).into_iter();
+    let silent = required.filter_map(|entity| Some((id_of(entity), (reports.silent_agent)(entity)?)));
+    let mut silent_agents = Vec::new();
     match force {
-        Force::No => result.lost_agents = lost_agents.collect(),
-        Force::AfterWait | Force::AtOnce => participants.absent = lost_agents.map(id_of).collect(),
+        Force::No => silent_agents.extend(silent.map(|(_, cause)| cause)),
+        Force::AfterWait | Force::AtOnce => participants.absent = silent.map(|(id, _)| id).collect(),
     }
     let changes_of_request = simulated.changes.clone();
     let (mut earlier, mut earlier_leaderless) = (DryRun::default(), BTreeSet::new());
@@ -232,7 +234,7 @@ pub(crate) fn dry_run_within(
         named.truncate(ENTITIES_LISTED_MAX);
     }
     cause::deduplicate(&mut result.blockers);
-    Ok(result)
+    Ok((result, silent_agents))
 }
 
 /// The text by which lists are sorted: the kind of the entity, and its name or ends.

@@ -10,6 +10,7 @@ pub mod assignment;
 pub mod cause;
 pub mod commands;
 pub mod disk_usage;
+pub mod duration;
 pub mod failure_reason;
 pub mod force;
 pub mod health;

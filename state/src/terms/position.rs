@@ -26,3 +26,10 @@ pub struct Committed<A> {
     /// The revision of the commit; if the transition wrote nothing, the revision that it read.
     pub revision: u64,
 }
+
+impl<A> Committed<A> {
+    /// The same commit with another answer.
+    pub fn map<B>(self, other: impl FnOnce(A) -> B) -> Committed<B> {
+        Committed { answer: other(self.answer), revision: self.revision }
+    }
+}

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 
 /// An agent without a connection stops running update-status once its outbox has this many records: five hours of
 /// update-status at the default interval of 5 minutes.
-pub const OUTBOX_MAX: usize = 60;
+const OUTBOX_MAX: usize = 60;
 
 /// Whether the unit is not being removed. A unit that has run stop or remove is being removed, even if a restored store
 /// contains it as Alive again.

@@ -25,9 +25,9 @@ use crate::terms::start_reason::StartReason;
 pub const INTERRUPTED: &str = "the agent stopped while it ran";
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
-pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
+const HOOK_RETRY_FIRST_MS: u64 = 5_000;
 /// The longest delay in milliseconds: 5 s doubled six times is 320 s, so that the seventh and later delays are 300 s.
-pub const HOOK_RETRY_MAX_MS: u64 = 300_000;
+const HOOK_RETRY_MAX_MS: u64 = 300_000;
 
 /// Decides what follows a run whose agent died. The agent first searches for the hook and re-attaches it. If there is
 /// none, the run starts again immediately and is not a failure of the charm, unless it was interrupted

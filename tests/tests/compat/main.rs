@@ -9,6 +9,7 @@
 mod documents;
 mod named;
 mod protocol;
+mod read_types;
 mod samples;
 mod unit_folder;
 mod values;

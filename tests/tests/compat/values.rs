@@ -25,6 +25,8 @@ const ATTEMPTS_MAX: usize = 10_000;
 pub struct Maker {
     /// By enum: the variants that occurred, and whether the last occurrence contained a new variant.
     shown: BTreeMap<&'static str, BTreeMap<usize, bool>>,
+    /// The names of all structs and enums that were made, alone or inside others.
+    pub types: BTreeSet<&'static str>,
 }
 
 impl Maker {
@@ -52,11 +54,13 @@ impl Maker {
                 plan: &mut plan,
                 path: Vec::new(),
                 under_way: BTreeSet::new(),
+                types: BTreeSet::new(),
                 last_text: None,
             };
             match T::deserialize(Part(&mut making)) {
                 Ok(value) => {
                     self.shown = making.shown;
+                    self.types.append(&mut making.types);
                     return value;
                 }
                 Err(Stop::HoldsItself) => {}
@@ -86,6 +90,7 @@ struct Making<'a> {
     path: Vec<String>,
     /// The structs around the current value.
     under_way: BTreeSet<&'static str>,
+    types: BTreeSet<&'static str>,
     last_text: Option<String>,
 }
 
@@ -196,13 +201,19 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         visitor.visit_unit()
     }
 
@@ -217,10 +228,11 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         length: usize,
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         self.deserialize_tuple(length, visitor)
     }
 
@@ -231,10 +243,11 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         self.0.inside(type_name::<V>(), |making| {
             visitor.visit_map(Fields { making, next: fields.iter(), name: "" })
         })
@@ -242,10 +255,11 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         let (name, making) = (type_name::<V>(), self.0);
         let shown = making.shown.entry(name).or_default();
         // the first variant that has not occurred, else one whose last occurrence contained a new variant

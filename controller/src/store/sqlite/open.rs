@@ -315,7 +315,7 @@ fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) 
 /// The file `generation.yaml`: the store generation and a revision that it has reached. It is synced only when it is
 /// created, and written after each commit: if the file lags behind, it may fail to detect an older copy, but it never
 /// reports one falsely.
-pub(super) struct GenerationFile {
+pub struct GenerationFile {
     file: File,
     store_generation: Uuid,
 }
@@ -326,7 +326,7 @@ impl GenerationFile {
     }
 
     /// Reads the file that the previous process left; none if it is absent or unreadable.
-    pub(super) fn load(folder: &Path) -> Option<Position> {
+    pub fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
         serde_yaml::from_str(&text).ok()
     }

@@ -2,7 +2,6 @@
 //!
 //! It is also the response to a dry run in the API.
 
-use crate::documents::blockers::EntityId;
 use crate::terms::cause::{Cause, Entity};
 use crate::terms::names::UnitName;
 use crate::terms::operation::Hook;
@@ -24,12 +23,9 @@ pub struct DryRun {
     pub skipped_hooks: Vec<ExpectedHook>,
     /// Entities that are removed when all these hooks have succeeded.
     pub removed_eventually: Vec<Entity>,
-    /// What blocks the removal of the rest.
+    /// What blocks the removal of the rest, first the agents that the removal waits for and that do not report; a forced
+    /// removal does not wait for these.
     pub blockers: Vec<Cause>,
-    /// Machines and units that the removal waits for and whose agents are lost; a forced removal does not wait
-    /// for them. Not part of the response: there they are blockers.
-    #[serde(skip)]
-    pub lost_agents: Vec<EntityId>,
     /// Whether a limit was reached, so that the lists above may be incomplete.
     #[serde(default)]
     pub truncated: bool,

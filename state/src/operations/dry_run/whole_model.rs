@@ -5,7 +5,7 @@ use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::operations::dry_run::result::DryRun;
-use crate::operations::dry_run::{AgentReports, Removal, TARGETS_MAX, dry_run};
+use crate::operations::dry_run::{AgentReports, DOCUMENTS_READ_MAX, Removal, TARGETS_MAX, dry_run_within};
 use crate::terms::cause::Entity;
 use crate::terms::force::Force;
 use crate::terms::names::Uuid;
@@ -34,7 +34,8 @@ pub fn dry_run_of_model(
     let is_part = applications.len() > TARGETS_MAX;
     let entities = applications.iter().take(TARGETS_MAX).map(|(_, id)| EntityId::Application(*id));
     let entities: Vec<EntityId> = entities.collect();
-    let mut result = dry_run(reader, model, Removal { entities: &entities, force, now_ms }, reports)?;
+    let removal = Removal { entities: &entities, force, now_ms };
+    let (mut result, silent_agents) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
     result.truncated |= is_part;
     let listed: BTreeSet<&Entity> =
         result.removed_eventually.iter().chain(&result.removed_immediately).collect();
@@ -59,5 +60,6 @@ pub fn dry_run_of_model(
         emptied.push(Entity::Model(doc.name));
     }
     result.removed_eventually.extend(emptied);
+    result.blockers.splice(0..0, silent_agents);
     Ok(result)
 }
