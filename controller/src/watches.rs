@@ -16,7 +16,7 @@ use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
 use state::agents::session;
 use state::documents::draft::Draft;
 use state::documents::prelude::{Kind, Model, Parts};
-use state::terms::assignment::Existence;
+use state::documents::refusal::Code;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};
@@ -130,15 +130,15 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
     async fn check_epoch(&self) -> Result<(), ApiError> {
         let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
         let controller = &self.cursor.controller;
-        let found = controller.read(move |reader| {
+        let checked = controller.read(move |reader| {
             let mut draft = Draft::new(reader); // read only: it is never committed
-            (session::check_epoch(&mut draft, model, unit, epoch), view::existence(reader, model, unit))
+            session::check_epoch(&mut draft, model, unit, epoch)
         });
-        match found.await {
-            (_, Existence::Tombstone) => Err(removed()),
-            (_, Existence::Unknown) => Err(unauthorised()),
-            (Err(refusal), Existence::Known(_)) => Err(controller.refusal_error(refusal).await),
-            (Ok(()), Existence::Known(_)) => Ok(()),
+        match checked.await {
+            Ok(()) => Ok(()),
+            // the error does not reveal whether the unit exists (S15)
+            Err(refusal) if refusal.code() == Code::NotFound => Err(unauthorised()),
+            Err(refusal) => Err(controller.refusal_error(refusal).await),
         }
     }
 

@@ -14,6 +14,7 @@ use refusal_text::{plain, with_hint};
 use state::terms::failure_reason::FailureReason;
 use state::terms::refusal::action::ActionRefusal;
 use state::terms::refusal::model::ModelRefusal;
+use state::terms::refusal::transaction::TransactionRefusal;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::{EntityKind, RefusalReason, ScopeRefusal};
 use state::unit::record::DroppedWrite;
@@ -32,8 +33,13 @@ pub fn text(reason: &RefusalReason) -> RefusalText {
         RefusalReason::Relation(reason) => relation::text(reason),
         RefusalReason::Scope(reason) => scope(reason),
         RefusalReason::Session(reason) => agent::session(reason),
+        RefusalReason::Transaction(reason) => plain(transaction(reason)),
         RefusalReason::Unit(reason) => unit(reason),
         RefusalReason::Write(reason) => plain(agent::write(reason)),
+        RefusalReason::NotAuthorised => with_hint(
+            "not authorised: this token may not do that",
+            "use a token that this controller issued to this agent or user, with a sufficient role",
+        ),
         RefusalReason::NotFound { kind: EntityKind::MachineOrRelation, name } => {
             plain(format!("no machine or relation {name}"))
         }
@@ -144,6 +150,15 @@ fn scope(reason: &ScopeRefusal) -> RefusalText {
         ScopeRefusal::Suspended { unit, ends } => cannot(unit, ends, "the relation is suspended".to_owned()),
         ScopeRefusal::SubordinateRefused { unit, ends, reason } => cannot(unit, ends, message(reason)),
     }
+}
+
+fn transaction(reason: &TransactionRefusal) -> String {
+    let bound = match reason {
+        TransactionRefusal::TooManyReads { count, max } => format!("{count} reads, at most {max}"),
+        TransactionRefusal::TooManyWrites { count, max } => format!("{count} writes, at most {max}"),
+        TransactionRefusal::TooLarge { bytes, max } => format!("{bytes} bytes, at most {max}"),
+    };
+    format!("transaction too large: {bound}")
 }
 
 fn unit(reason: &UnitRefusal) -> RefusalText {

@@ -15,6 +15,7 @@ use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::prelude::{
     ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, Kind, Model, Parts, UnitDoc, last_id,
 };
+use state::operations::assigned_units;
 use state::terms::names::Uuid;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -36,10 +37,8 @@ impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
         let ReportDiskUsage { mut units, unknown_bytes } = report;
         let (model, machine) = authorisation::machine(&self.principal)?;
         self.controller.presence.set_unknown_bytes(machine, unknown_bytes);
-        let own = self.controller.read(move |reader| {
-            let is_own =
-                |unit: &Uuid| read(reader, &model.unit(*unit)).is_some_and(|doc| doc.machine == machine);
-            units.retain(|unit, _| is_own(unit));
+        let own = self.controller.read(move |mut reader| {
+            units.retain(|unit, _| assigned_units::is_assigned(&mut reader, model, machine, *unit));
             units
         });
         let reported_ms = self.controller.environment.monotonic_ms();

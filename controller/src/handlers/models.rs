@@ -44,9 +44,7 @@ impl<S: Store, E: Environment> Handle<CreateModel> for Authorised<S, E> {
             (environment::random_uuid(&self.controller.environment), self.controller.environment.wall_ms());
         let controller = self.controller.id;
         let transition = move |draft: &mut Draft<'_>| {
-            model::create(draft, id, &create.name, now_ms)?;
-            model::configure(draft, Model(id), &create.config, &[])?;
-            let doc = draft.get(&Model(id).model()).expect("it was just created");
+            let doc = model::create_configured(draft, id, &create.name, &create.config, now_ms)?;
             Ok(info(&doc, Model(id), Life::Alive, controller))
         };
         Ok(self.controller.run(transition).await?.answer)

@@ -7,6 +7,7 @@ use controller::store::Store;
 use state::documents::draft::read;
 use state::terms::names::Uuid;
 use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::refusal::record::RecordRefusal;
 use state::terms::status_message::StatusMessage;
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::record::Outcome;
@@ -36,7 +37,9 @@ async fn a_repeated_commit_is_applied_once_with_the_same_response() {
     let mut later = db.settings_record(relation.0, "password", "z");
     later.sequence += 1;
     let gap = db.api.handle(Commit { epoch: db.epoch, record: later }).await.expect_err("a hole");
-    assert_eq!((gap.code, gap.expected), (ErrorCode::Gap, Some(record.sequence + 1)));
+    let missing =
+        RecordRefusal::RecordsMissing { sequence: record.sequence + 2, expected: record.sequence + 1 };
+    assert_eq!((gap.code, gap.reason), (ErrorCode::Gap, Some(Box::new(missing.into()))));
 }
 
 #[tokio::test]

@@ -27,9 +27,12 @@ use state::lifecycle::{
     action, application, archive, cleanup, leadership, machine, model, relation, scope, unit,
 };
 use state::operations::force::{self, ForceTimer};
+use state::operations::instance::{Enrolment, ProvisioningReport};
 use state::operations::leader_settings::LeaderWrite;
 use state::operations::run_reports::RejectedRecord;
-use state::operations::{destruction, instance, leader_settings, record_commit, tombstone_retention};
+use state::operations::{
+    assigned_units, destruction, instance, leader_settings, record_commit, tombstone_retention,
+};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
 use state::terms::activity::Activity;

@@ -1,7 +1,7 @@
 //! The documents of the store, and how transitions read and write them (design 5).
 //!
 //! `draft` records every read of a transition as its precondition; `keys` re-exports the keys and types of
-//! all documents from one file per noun; `effective_life` derives lives from those above; `blockers` computes
+//! all documents from one file per noun; `effective_life` derives lives from those above; `existence` is what is known about a uuid; `blockers` computes
 //! what a removal waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. Nothing here changes
 //! the model: that is `lifecycle` and `operations`.
 
@@ -10,6 +10,7 @@ pub mod application;
 pub mod blockers;
 pub mod draft;
 pub mod effective_life;
+pub mod existence;
 pub mod invariants;
 pub mod json_text;
 pub mod key;

@@ -4,8 +4,8 @@
 //! it leaves is shared by the others, so that a flood of one unit evicts only lines of that unit. Of one unit, the
 //! oldest lines are deleted first. Called by the janitor, which measures the log in pages and deletes in batches.
 
-use crate::documents::draft::{PAGE_MAX, Reader, StoredDocument};
-use crate::documents::prelude::Model;
+use crate::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument};
+use crate::documents::prelude::{LogDoc, Model};
 use crate::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -53,6 +53,11 @@ pub fn oldest(reader: &dyn Reader, model: Model, unit: Uuid, excess: u64) -> (Ve
         keys.push(line.key);
     }
     (keys, if is_last { 0 } else { left })
+}
+
+/// Deletes these lines of a unit ([`oldest`]).
+pub fn delete(draft: &mut Draft, keys: &[String]) {
+    keys.iter().for_each(|key| draft.remove(&Key::<LogDoc>::new(key.clone())));
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Transitions that touch several entities, or that are no step of one entity's lifecycle: the commit of records,
-//! instances, the destruction of models, removal by force and its dry run, retention. (What a unit does next, an
+//! requests of machine agents, instances, the destruction of models, removal by force and its dry run, retention. (What a unit does next, an
 //! operation of its agent, is `terms::operation`.)
 //!
 //! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft), called by one handler
 //! of the controller or by its janitor.
 
+pub mod assigned_units;
 pub mod destruction;
 pub mod dry_run;
 pub mod force;

@@ -332,6 +332,34 @@ fn an_action_that_has_not_started_is_cancelled_and_the_unit_is_not_shown_it_any_
 }
 
 #[test]
+fn a_cancelled_action_that_its_unit_had_started_is_not_deleted_before_it_has_ended() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let (unit, name) = (agent.unit, "backup".to_owned());
+    let id = enqueue(&mut world, unit, &name, json!({})).expect("it fits");
+    let chosen = [MODEL.action(id).text().to_owned()];
+    cancel(&mut world, id).expect("nothing is reported yet");
+    world
+        .run(|draft, _| {
+            action::start(draft, MODEL, unit, id, 95);
+            Ok(())
+        })
+        .expect("no refusal");
+    let delete = |world: &mut World| {
+        let deleted = world.run(|draft, _| {
+            action::delete_completed(draft, &chosen);
+            Ok(())
+        });
+        deleted.expect("no refusal");
+        read(world.reader(), &MODEL.action(id)).is_some()
+    };
+    assert!(delete(&mut world), "it is being aborted");
+    agent.done(&mut world, Operation::Action { id, name });
+    assert!(!delete(&mut world), "it has ended");
+}
+
+#[test]
 fn what_a_unit_had_started_before_it_was_cancelled_is_shown_as_it_really_ended() {
     let mut world = World::new();
     world.deploy("web", "web", 1);

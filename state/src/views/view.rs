@@ -10,11 +10,11 @@ use crate::charm::Scope;
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
-    ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id,
-    last_number, leader_settings_of,
+    BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id, last_number,
+    leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
-use crate::terms::assignment::{Assigned, Existence};
+use crate::terms::assignment::Assigned;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
@@ -459,20 +459,4 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         units,
         recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
     })
-}
-
-/// The existence of a unit, machine, application or relation.
-pub fn existence(reader: &dyn Reader, model: Model, id: Uuid) -> Existence {
-    let life = effective_life::unit_life(&mut { reader }, model, id)
-        .or_else(|| read(reader, &model.machine_life(id)))
-        .or_else(|| {
-            read::<ApplicationDoc>(reader, &model.application(id))
-                .and(read(reader, &model.application_life(id)))
-        })
-        .or_else(|| effective_life::relation_life(&mut { reader }, model, id));
-    match life {
-        Some(life) => Existence::Known(life),
-        None if read(reader, &model.tombstone(id)).is_some() => Existence::Tombstone,
-        None => Existence::Unknown,
-    }
 }

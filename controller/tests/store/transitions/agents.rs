@@ -6,6 +6,12 @@ use super::*;
 pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let mut local = fixture.attach("web/0").await;
     let unit = local.unit;
+    let machine = fixture.machine_of_unit(unit).await;
+    fixture
+        .call("assigned_units::set_token", move |draft| {
+            assigned_units::set_token(draft, MODEL, machine, unit, "zeroth")
+        })
+        .await;
     // the second token revokes the first one
     for sha256 in ["first", "second"] {
         fixture
@@ -106,6 +112,12 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let exec = move |draft: &mut Draft<'_>| action::enqueue_exec(draft, MODEL, unit, "true", 1).map(drop);
     fixture.call("action::enqueue_exec", exec).await;
     fixture.call("action::cancel", move |draft| action::cancel(draft, MODEL, 2, 2).map(drop)).await;
+    fixture
+        .call("action::delete_completed", move |draft| {
+            action::delete_completed(draft, &[MODEL.action(2).text().to_owned()]);
+            Ok(())
+        })
+        .await;
     fixture
         .call("action::start", move |draft| {
             action::start(draft, MODEL, unit, 1, 2);

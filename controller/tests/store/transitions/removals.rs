@@ -54,7 +54,9 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web, 60).map(drop)).await;
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
     let machine = fixture.machine_of_unit(web).await;
-    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, web, 60)).await;
+    fixture
+        .call("assigned_units::remove", move |draft| assigned_units::remove(draft, MODEL, machine, web, 60))
+        .await;
     retain(fixture, machine, web).await;
     // more relations than one batch: the janitor continues
     let spare = fixture.application("spare").await;
@@ -81,7 +83,12 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
 /// Destroys a model that has an application and a machine.
 pub(super) async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (other, on) = (Model(Uuid(8)), Uuid(80));
-    fixture.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
+    let settings = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
+    fixture
+        .call("model::create_configured", move |draft| {
+            model::create_configured(draft, other.0, "other", &settings, 1).map(drop)
+        })
+        .await;
     let (ids, request) = (
         fixture.ids(),
         application::Deploy {
