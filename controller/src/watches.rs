@@ -13,7 +13,7 @@ use crate::session::Controller;
 use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
-use state::agents::session;
+use state::agents::session::{self, AgentSession};
 use state::documents::draft::Draft;
 use state::documents::prelude::{Kind, Model, Parts};
 use state::documents::refusal::Code;
@@ -128,14 +128,14 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
 
     /// Checks that the unit exists and that this session is still its newest.
     async fn check_epoch(&self) -> Result<(), ApiError> {
-        let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
+        let session = AgentSession { model: self.model, unit: self.unit(), epoch: self.epoch };
         let controller = &self.cursor.controller;
         let checked = controller.read(move |reader| {
             let mut draft = Draft::new(reader); // read only: it is never committed
-            session::check_epoch(&mut draft, model, unit, epoch)
+            session::check_epoch(&mut draft, session)
         });
         match checked.await {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             // the error does not reveal whether the unit exists (S15)
             Err(refusal) if refusal.code() == Code::NotFound => Err(unauthorised()),
             Err(refusal) => Err(controller.refusal_error(refusal).await),

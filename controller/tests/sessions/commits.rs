@@ -118,7 +118,7 @@ async fn a_record_that_cannot_be_applied_is_shown_until_another_one_is_applied()
         let commit = Commit { epoch: web.epoch, record: record.clone() };
         assert_eq!(web.api.handle(commit).await.expect_err("malformed").code, ErrorCode::Invalid);
     }
-    let reason = "a hook of relation 9, whose scope the unit never entered".to_owned();
+    let reason = Box::new(RecordRefusal::ScopeNeverEntered { relation: 9 }.into());
     let refused = StatusMessage::RecordRefused { sequence: 1, reason };
     assert_eq!(workload().await, ("error".to_owned(), refused));
     let record = web.record(Operation::Hook(Hook::UpdateStatus));

@@ -10,6 +10,7 @@ pub mod destruction;
 pub mod dry_run;
 pub mod force;
 pub mod instance;
+pub mod leader_claim;
 pub mod leader_settings;
 pub mod log_retention;
 pub mod record_commit;

@@ -18,7 +18,7 @@ mod removal;
 mod subordinates;
 mod views;
 
-use crate::agents::session::{self, Attach};
+use crate::agents::session::{self, AgentSession, Attach};
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
 use crate::documents::effective_life;
@@ -311,10 +311,14 @@ impl Agent {
         let unit = world.unit(name);
         let attach = attach(u128::from(world.documents.revision) + 1_000_000, 0);
         let attached = world
-            .run(|draft, _| session::attach(draft, MODEL, unit, attach, GENERATION))
+            .run(|draft, _| session::attach(draft, MODEL, unit, attach, GENERATION, false))
             .expect("it attaches");
         let local = attached.replica.unwrap_or_else(|| Local::new(unit, name.parse().expect("a name")));
         Agent { unit, epoch: attached.epoch, local }
+    }
+
+    pub fn session(&self) -> AgentSession {
+        AgentSession { model: MODEL, unit: self.unit, epoch: self.epoch }
     }
 
     /// The next record, not yet sent.
@@ -326,11 +330,9 @@ impl Agent {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            next = world
-                .run(|draft, ids| resync::apply_batch(draft, MODEL, self.unit, self.epoch, batch, ids))?
-                .0;
+            next = world.run(|draft, ids| resync::apply_batch(draft, self.session(), batch, ids))?.0;
         }
-        world.run(|draft, ids| record_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
+        world.run(|draft, ids| record_commit::commit(draft, self.session(), record, ids))
     }
 
     /// Finishes the operation, sends the record and applies the response.

@@ -3,6 +3,7 @@
 use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
+use state::agents::session::AgentSession;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
 use state::documents::refusal::{Code, Refusal};
@@ -194,7 +195,12 @@ impl State {
         let (unit, local) = &mut self.agents[index];
         let memory = local.as_mut().expect("it sends");
         let commit = |draft: &mut Draft<'_>| {
-            record_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate)
+            record_commit::commit(
+                draft,
+                AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
+                record,
+                &mut no_subordinate,
+            )
         };
         match self.documents.run(commit) {
             Ok(committed) => {

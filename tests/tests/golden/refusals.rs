@@ -211,6 +211,7 @@ examples! { scope: ScopeRefusal {
 } }
 
 examples! { session: SessionRefusal {
+    OtherAgentConnected {},
     NilNonce {},
     EpochNotGranted { epoch: 9 },
     EpochAhead { epoch: 9, newest: 7, expected: 12 },

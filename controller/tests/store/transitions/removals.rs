@@ -45,10 +45,11 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
+    let session = AgentSession { model: MODEL, unit: web, epoch: 1 };
     fixture
-        .call("record_commit::note_started", move |draft| {
-            record_commit::note_started(draft, MODEL, web, 99, &Activity::hook(HookName::Stop), 1);
-            Ok(())
+        .call("record_commit::apply_report", move |draft| {
+            let (none, activity) = (ReportsOfRun { run: 99, reports: &[] }, Activity::hook(HookName::Stop));
+            record_commit::apply_report(draft, session, none, Some(&activity), 1).map(drop)
         })
         .await;
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web, 60).map(drop)).await;

@@ -32,8 +32,7 @@ fn leader_write(generation: u64, call: u32, key: &str, value: &str) -> LeaderWri
 
 /// Writes as web/0, and returns the version of the leader settings.
 fn write_settings(world: &mut World, agent: &Agent, write: &LeaderWrite) -> Result<u64, Refusal> {
-    let (unit, epoch) = (agent.unit, agent.epoch);
-    let written = world.run(|draft, _| leader_settings::write(draft, MODEL, unit, epoch, write))?;
+    let written = world.run(|draft, _| leader_settings::write(draft, agent.session(), write))?;
     Ok(written.version)
 }
 
