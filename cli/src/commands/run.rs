@@ -64,7 +64,7 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
             action: request.action.clone(),
             params: request.params.clone(),
         };
-        tasks.extend(enqueued(session.api.handle(run).await, session).await?);
+        tasks.extend(enqueued(session.api.handle(run).await, session)?);
     }
     let options = ResultOptions {
         format: args.format,

@@ -10,6 +10,7 @@ use state::charm::Action;
 use state::terms::cause::Entity;
 use state::terms::names::UnitName;
 use state::terms::position::Position;
+use state::terms::refusal::{EntityKind, RefusalReason};
 use state::terms::status::{ActionStatus, AgentStatus};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -182,7 +183,7 @@ impl FakeClient {
                 self.record(format!("exec {unit} {commands}"));
                 let name = unit.to_string();
                 if !self.units.contains(&name) {
-                    return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
+                    return Err(not_found(EntityKind::Unit, &name));
                 }
                 json(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
             }
@@ -248,7 +249,7 @@ impl FakeClient {
         let mut looks = self.looks.lock().expect("no holder panics");
         match *looks {
             0 => {}
-            1 => return Err(ApiError::new(ErrorCode::NotFound, "model \"dev\" not found")),
+            1 => return Err(not_found(EntityKind::Model, "dev")),
             _ => *looks -= 1,
         }
         let mut statuses = self.statuses.lock().expect("no holder panics");
@@ -263,7 +264,7 @@ impl FakeClient {
         self.record(format!("run {} {} {:?}", run.unit, run.action, run.params));
         let name = run.unit.to_string();
         if !self.units.contains(&name) {
-            return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
+            return Err(not_found(EntityKind::Unit, &name));
         }
         if run.action != "post" {
             let text = format!("action {:?} of ledger (not found)", run.action);
@@ -271,4 +272,8 @@ impl FakeClient {
         }
         Ok(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
     }
+}
+
+fn not_found(kind: EntityKind, name: &str) -> ApiError {
+    RefusalReason::NotFound { kind, name: name.to_owned() }.into()
 }

@@ -8,8 +8,8 @@ use crate::store::Store;
 use crate::store::usage::StoreUsage;
 use api::error::ApiError;
 use api::{
-    ArchiveDiskUsage, DiskUsage, GetDiskUsage, Handle, MachineDisk, ModelDiskUsage, ReportDiskUsage,
-    StoreDiskUsage, UnitDisk,
+    ArchiveDiskUsage, ArchiveUser, DiskUsage, GetDiskUsage, Handle, MachineDisk, ModelDiskUsage,
+    ReportDiskUsage, StoreDiskUsage, UnitDisk,
 };
 use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::prelude::{
@@ -17,6 +17,7 @@ use state::documents::prelude::{
 };
 use state::operations::assigned_units;
 use state::terms::names::Uuid;
+use state::terms::owner::Owner;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -106,18 +107,18 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
     DiskUsage { store, models: names.iter().map(model).collect(), archives }
 }
 
-/// The applications and units that use an archive, as `MODEL:NAME`. Uses that have ended are left out.
-fn users(reader: &dyn Reader, sha256: &str, models: &[(String, Uuid)]) -> Vec<String> {
+/// The applications and units that use an archive. Uses that have ended are left out.
+fn users(reader: &dyn Reader, sha256: &str, models: &[(String, Uuid)]) -> Vec<ArchiveUser> {
     let user = |archive_use: &ArchiveUse| {
         let ArchiveUse { model, owner, .. } = archive_use;
         let (key, _) = models.iter().find(|(_, id)| *id == model.0)?;
         let application: Option<ApplicationDoc> = read(reader, &model.application(*owner));
-        let unit = || read(reader, &model.unit(*owner)).map(|unit| unit.name.to_string());
-        let name = application.map(|application| application.name).or_else(unit)?;
-        Some(format!("{}:{name}", Parts::of(key)?.rest))
+        let unit = || read(reader, &model.unit(*owner)).map(|unit| Owner::Unit(unit.name));
+        let owner = application.map(|application| Owner::Application(application.name)).or_else(unit)?;
+        Some(ArchiveUser { model: Parts::of(key)?.rest.to_owned(), owner })
     };
     let uses = reader.scan(&GLOBAL.archive_uses(sha256), "", usize::MAX);
-    let mut users: Vec<String> =
+    let mut users: Vec<ArchiveUser> =
         uses.iter().filter_map(|stored| user(&ArchiveUse::of_key(&stored.key)?)).collect();
     users.sort();
     users

@@ -21,7 +21,7 @@ use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
 use crate::agents::session::{self, AgentSession};
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
+use crate::documents::prelude::{BagDoc, Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
 use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
@@ -32,6 +32,7 @@ use crate::restore::resync;
 use crate::terms::activity::Activity;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::operation::{Hook, Operation, RelationEvent};
+use crate::terms::owner::Owner;
 use crate::terms::port_range::PortRange;
 use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
@@ -382,17 +383,17 @@ fn finish_resync(
 
 /// Applies changes to the unit's and the application's bag. A change without effect increases no counter (I7).
 fn write_bags(draft: &mut Draft, model: Model, context: &CommitContext, id: Uuid, writes: &BagWrites) {
-    let unit = (context.id, context.doc.name.to_string(), &writes.unit);
-    let application = (context.doc.application, context.doc.name.application.clone(), &writes.application);
-    for (owner, name, change) in [unit, application] {
+    let UnitDoc { name, application, .. } = context.doc;
+    let of_unit = (context.id, Owner::Unit(name.clone()), &writes.unit);
+    let of_application = (*application, Owner::Application(name.application.clone()), &writes.application);
+    for (holder, owner, change) in [of_unit, of_application] {
         if change.is_empty() {
             continue;
         }
-        let mut bag = draft.get(&model.bag(id, owner)).unwrap_or_default();
+        let mut bag = draft.get(&model.bag(id, holder)).unwrap_or_else(|| BagDoc::new(owner));
         if settings::apply(&mut bag.values, change) {
-            bag.owner = name;
             bag.counter += 1;
-            draft.put(&model.bag(id, owner), &bag);
+            draft.put(&model.bag(id, holder), &bag);
         }
     }
 }

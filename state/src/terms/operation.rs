@@ -282,6 +282,24 @@ impl fmt::Display for Hook {
     }
 }
 
+impl Hook {
+    /// Whether both are the same hook of the same relation and remote unit, regardless of the versions they were decided
+    /// on.
+    pub fn is_same_as(&self, other: &Hook) -> bool {
+        match (self, other) {
+            (
+                Hook::Relation { relation: ra, event: ea, .. },
+                Hook::Relation { relation: rb, event: eb, .. },
+            ) => {
+                ra == rb
+                    && std::mem::discriminant(ea) == std::mem::discriminant(eb)
+                    && ea.remote_unit() == eb.remote_unit()
+            }
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
 impl Operation {
     /// Whether the operation executes a program of the charm, which requires the machine's hook lock.
     pub fn runs_charm(&self) -> bool {
@@ -313,17 +331,7 @@ impl Operation {
     /// the same in this sense belongs to the same failure episode.
     pub fn is_same_as(&self, other: &Operation) -> bool {
         match (self, other) {
-            (Operation::Hook(a), Operation::Hook(b)) => match (a, b) {
-                (
-                    Hook::Relation { relation: ra, event: ea, .. },
-                    Hook::Relation { relation: rb, event: eb, .. },
-                ) => {
-                    ra == rb
-                        && std::mem::discriminant(ea) == std::mem::discriminant(eb)
-                        && ea.remote_unit() == eb.remote_unit()
-                }
-                _ => std::mem::discriminant(a) == std::mem::discriminant(b),
-            },
+            (Operation::Hook(a), Operation::Hook(b)) => a.is_same_as(b),
             (Operation::Action { id: a, .. }, Operation::Action { id: b, .. }) => a == b,
             (Operation::Commands(a), Operation::Commands(b)) => a.id == b.id,
             (Operation::InstallCharm(_), Operation::InstallCharm(_))

@@ -350,18 +350,24 @@ impl UnitViewReader<'_> {
         [vec![id], below(&self.model.machine_units(id)), below(&self.model.subordinates(id))].concat()
     }
 
-    /// The owner of a bag, if the bag is visible to the unit. `container` is that of the bag.
-    pub fn owner(&self, head: &RelationHead, owner: String, container: Uuid) -> Option<Owner> {
-        let Ok(unit) = owner.parse::<UnitName>() else { return Some(Owner::Application(owner)) };
-        let includes_unit = unit == self.doc.name || unit.application == head.remote_application;
-        (includes_unit && self.is_container_visible(head.scope, container)).then_some(Owner::Unit(unit))
+    /// Whether the unit sees the bag of this owner. `container` is that of the bag.
+    pub fn sees_bag(&self, head: &RelationHead, owner: &Owner, container: Uuid) -> bool {
+        match owner {
+            Owner::Application(_) => true,
+            Owner::Unit(unit) => {
+                (*unit == self.doc.name || unit.application == head.remote_application)
+                    && self.is_container_visible(head.scope, container)
+            }
+        }
     }
 
     /// A bag, if it is visible to the unit.
     pub fn bag(&self, relation: RelationNumber, head: &RelationHead, bag: BagDoc) -> Option<Change> {
-        let owner = self.owner(head, bag.owner, bag.container)?;
-        let bag = Some(BagView::with_values(bag.counter, bag.values));
-        Some(Change::Bag { relation, owner, bag })
+        if !self.sees_bag(head, &bag.owner, bag.container) {
+            return None;
+        }
+        let shown = Some(BagView::with_values(bag.counter, bag.values));
+        Some(Change::Bag { relation, owner: bag.owner, bag: shown })
     }
 
     /// The bag of this owner, found by the UUID that the name has now; the bag of a removed unit is found by
@@ -373,17 +379,15 @@ impl UnitViewReader<'_> {
         head: &RelationHead,
         owner: &Owner,
     ) -> Option<Change> {
-        let (name, holder) = match owner {
-            Owner::Unit(unit) => (unit.to_string(), read(self.reader, &self.model.unit_name(unit))),
-            Owner::Application(name) if *name == self.doc.name.application => {
-                (name.clone(), Some(self.doc.application))
-            }
-            Owner::Application(name) => (name.clone(), Some(head.remote_application_uuid)),
+        let holder = match owner {
+            Owner::Unit(unit) => read(self.reader, &self.model.unit_name(unit)),
+            Owner::Application(name) if *name == self.doc.name.application => Some(self.doc.application),
+            Owner::Application(_) => Some(head.remote_application_uuid),
         };
         let held = holder.and_then(|holder| read::<BagDoc>(self.reader, &self.model.bag(id, holder)));
-        let found = held.filter(|bag| bag.owner == name).or_else(|| {
+        let found = held.filter(|bag| bag.owner == *owner).or_else(|| {
             let all = read_all::<BagDoc>(self.reader, &self.model.bags(id));
-            all.into_iter().map(|(_, bag)| bag).find(|bag| bag.owner == name)
+            all.into_iter().map(|(_, bag)| bag).find(|bag| bag.owner == *owner)
         });
         self.bag(number, head, found?)
     }

@@ -5,6 +5,7 @@ use crate::lifecycle::leadership;
 use crate::lifecycle::unit;
 use crate::operations::leader_settings::{self, LeaderWrite};
 use crate::terms::leader_settings::LeaderSettingsView;
+use crate::terms::owner::Owner;
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;
 use crate::tests::*;
@@ -22,7 +23,10 @@ fn only_the_leader_writes_the_applications_bag() {
     assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
     let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, app)).expect("its bag");
-    assert_eq!((bag.counter, bag.values["b"].as_str(), bag.owner.as_str()), (1, "2", "web"));
+    assert_eq!(
+        (bag.counter, bag.values["b"].as_str(), bag.owner),
+        (1, "2", Owner::Application("web".to_owned()))
+    );
     assert_eq!(world.sent[&db.unit].len(), 1, "one bag is one change: {:?}", world.sent[&db.unit]);
 }
 
