@@ -49,7 +49,7 @@ pub(super) fn read_outcome(run_folder: &Path) -> Option<Exit> {
         "failed" => {
             let (errno, what) = rest.split_once(' ')?;
             let error = io::Error::from_raw_os_error(errno.parse().ok()?);
-            Some(Exit::Failed(format!("{what}: {}", fault::with_setting(&error))))
+            Some(Exit::Failed(format!("{what}: {}", fault::with_setting(&error)).into()))
         }
         _ => None,
     }

@@ -12,6 +12,7 @@ mod relation;
 
 use refusal_text::{plain, with_hint};
 use state::terms::failure_reason::FailureReason;
+use state::terms::hook_name::HookName;
 use state::terms::refusal::action::ActionRefusal;
 use state::terms::refusal::model::ModelRefusal;
 use state::terms::refusal::transaction::TransactionRefusal;
@@ -69,9 +70,39 @@ pub fn message(reason: &RefusalReason) -> String {
 /// Why an operation of a unit has failed: `exit status 1`.
 pub fn failure(reason: &FailureReason) -> String {
     match reason {
+        FailureReason::Exit { code, last_line } => {
+            with_line(format!("exit status {code}"), last_line.as_ref())
+        }
+        FailureReason::Signal { signal, last_line } => {
+            with_line(format!("killed by signal {signal}"), last_line.as_ref())
+        }
+        FailureReason::ActionMissing { unit } => format!("action not implemented on unit \"{unit}\""),
+        FailureReason::CharmMissing => "charm missing from disk".to_owned(),
+        FailureReason::NotExecutable { file } => format!("fork/exec {file}: permission denied"),
+        FailureReason::IsDirectory { file } => format!("{file} is a directory: permission denied"),
+        FailureReason::Interrupted => "the agent stopped while it ran".to_owned(),
+        FailureReason::InterruptedAgain { count } => format!("interrupted {count} times in a row"),
+        FailureReason::StateLost => "the unit's stored state was lost while the action ran".to_owned(),
+        FailureReason::ControllerRestored => {
+            "the controller was restored while the action started".to_owned()
+        }
+        FailureReason::RelationNotShown => "the relation is not in the unit's view".to_owned(),
         FailureReason::Text(text) => text.clone(),
         FailureReason::Refused { refusal } => message(refusal),
+        FailureReason::OfOperation { operation, reason } => format!("{operation}: {}", failure(reason)),
     }
+}
+
+fn with_line(end: String, last_line: Option<&String>) -> String {
+    match last_line {
+        Some(line) => format!("{end}: {line}"),
+        None => end,
+    }
+}
+
+/// The line of the log about a hook that has failed.
+pub fn failed_hook(hook: &HookName, reason: &FailureReason) -> String {
+    format!("hook \"{hook}\" failed: {}", failure(reason))
 }
 
 /// What was dropped, and why: `settings of relation 3: the relation is removed`.

@@ -1,5 +1,5 @@
 //! The vocabulary of the project: names, positions, versions, owners, lives and statuses, and what an agent
-//! does (`operation`, `activity`) and why (`start_reason`).
+//! does (`operation`, `activity`), why (`start_reason`) and with what result (`outcome`, `failure_reason`).
 //!
 //! Everything here is a small value without decisions of its own. All other modules of this crate, and all
 //! other crates, use these types.
@@ -18,6 +18,7 @@ pub mod life;
 pub mod member_version;
 pub mod names;
 pub mod operation;
+pub mod outcome;
 pub mod owner;
 pub mod port_range;
 pub mod position;

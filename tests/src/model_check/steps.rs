@@ -3,6 +3,7 @@
 use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
+use api::text::refusal;
 use state::agents::session::AgentSession;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
@@ -161,7 +162,9 @@ impl State {
                     found.push((format!("crash: {name} in {}", run.operation), with(&started, false)));
                 }
                 let result = HookResult::without_writes(Exit::Code(0));
-                let finished = FinishedRun { run: &run, result, pending_reports: &Default::default() };
+                let pending_reports = &Default::default();
+                let finished =
+                    FinishedRun { run: &run, result, pending_reports, failed_hook: refusal::failed_hook };
                 let record = outcome::record(&started, view.as_ref(), &now, finished).expect("it finished");
                 started.apply(&Event::Finished(record.clone()));
                 if self.crash {

@@ -3,6 +3,7 @@
 
 mod actions;
 mod charm_problems;
+mod failures;
 mod refusals;
 mod store;
 
