@@ -104,7 +104,7 @@ struct UnitFolder {
     path: PathBuf,
 }
 
-/// The whole program. It is compiled here, with the library, and not once more with the executable.
+/// The whole program. It is part of the library, so that it is not compiled a second time with the executable.
 pub fn main() -> ExitCode {
     installed_programs::resolve_agent_program();
     let result = match Arguments::parse().command {

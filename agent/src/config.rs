@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 const PARSED_MAX: usize = 32;
 
 thread_local! {
-    /// By path: the text that was read last, and what it means. An idle agent reads the same text every few seconds,
-    /// and to parse it costs more than everything else that it does.
+    /// By path: the text that was read last, and its parsed form. An idle agent reads the same text every few seconds,
+    /// and parsing it costs more than everything else that it does.
     static PARSED: RefCell<BTreeMap<PathBuf, (String, AgentConfig)>> = RefCell::default();
 }
 

@@ -34,8 +34,8 @@ pub const RECALLING: &str = "recalling";
 /// The folder of quarantined units: the controller has no record of them, and another unit has their name. No
 /// agent runs for them.
 const QUARANTINE_DIR: &str = "unknown";
-/// Quarantined folders that are kept: those of four restored backups, with the 24 units of a machine each. A person decides
-/// what is deleted, because nothing else has the state of these units.
+/// Quarantined folders that are kept: those of four restored backups, with the 24 units of a machine each. A person
+/// decides what is deleted, because nothing else has the state of these units.
 pub const QUARANTINED_MAX: usize = 100;
 /// The folder of removed units, until they are deleted.
 const REMOVED_DIR: &str = "removed";
@@ -85,9 +85,9 @@ impl Deployer {
         Ok(deployed)
     }
 
-    /// Verifies that no folder on this machine belongs to the unit, neither a deployed nor a quarantined one nor a copy,
-    /// and that this remains so after a crash of the host. A folder whose unit cannot be determined may belong to any
-    /// unit (design 7: absence is not evidence).
+    /// Verifies that no folder on this machine belongs to the unit, neither a deployed nor a quarantined one nor a
+    /// copy, and that this remains so after a crash of the host. A folder whose unit cannot be determined may belong to
+    /// any unit (design 7: absence is not evidence).
     ///
     /// # Errors
     /// If a folder belongs to the unit, or the unit of a folder cannot be determined.

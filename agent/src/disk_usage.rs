@@ -1,8 +1,8 @@
-//! Measures what a unit takes on the disk of its machine.
+//! Measures the disk space that a unit occupies on its machine.
 //!
-//! Reads only, and holds one open folder at a time, whatever a charm has created: a folder that stayed open on each level
-//! would use up the descriptors of the machine agent. Called by the machine agent (`unit_supervisor`), which reports it
-//! to the controller every half hour.
+//! The measurement changes nothing, and holds one folder open at a time, whatever a charm has created: one open folder
+//! on each level would use up the descriptors of the machine agent. Called by the machine agent (`unit_supervisor`),
+//! which reports the result to the controller every half hour.
 
 use crate::folder::UnitFolder;
 use host::file::ignore_not_found;
@@ -19,11 +19,11 @@ const BLOCK_BYTES: u64 = 512;
 const ENTRIES_MAX: usize = 200_000;
 /// The deepest level that is measured: a charm has some 15 levels.
 const DEPTH_MAX: usize = 100;
-/// The folders that are remembered for later: 4,096 paths of at most 4 KiB are 16 MiB.
+/// The folders that are queued to be measured: 4,096 paths of at most 4 KiB are 16 MiB.
 const PENDING_FOLDERS_MAX: usize = 4_096;
 
-/// What the folder of a unit takes. The measurement of each part ends at the first error and at the bounds of this
-/// module, with what was counted until then.
+/// The disk space of a unit's folder. The measurement of each part ends at the first error and at the limits of this
+/// module; the result is then what was counted until that point.
 pub fn measure(folder: &UnitFolder) -> UnitDiskUsage {
     let mut usage = UnitDiskUsage::default();
     let mut entries_left = ENTRIES_MAX;
@@ -39,14 +39,14 @@ pub fn measure(folder: &UnitFolder) -> UnitDiskUsage {
             name if name.contains(".log") => &mut usage.logs_bytes,
             _ => &mut usage.state_bytes,
         };
-        // what was counted before an error counts
+        // an error ends the measurement of this part, and what was counted is kept
         add_blocks(entry.path(), part, &mut entries_left).ok();
     }
     usage
 }
 
-/// Adds the blocks of a file, or of a folder with everything in it, to `bytes`. Links are not followed. What is deleted
-/// in the meantime takes nothing.
+/// Adds the blocks of a file, or of a folder with everything in it, to `bytes`. Links are not followed. A file
+/// that is deleted in the meantime counts as empty.
 fn add_blocks(path: PathBuf, bytes: &mut u64, entries_left: &mut usize) -> io::Result<()> {
     let Some(root) = ignore_not_found(fs::symlink_metadata(&path))? else { return Ok(()) };
     *bytes = bytes.saturating_add(root.blocks() * BLOCK_BYTES);

@@ -17,7 +17,7 @@ use state::charm::Base;
 use std::net::UdpSocket;
 use std::path::Path;
 
-/// The configuration until the controller has accepted the machine.
+/// The file that holds the configuration until the controller has accepted the machine.
 const PENDING: &str = "enrolling.yaml";
 
 /// The arguments of `pintle-agent enrol`, and what it reads from stdin.

@@ -1,7 +1,8 @@
-//! Faults of a unit agent: how an error becomes one, and how it crosses the end of the process.
+//! Faults of a unit agent: determines the fault behind an error, and translates faults to exit codes and back.
 //!
-//! A unit agent that cannot go on ends with the exit code of its fault, because a full disk takes no other report. The
-//! machine agent translates the code back. Called by `folder`, `unit_program`, `unit_supervisor` and `machine_agent`.
+//! A unit agent that cannot continue ends with the exit code of its fault, because on a full disk no report can be
+//! written. The machine agent translates the code back. Called by `folder`, `unit_program`, `unit_supervisor` and
+//! `machine_agent`.
 
 use crate::ports::DiskError;
 use anyhow::Result;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 /// The exit code of the first fault of [`Fault::ALL`]; the next ones follow. No program and no shell uses these.
 const EXIT_FIRST: u8 = 80;
 
-/// A fault that the code has recognised, as part of an error.
+/// The context of an error whose fault is known where the error occurs.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{}", api::text::fault::state(*.0))]
 pub struct FaultContext(pub Fault);
@@ -23,16 +24,16 @@ pub fn exit_code(fault: Fault) -> u8 {
     EXIT_FIRST + u8::try_from(place).unwrap_or_default()
 }
 
-/// The fault of this exit code, if it is that of one.
+/// The fault with this exit code. None if no fault has it.
 pub fn of_exit_code(code: i32) -> Option<Fault> {
     let place = usize::try_from(code - i32::from(EXIT_FIRST)).ok()?;
     Fault::ALL.get(place).copied()
 }
 
-/// Ends a program because of an error: with the exit code of its fault, if it is known.
+/// Ends a program because of an error: with the exit code of its fault, if it has one.
 ///
 /// # Errors
-/// The same error, if its fault is not known.
+/// The same error, if it has no fault.
 pub fn as_exit_code(error: anyhow::Error) -> Result<ExitCode> {
     match of_error(&error) {
         Some(fault) => {
@@ -65,7 +66,7 @@ pub fn with_setting(error: &std::io::Error) -> String {
     }
 }
 
-/// The limit that this error of a system call reports, or a disk that fails.
+/// The fault that this error number of a system call reports: a limit, or a disk that fails. None for other errors.
 pub fn of_errno(errno: i32) -> Option<Fault> {
     let limit = match Errno::from_raw(errno) {
         Errno::EMFILE => Limit::Descriptors,

@@ -8,17 +8,18 @@
 use crate::fault;
 use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
-use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
+use host::file::{create_private_folder, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The exit code of an agent whose disk failed (EX_IOERR of sysexits).
 pub const EXIT_DISK: u8 = 74;
 
-/// The newlines behind the content of an appended file: 16 of the usual documents, two for each hook.
+/// The newlines that are reserved after the content of an appended file: space for 16 usual documents, the writes of
+/// eight hooks.
 const RESERVE_BYTES: usize = 8 << 10;
 
 /// The folder of a unit, `<data>/agents/unit-web-0`. It is displayed as `unit-web-0`.
@@ -49,7 +50,7 @@ impl UnitFolder {
         let up = self.root.parent().and_then(Path::parent);
         up.map_or_else(|| self.root.clone(), Path::to_path_buf)
     }
-    /// `unit-web-0`.
+    /// The tag of the unit, such as `unit-web-0`.
     pub fn tag(&self) -> String {
         self.root.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
@@ -87,7 +88,7 @@ pub fn public_dir(path: &Path) -> io::Result<()> {
 }
 
 fn dir_of_mode(path: &Path, mode: u32) -> io::Result<()> {
-    match fs::DirBuilder::new().recursive(true).mode(0o700).create(path) {
+    match create_private_folder(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         Ok(()) | Err(_) => {}
     }

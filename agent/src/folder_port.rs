@@ -5,14 +5,15 @@
 use crate::ports::DiskError;
 use std::future::Future;
 
-/// The file that holds the state as of one index.
+/// The file that holds the state after one journal document.
 pub const STATE: &str = "state.yaml";
-/// The file that holds the events since then.
+/// The file that holds the events after that document.
 pub const JOURNAL: &str = "journal.yaml";
-/// What follows the name of a damaged file that was set aside, before a number.
+/// The suffix of the name of a damaged file that was set aside; a number follows it.
 pub const SET_ASIDE: &str = ".corrupt-";
 
-/// Damaged files of one name that are kept: the first seven, which show how it began, and the newest. A journal takes 1 MiB.
+/// Damaged files of one name that are kept: the first seven, which show how the damage began, and the newest. A journal
+/// has at most 1 MiB.
 pub const SET_ASIDE_KEPT: u32 = 8;
 
 /// Whether this is the name of a damaged file that was set aside.

@@ -4,18 +4,20 @@
 //! agent dies.
 //!
 //! `port` is what the unit agent's loop calls; `reattach` continues a run whose agent died; `remaining_processes` kills
-//! the processes of a run that must not continue; `run_folder` reads the files of a run; `run_folders` deletes old ones.
+//! the processes of a run that must not continue; `run_folder` reads the files of a run; `run_folders` deletes old
+//! ones.
 
 mod port;
 mod reattach;
 mod remaining_processes;
-mod run_folder;
+pub mod run_folder;
 mod run_folders;
 
 use host::backoff::Backoff;
+use host::file::write_atomic;
 use host::lock::Lock;
 pub use remaining_processes::kill_remaining_processes;
-use run_folder::{CONTEXT_FILE, RunFile, read_outcome};
+use run_folder::{RunFile, create_file, read_outcome};
 use run_folders::RunFolders;
 
 use crate::clock::kernel_boot;
@@ -38,9 +40,9 @@ use state::unit::local::Run;
 use state::unit::outcome::{Exit, HookResult, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -59,13 +61,14 @@ const OUTPUT_LINES_MAX: usize = state::unit::record::REPORTS_MAX / 2;
 /// MiB to the rest.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// Runs of a unit that never waits, after which the expired folders are deleted nevertheless.
+/// The number of ended runs after which expired folders are deleted even if the unit never waits.
 const ENDED_RUNS_MAX: usize = 4;
 
 /// The file of commands, in the folder of their run.
 const SCRIPT: &str = "commands";
 /// The file that holds what the installed charm declares.
 const DECLARED: &str = "charm.json";
+
 /// The charm of one unit, on this host.
 pub struct HostCharms {
     folder: UnitFolder,
@@ -76,16 +79,32 @@ pub struct HostCharms {
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
     run_folders: RunFolders,
-    /// The runs that have ended, until the folders that expired with them are deleted: when the unit waits, so that
-    /// neither the outcome of a hook nor the start of the next one waits for it.
+    /// The runs that have ended since expired folders were last deleted. They are deleted when the unit waits, so that
+    /// the deletion delays neither the outcome of a hook nor the start of the next one.
     ended_runs: RefCell<Vec<u64>>,
 }
 
 /// `charm.json`: what the installed charm declares, and the digest of its archive.
 #[derive(Serialize, Deserialize)]
-struct DeclaredFile {
+pub struct DeclaredFile {
     sha256: String,
     charm: Charm,
+}
+
+impl DeclaredFile {
+    /// Reads the file of a unit. None if it is absent or unreadable.
+    pub fn read(folder: &UnitFolder) -> Option<DeclaredFile> {
+        serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()
+    }
+
+    /// Writes the file of a unit.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, folder: &UnitFolder) -> io::Result<()> {
+        let text = serde_json::to_vec(self).expect("declarations are plain data");
+        write_atomic(&folder.file(DECLARED), &text)
+    }
 }
 
 /// A shim that waits at its gate, a pipe. No other process has the end that opens it: the shim ends if this is dropped,
@@ -98,7 +117,7 @@ pub struct HeldShim {
 impl HeldShim {
     /// Lets the hook run. Must not be called before the start of the run is stored.
     fn open_gate(mut self) -> tokio::process::Child {
-        // a shim that has ended is found without an outcome
+        // if the shim has ended, the write fails, and the run is found without an outcome
         self.opener.write_all(b"\n").ok();
         self.shim
     }
@@ -118,7 +137,7 @@ impl HostCharms {
         calls: mpsc::Receiver<ToolCall>,
         gate: watch::Sender<Gate>,
     ) -> HostCharms {
-        let declared = read_declared(&folder);
+        let declared = DeclaredFile::read(&folder).map(|declared| Arc::new(declared.charm));
         HostCharms {
             folder,
             host_environment,
@@ -173,7 +192,7 @@ impl HostCharms {
         }
     }
 
-    /// Starts the shim, at a closed gate, and stores what a later agent needs meanwhile.
+    /// Starts the shim at a closed gate, and meanwhile stores what a later agent needs.
     async fn start(&self, run: &Run, context: &HookContext, program: &Path) -> io::Result<HeldShim> {
         let run_folder = self.folder.run(run.number);
         create_empty(&run_folder)?;
@@ -205,9 +224,7 @@ impl HostCharms {
             .stderr(Stdio::null())
             .process_group(0);
         let held = HeldShim { shim: tokio::process::Command::from(command).spawn()?, opener };
-        // JSON is valid YAML; one value per line is readable
-        let text = serde_json::to_string_pretty(&run_file).expect("contexts are plain data");
-        match create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes(), 0o600) {
+        match run_file.write(&run_folder) {
             Ok(()) => Ok(held),
             Err(error) => {
                 held.close_gate().await;
@@ -286,13 +303,7 @@ impl HostCharms {
     }
 }
 
-/// Creates a file that is read after it is complete, because the gate is opened later.
-fn create_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(bytes)
-}
-
-/// Creates the folder of a run. What a run of the same number has left there, which was never stored, is deleted.
+/// Creates the folder of a run. A folder of the same number is deleted: the start of that run was never stored.
 fn create_empty(run_folder: &Path) -> io::Result<()> {
     let create = || DirBuilder::new().mode(0o700).create(run_folder);
     match create() {
@@ -332,7 +343,7 @@ fn add_results(run_folder: &Path, exit: &Exit, action: &mut ActionWrites) {
         let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();
         let is_text = std::str::from_utf8(&printed).is_ok();
         let over = printed.len().saturating_sub(RESULT_BYTES_MAX);
-        // does not split a character
+        // the cut must not split a character
         let start = (over..printed.len()).find(|at| !is_text || printed[*at] & 0xc0 != 0x80).unwrap_or(over);
         printed.drain(..start);
         if printed.is_empty() {
@@ -368,9 +379,4 @@ fn output_lines(run_folder: &Path, run: &Run, last_call: u32) -> Vec<RunReport> 
         what: ReportContent::Output { hook: hook.clone(), level: Level::Warning, text }.truncated(),
     };
     more.into_iter().chain(lines.into_iter().map(str::to_owned)).zip(last_call + 1..).map(line).collect()
-}
-
-fn read_declared(folder: &UnitFolder) -> Option<Arc<Charm>> {
-    let declared: DeclaredFile = serde_json::from_slice(&fs::read(folder.file(DECLARED)).ok()?).ok()?;
-    Some(Arc::new(declared.charm))
 }

@@ -11,8 +11,11 @@
 mod calls_file;
 
 use crate::tool_socket::{bad_request, closed_reply, encode};
-use calls_file::{AnsweredCall, AppendError, CALLS, FetchedBagLine, TextOrBytes};
-pub use calls_file::{CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine};
+pub use calls_file::{
+    AnsweredCall, CALLS_BYTES_MAX, CALLS_WITH_EFFECT_BYTES_MAX, CallsFile, CallsLine, FetchedBagLine,
+    TextOrBytes,
+};
+use calls_file::{AppendError, CALLS};
 use commands::{CallOutcome, Inputs, Need, ToolReply};
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::settings::{Bag, BagChange};
@@ -69,7 +72,7 @@ pub struct HookSession<'a> {
     fetch_error: Option<String>,
     /// The controller's answer to the change of the leader settings that the next call needs.
     leader_write: Option<Result<(), String>>,
-    /// The file of the calls is full, which is logged once.
+    /// Whether it was logged that the file of the calls is full: this is logged once.
     is_full: bool,
 }
 
@@ -179,7 +182,7 @@ impl<'a> HookSession<'a> {
     }
 
     /// Answers one call of the process `pid`. A repeated id receives the same answer; only a call that has changed
-    /// nothing and has a long answer is answered again. The call is stored before it is answered. Returns the whole
+    /// nothing and has a long answer is evaluated again. The call is stored before it is answered. Returns the whole
     /// reply frame.
     ///
     /// # Errors
@@ -291,7 +294,7 @@ impl<'a> HookSession<'a> {
         Ok(answer)
     }
 
-    /// Adds the reports of a call that are stored, and passes them on.
+    /// Adds the reports of a call, without log lines below [`LEVEL_STORED`], and passes them to `on_report`.
     fn add_reports(&mut self, at_ms: i64, contents: Vec<ReportContent>) {
         let stored = contents
             .into_iter()
@@ -310,13 +313,13 @@ impl<'a> HookSession<'a> {
     }
 }
 
-/// The frame of what a tool prints and its exit code.
+/// The reply frame with the output and the exit code of a tool.
 fn done(ToolReply { code, stdout, stderr, .. }: &ToolReply) -> Vec<u8> {
     encode(ReplyFrame::Done { code: *code, stdout, stderr })
 }
 
-/// The absolute path of a file that a tool names, as Juju's tools show it in messages: relative to the working directory
-/// of the client, without `.` and `..`.
+/// The absolute path of a file that a tool names, as Juju's tools show it in messages: relative to the working
+/// directory of the client, without `.` and `..`.
 fn absolute(cwd: &Path, path: &str) -> PathBuf {
     let path = expand(path);
     if path.is_absolute() {

@@ -1,7 +1,8 @@
 //! The output of `pintle-agent show` and `pintle-agent why`: what a unit's folder stores, and what its agent
 //! would do next and why.
 //!
-//! Reads local files only: needs no controller and changes nothing, so it can be used beside a running agent.
+//! This module reads local files only. It needs no controller and changes nothing, so it can be used beside a running
+//! agent.
 
 use crate::config;
 use crate::deployer::{FINISHED, RECALLING};
@@ -51,7 +52,7 @@ fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<Pat
     missing.into_iter().chain(not_running).collect()
 }
 
-/// What prevents the agent from going on, as the folder shows it.
+/// What prevents the agent from continuing, according to its folder.
 async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Option<Cause> {
     let fault = match observation::observe(folder).fault {
         Some(fault) => Some(fault),
@@ -59,7 +60,7 @@ async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Opt
         None if journal::other_format(folder).await.is_some() => Some(Fault::FolderFormat),
         None => observation::foreign_socket_folder(folder),
     };
-    // a full disk takes no lines, so that the last line of the log is about something else
+    // nothing is logged on a full disk, so the last line of the log is about something else
     let last = fault.filter(|fault| !is_running && !matches!(fault, Fault::Limit(_)));
     let last = last.and_then(|_| observation::last_line(folder, 0));
     let health = UnitHealth { fault, ..UnitHealth::default() };
@@ -232,7 +233,7 @@ mod tests {
         let (_dir, folder) = configured().await;
         let state = std::fs::read_to_string(folder.file(journal::STATE)).expect("the file exists");
         let body = state.split_once('\n').expect("a checksum").1.replacen("format: 1", "format: 2", 1);
-        let newer = format!("# checksum {}\n{body}", host::digest::checksum(body.as_bytes()));
+        let newer = host::digest::with_checksum(&body);
         std::fs::write(folder.file(journal::STATE), newer).expect("written");
         std::fs::write(folder.file("agent.log"), "ERROR its format is 2\nhint: update\n").expect("written");
         let fault = Fault::FolderFormat;

@@ -1,5 +1,5 @@
-//! The paths of the installed programs: `pintle-agent`, which starts itself as a unit agent, and `pintle-hook`; the PATH of
-//! hooks; and the exit codes of the agents.
+//! The paths of the installed programs: `pintle-agent`, which starts itself as a unit agent, and `pintle-hook`; the
+//! PATH of hooks; and the exit codes of the agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -27,8 +27,8 @@ pub fn agent_program() -> &'static Path {
     PROGRAM.get_or_init(|| std::env::current_exe().expect("the path of the program is available"))
 }
 
-/// The path of `pintle-hook`, the program behind every hook tool and the shim, which is installed beside this program. It
-/// may be missing.
+/// The path of `pintle-hook`, the program behind every hook tool and the shim, which is installed beside this program.
+/// It may be missing.
 pub fn hook_program() -> PathBuf {
     agent_program().with_file_name("pintle-hook")
 }

@@ -5,16 +5,16 @@
 //! the line `--- # <index> <bytes> <checksum>` followed by its body; the body contains the checksum of the
 //! previous document.
 //!
-//! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh
-//! unit. A bad document at the end is a torn tail, the write that a crash interrupted, and is dropped. Newlines at the end
-//! are the reserve of the file.
+//! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh unit. A
+//! bad document at the end is a torn tail, the write that a crash interrupted, and is dropped. Newlines at the end are
+//! the reserve of the file.
 
 use crate::folder_port::FolderFiles;
 pub use crate::folder_port::{JOURNAL, STATE};
 use crate::ports::{DiskError, UnitStorage};
 use crate::view_cache::ViewCache;
 use charms::yaml;
-use host::digest::checksum;
+use host::digest::{checksum, verified, with_checksum};
 use serde::{Deserialize, Serialize};
 use state::unit::local::{Event, Local};
 use state::unit::snapshot::Snapshot;
@@ -42,7 +42,7 @@ struct JournalEntry {
     events: Vec<Event>,
 }
 
-/// What [`load`] found.
+/// The result of [`load`].
 #[derive(Debug)]
 pub enum Loaded {
     /// No files: the unit has not done anything yet.
@@ -123,12 +123,6 @@ fn decode_state(bytes: &[u8]) -> Result<StateFile, Unreadable> {
         return Err(Unreadable::OtherFormat { format });
     }
     yaml::from_str(body).map_err(|_| Unreadable::Corrupt)
-}
-
-/// The text below the checksum line, if the checksum matches.
-fn verified(bytes: &[u8]) -> Option<&str> {
-    let (first, body) = std::str::from_utf8(bytes).ok()?.split_once('\n')?;
-    (first.strip_prefix("# checksum ")? == checksum(body.as_bytes())).then_some(body)
 }
 
 /// The content of both files together.
@@ -235,7 +229,7 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
 async fn compact<F: FolderFiles>(files: &F, index: u64, local: &Local) -> Result<(), DiskError> {
     let state = StateFile { format: FORMAT, index, local: local.clone() };
     let body = yaml::to_string(&state).expect("the stored state is plain data");
-    files.replace(STATE, format!("# checksum {}\n{body}", checksum(body.as_bytes())).as_bytes()).await?;
+    files.replace(STATE, with_checksum(&body).as_bytes()).await?;
     files.replace(JOURNAL, b"").await
 }
 
@@ -246,7 +240,7 @@ pub struct Journal<F> {
     bytes: Cell<usize>,
     previous: RefCell<String>,
     view: ViewCache,
-    /// Whether a write or sync has failed. What is on disk is then unknown, so nothing may be written after it.
+    /// Whether a write or sync has failed. The content of the disk is then unknown, so nothing more may be written.
     is_poisoned: Cell<bool>,
 }
 
@@ -278,7 +272,7 @@ impl<F: FolderFiles> Journal<F> {
     async fn write(&self, events: &[Event], after: &Local) -> Result<(), DiskError> {
         let index = self.index.get() + 1;
         let (document, sum) = encode(index, &self.previous.borrow(), events);
-        // a state that was replaced by the replica is large: it becomes the new state
+        // a replica that replaces the state is large, so it is written as the new state file and not as an event
         let whole = events.iter().any(|event| matches!(event, Event::ReplicaTaken { .. }));
         let over = self.bytes.get() + document.len() > self.files.journal_bytes_max();
         if whole || over {

@@ -1,9 +1,9 @@
-//! The programs `juju-exec` and `juju-run` on a machine (spec/hook-tools.md 6): they request commands from a unit agent,
-//! and print what these commands printed.
+//! The programs `juju-exec` and `juju-run` on a machine (spec/hook-tools.md 6): they request commands from a unit
+//! agent, and print what these commands printed.
 //!
 //! Any process of the agent's user may call them, inside and outside of a hook context: a child that outlives its hook,
-//! `sudo`, a timer. Only a process of the running hook is refused, because the commands would wait for that hook to end.
-//! Both are scripts that start `pintle-agent juju-exec` with the folder of their machine (`juju_paths`).
+//! `sudo`, a timer. Only a process of the running hook is refused, because the commands would wait for that hook to
+//! end. Both are scripts that start `pintle-agent juju-exec` with the folder of their machine (`juju_paths`).
 
 use crate::folder::UnitFolder;
 use crate::reboot::HOOK_LOCK;
@@ -53,7 +53,7 @@ fn usage<T>(text: impl Into<String>) -> Result<T, Refused> {
     Err((2, text.into()))
 }
 
-/// Parses the options, the unit and the commands. What follows the first word of the commands belongs to them.
+/// Parses the options, the unit and the commands. All words after the first word of the commands belong to them.
 fn parse(words: &[String]) -> Result<Request, Refused> {
     let mut request = Request::default();
     let mut rest = words.iter().cloned();
@@ -175,8 +175,8 @@ fn call(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<u8> {
     }
 }
 
-/// Sends a request to the unit agent and returns the frame of its answer. An agent that is being restarted is waited for,
-/// but a request that was sent is never sent again, because the commands may have run.
+/// Sends a request to the unit agent and returns the frame of its answer. The connection is retried while the agent is
+/// being restarted, but a request that was sent is never sent again, because the commands may have run.
 fn exchange(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<Vec<u8>> {
     let socket = socket_dir::existing(folder).join(socket_dir::SOCKET);
     let mut pauses = Pauses::new();

@@ -1,9 +1,9 @@
-//! The paths of Juju that charms look for on a machine of its own: `/var/lib/juju`, `jujud version` in its tools, and
-//! `/usr/bin/juju-exec`.
+//! Creates and removes the paths of Juju that charms expect on a machine: `/var/lib/juju`, `jujud version` in its
+//! tools, and `/usr/bin/juju-exec`.
 //!
-//! A machine that is a folder of another host has no paths outside this folder. On other machines (containers and
-//! manually provisioned ones), whose folder is [`DATA_DIR`], `/var/lib/juju` is a link to it, because both have the same
-//! layout. A `/var/lib/juju` that exists belongs to Juju and is left alone.
+//! A local machine, which is a folder of another host, has no paths outside this folder. On other machines (containers
+//! and manually provisioned ones), whose folder is [`DATA_DIR`], `/var/lib/juju` is a link to that folder, because both
+//! have the same layout. A `/var/lib/juju` that exists already belongs to Juju and is not changed.
 //!
 //! Called by `machine_program`, `unit_program` and `uninstall`.
 
@@ -16,13 +16,13 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The folder of a machine that has a host of its own.
+/// The folder of a machine that is not local: a container or a manually provisioned host.
 pub const DATA_DIR: &str = "/var/lib/pintle";
 /// The folder that charms expect.
 const JUJU_DIR: &str = "/var/lib/juju";
 /// The folder in which a process outside of a hook finds `juju-exec`.
 const PROGRAMS_DIR: &str = "/usr/bin";
-/// The programs that run commands in the context of a unit; the second is its name up to Juju 2.9.
+/// The programs that run commands in the context of a unit; `juju-run` is the name up to Juju 2.9.
 pub const EXEC_NAMES: [&str; 2] = ["juju-exec", "juju-run"];
 
 /// Provides the paths for the machine of this name in the folder `data`. May be repeated.
@@ -70,7 +70,7 @@ fn write_script(program: &Path, script: &str) -> Result<()> {
     Ok(fs::set_permissions(program, fs::Permissions::from_mode(0o755))?)
 }
 
-/// What a program in [`PROGRAMS_DIR`] is a link to: a path that does not have the name of the machine.
+/// The target of a link in [`PROGRAMS_DIR`]: a path without the name of the machine.
 fn exec_link_target(name: &str) -> PathBuf {
     Path::new(DATA_DIR).join("tools").join(name)
 }
@@ -78,7 +78,7 @@ fn exec_link_target(name: &str) -> PathBuf {
 /// Removes the links to the folder of a machine that is uninstalled.
 ///
 /// # Errors
-/// If one cannot be removed.
+/// If a link cannot be removed.
 pub fn withdraw(data: &Path) -> io::Result<()> {
     for name in EXEC_NAMES {
         withdraw_link(&Path::new(PROGRAMS_DIR).join(name), &exec_link_target(name))?;
@@ -86,7 +86,8 @@ pub fn withdraw(data: &Path) -> io::Result<()> {
     withdraw_link(Path::new(JUJU_DIR), data)
 }
 
-/// The folder of a unit by the path that its hooks see: below `/var/lib/juju` if that is a link to its machine's folder.
+/// The folder of a unit by the path that its hooks see: below `/var/lib/juju` if that is a link to its machine's
+/// folder.
 pub fn shown_folder(folder: &UnitFolder) -> UnitFolder {
     match is_link_to(Path::new(JUJU_DIR), &folder.machine()) {
         true => UnitFolder::new(Path::new(JUJU_DIR).join("agents").join(folder.tag())),
@@ -94,7 +95,7 @@ pub fn shown_folder(folder: &UnitFolder) -> UnitFolder {
     }
 }
 
-/// The program that charm-helpers asks for the version of Juju (spec/hook-tools.md 7).
+/// The program that charm-helpers runs to determine the version of Juju (spec/hook-tools.md 7).
 fn jujud_script() -> String {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",

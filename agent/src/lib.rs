@@ -14,7 +14,7 @@
 //! * commands beside the hooks: `juju_exec`, `requested_commands`;
 //! * how unit agents are kept running: `unit_supervisor`, `deployer`, `service`, `sd_notify`, `reboot`;
 //! * the start and the end of a machine: `enrolment`, `uninstall`;
-//! * output for the operator: `inspect`, `observation`, `fault`, `outage`.
+//! * output for the operator: `inspect`, `observation`, `disk_usage`, `fault`, `outage`.
 
 #[cfg(test)]
 #[path = "../../tests/support/src/skipped.rs"]

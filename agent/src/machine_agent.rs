@@ -33,11 +33,11 @@ use std::convert::Infallible;
 /// s.
 const CONTROLLER_RETRY_FIRST_MS: u64 = 200;
 const CONTROLLER_RETRY_MAX_MS: u64 = 5_000;
-/// The pause between two measurements of what the units take on the disk: 2,000 units with 5,000 files each are 5,600
+/// The pause between two measurements of the units' disk usage: 2,000 units with 5,000 files each are 5,600
 /// files a second, one hundredth of a core.
 const DISK_USAGE_INTERVAL_MS: u64 = 30 * 60 * 1000;
-/// The most that is added to that pause, at random: machines whose agents were started at once do not report at once
-/// for ever.
+/// The upper bound of the random delay that is added to that pause, so that machines whose agents were started at the
+/// same time do not always report at the same time.
 const DISK_USAGE_JITTER_MS: u64 = 5 * 60 * 1000;
 const BACKOFF: Backoff = Backoff::new(CONTROLLER_RETRY_FIRST_MS, CONTROLLER_RETRY_MAX_MS);
 
@@ -58,7 +58,7 @@ pub struct MachineAgent<A, D, C> {
     api: A,
     deployments: D,
     clock: C,
-    /// Units whose removal the controller refused for good.
+    /// Units whose removal the controller has refused permanently.
     refused_removals: RefCell<BTreeSet<Uuid>>,
     /// Units whose token was sent to the controller during this watch. It is sent again in each watch:
     /// 1. A unit's token is set, and its folder stores that.
@@ -75,7 +75,7 @@ pub struct MachineAgent<A, D, C> {
     failed_deployments: RefCell<BTreeMap<Uuid, UnitHealth>>,
     /// What the controller has received about unit agents in this watch.
     reported_health: RefCell<BTreeMap<Uuid, UnitHealth>>,
-    /// Recalls that only a person can help to confirm.
+    /// Recalls that cannot be confirmed until a person deletes a folder.
     obstructed: RefCell<ObstructedRecalls>,
 }
 
@@ -229,11 +229,11 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
     }
 
-    /// Reports what the units take on the disk, at the interval that is kept across watches.
+    /// Reports the disk usage of the units, at an interval that is kept across watches.
     async fn send_disk_usage(&self) -> Infallible {
         loop {
             self.clock.sleep_until(self.next_disk_usage_ms.get()).await;
-            // set before the measurement, because a watch that ends during it starts no other one
+            // set before the measurement, so that the next watch does not repeat it if this watch ends during it
             let jitter_ms = self.jitter_ms(DISK_USAGE_JITTER_MS);
             self.next_disk_usage_ms.set(self.clock.since_boot_ms() + DISK_USAGE_INTERVAL_MS + jitter_ms);
             self.report_disk_usage().await;
@@ -271,7 +271,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         }
     }
 
-    /// Reports what each unit takes on the disk. A report that is lost is replaced by the next one.
+    /// Reports the disk usage of each unit. A report that is lost is replaced by the next one.
     async fn report_disk_usage(&self) {
         let mut units = BTreeMap::new();
         for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
@@ -283,7 +283,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
 
     /// Executes the step of an empty machine. Returns whether the machine is Dead and has no units.
     async fn is_dead(&self, view: &MachineView) -> Result<bool, ApiError> {
-        // folders that cannot be listed may be there
+        // folders that cannot be listed may exist
         let has_folders = self.deployments.deployed().map_or(true, |deployed| !deployed.is_empty());
         match machine_step(view.life, view.units.len(), has_folders) {
             Some(MachineStep::ReportDead) => self.api.handle(ReportMachineDead).await.map(|()| false),
@@ -356,7 +356,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         is_incomplete
     }
 
-    /// Logs once that the folders of the units cannot be listed, until the error changes or is gone.
+    /// Logs once that the folders of the units cannot be listed, until the error changes or the listing succeeds.
     fn log_listing_error(&self, error: Option<String>) {
         if let Some(text) = error.as_ref().filter(|_| *self.listing_error.borrow() != error) {
             tracing::warn!("cannot list the folders of the units, retrying: {text}");
@@ -450,7 +450,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         // read again: a step of this plan may have freed the name
         let deployed = self.deployments.deployed()?;
         if deployed.iter().any(|(other, used)| *other != unit && *used == folder) {
-            // the earlier unit of this name was not recalled or quarantined, or there is no evidence against it
+            // the earlier unit of this name was not recalled or quarantined yet, or nothing proves that it was removed
             anyhow::bail!(
                 "cannot deploy {name}: {folder} still belongs to another unit; see the machine agent's log"
             );

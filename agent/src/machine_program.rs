@@ -1,5 +1,6 @@
-//! The process of a machine agent: it locks the machine's folder, and runs [`MachineAgent`] together with the
-//! reboots that hooks request, until the machine is Dead. Also the commands that enrol a machine and install its agent.
+//! The process of a machine agent: it locks the machine's folder, and runs [`MachineAgent`] together with the reboots
+//! that hooks request, until the machine is Dead. It also contains the commands that enrol a machine and install its
+//! agent.
 //!
 //! A machine agent that is started again after its machine is Dead only resumes the uninstallation.
 //!

@@ -1,7 +1,8 @@
-//! What is observed of a unit agent from outside: a full disk, damaged files that were set aside, the folder of its
-//! socket, and the last error in its log.
+//! Observes a unit agent from outside: a full disk, damaged files that were set aside, the folder of its socket, and
+//! the last error in its log.
 //!
-//! Reads only. Called for the reports of the machine agent (`unit_supervisor`, `service`) and by `inspect`.
+//! This module changes nothing. It is called for the reports of the machine agent (`unit_supervisor`, `service`) and by
+//! `inspect`.
 
 use crate::folder::UnitFolder;
 use crate::folder_port::is_set_aside;
@@ -14,12 +15,13 @@ use std::path::Path;
 
 /// The log of a unit agent.
 pub const AGENT_LOG: &str = "agent.log";
-/// Below this, a disk is full: an outcome, a record and the pid files of a hook need less.
+/// A disk with less free space counts as full. An outcome, a record and the pid files of a hook need less.
 const FREE_BYTES_MIN: u64 = 64 << 10;
 /// How much of the end of a log is searched for its last error.
 const TAIL_BYTES: u64 = 8 << 10;
 
-/// What the folder of a unit shows, whether or not its agent runs: a full disk, and damaged files that were set aside.
+/// The health of a unit agent according to its folder, whether or not the agent runs: a full disk, and damaged files
+/// that were set aside.
 pub fn observe(folder: &UnitFolder) -> UnitHealth {
     let entries = fs::read_dir(folder.root()).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -28,18 +30,18 @@ pub fn observe(folder: &UnitFolder) -> UnitHealth {
     UnitHealth { exit: None, fault: full_disk(folder.root()), set_aside }
 }
 
-/// Whether the disk of a folder has no room for this user.
+/// The limit that the disk of a folder has reached for this user: space or inodes.
 fn full_disk(folder: &Path) -> Option<Fault> {
     let found = statvfs(folder).ok()?;
     let free = if nix::unistd::geteuid().is_root() { found.blocks_free() } else { found.blocks_available() };
     if free.saturating_mul(found.fragment_size()) < FREE_BYTES_MIN {
         return Some(Fault::Limit(Limit::DiskSpace));
     }
-    // a file system that creates inodes as they are needed has none to count
+    // a file system that creates inodes on demand reports a total of 0
     (found.files() > 0 && found.files_available() == 0).then_some(Fault::Limit(Limit::DiskFiles))
 }
 
-/// Whether the tool socket of a unit cannot be where it belongs, because another user owns that folder.
+/// The fault of a unit whose socket folder belongs to another user.
 pub fn foreign_socket_folder(folder: &UnitFolder) -> Option<Fault> {
     let owner = fs::metadata(folder.root()).ok()?.uid();
     let found = fs::metadata(folder.file("run")).ok()?;
@@ -51,9 +53,9 @@ pub fn log_bytes(folder: &UnitFolder) -> u64 {
     fs::metadata(folder.file(AGENT_LOG)).map_or(0, |found| found.len())
 }
 
-/// The last error in the log of a unit agent after `from` bytes: an event of level ERROR, a panic, or else the last line
-/// that is no event, which the loader or the parser of the arguments has printed. Events of lower levels are no reason
-/// why an agent ended.
+/// The last error in the log of a unit agent after `from` bytes: an event of level ERROR, a panic, or else the last
+/// line that is no event, such as one that the loader or the argument parser has printed. Events of lower levels do not
+/// explain why an agent ended.
 pub fn last_line(folder: &UnitFolder, from: u64) -> Option<String> {
     let mut log = fs::File::open(folder.file(AGENT_LOG)).ok()?;
     let length = log.metadata().ok()?.len();

@@ -32,7 +32,7 @@ pub struct DiskError {
 }
 
 impl DiskError {
-    /// A failure of which only the text is known.
+    /// An error with this text and no known fault.
     pub fn new(text: impl Into<String>) -> DiskError {
         DiskError { text: text.into(), fault: None }
     }
@@ -92,8 +92,8 @@ pub trait CharmHost {
     fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> impl Future<Output = Result<(), String>>;
     /// Whether this charm is installed and undamaged, so that its archive need not be fetched.
     fn is_installed(&self, charm: &CharmRef) -> impl Future<Output = bool>;
-    /// The process of a run that waits at its gate: nothing of the charm runs before [`CharmHost::run`] opens the gate. If
-    /// it is dropped, or this agent dies, the process ends without an outcome.
+    /// The process of a run that waits at its gate: nothing of the charm runs before [`CharmHost::run`] opens the gate.
+    /// If it is dropped, or this agent dies, the process ends without an outcome.
     type Held;
     /// Starts the process of `run`, whose start may not be stored yet, at a closed gate. None if it cannot be started,
     /// or has no program: [`CharmHost::run`] starts it then, or reports why not.
@@ -110,8 +110,8 @@ pub trait CharmHost {
     /// Continues a run that an earlier agent started: waits for its process if it is alive, else reads its
     /// outcome. `None` if neither exists; all processes of the run are dead then, and it must be repeated.
     fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> impl Future<Output = Option<HookResult>>;
-    /// Ends the processes of a running action or of running commands, which a user has cancelled: asks them first, then
-    /// kills them. Completes when they have ended. [`CharmHost::run`] returns how the run has ended.
+    /// Ends the processes of a running action or of running commands, which a user has cancelled: with SIGTERM first,
+    /// then with SIGKILL. Completes when they have ended. [`CharmHost::run`] returns how the run has ended.
     fn stop(&self, run: &Run) -> impl Future<Output = ()>;
     /// Deletes what the runs that have ended do not need any more. Called while nothing is to be done.
     fn clean_up(&self);
@@ -142,9 +142,9 @@ pub struct UnitToken {
     pub is_acknowledged: bool,
 }
 
-/// The units' folders on a machine and the agents in them (spec F.2). The machine agent may crash within each
-/// of these operations; its next start repeats the operation. Those that return a result fail if the disk or the service
-/// manager does.
+/// The units' folders on a machine and the agents in them (spec F.2). The machine agent may crash within each of these
+/// operations; its next start repeats the operation. Those that return a result fail if the disk or the service manager
+/// does.
 pub trait Deployments {
     /// A unit's folder; it is named after the unit.
     type Folder: Clone + PartialEq + Display;
@@ -174,12 +174,12 @@ pub trait Deployments {
     fn delete(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<()>>;
     /// Stops the agent and moves the folder away from the unit's name. Returns the new path, for the log.
     fn quarantine(&self, unit: Uuid, folder: &Self::Folder) -> impl Future<Output = anyhow::Result<String>>;
-    /// What is observed of the unit agent from outside: how it ended, what prevents it from going on, and which damaged
-    /// files were set aside.
+    /// What is observed of the unit agent from outside: how it ended, what prevents it from continuing, and which
+    /// damaged files were set aside.
     fn health(&self, unit: Uuid, folder: &Self::Folder) -> UnitHealth;
-    /// What the unit takes on the disk.
+    /// The disk space of the unit's folder.
     fn disk_usage(&self, folder: &Self::Folder) -> impl Future<Output = UnitDiskUsage>;
-    /// What the quarantined folders take on the disk, in bytes.
+    /// The disk space of the quarantined folders, in bytes.
     fn quarantine_bytes(&self) -> impl Future<Output = u64>;
     /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;

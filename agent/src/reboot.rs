@@ -36,7 +36,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The interval between two attempts to reboot a host that refuses.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Requests that this boot of the machine ends. A request that exists is kept with its time.
+/// Requests that this boot of the machine ends. An existing request is kept, with its time.
 ///
 /// # Errors
 /// If the request cannot be written.

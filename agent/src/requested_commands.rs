@@ -1,8 +1,8 @@
 //! The commands that processes on the machine have requested from a unit agent (juju-exec), until they have run.
 //!
-//! They are queued in the order of their requests and kept in memory alone: commands never run twice, so nothing is lost
-//! with this process that may run again. A process that has disconnected before its commands start is forgotten, one
-//! that disconnects later ends nothing.
+//! They are queued in the order of their requests and kept in memory only: commands never run twice, so a restarted
+//! agent must not repeat them. If a process disconnects before its commands start, its request is dropped; if it
+//! disconnects later, the commands continue.
 //!
 //! The tool socket passes the requests on; the unit agent runs them; `juju_exec` is the client.
 
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// The largest part of each stream that is returned, in bytes; all of it is what the shim keeps.
+/// The largest part of each stream that is returned, in bytes: everything that the shim stores.
 const STREAM_BYTES_MAX: usize = hook_client::shim::STREAM_BYTES_MAX;
 
 struct Waiting {
@@ -31,7 +31,7 @@ struct Waiting {
 /// The queue of one unit agent.
 #[derive(Default)]
 pub struct RequestedCommands {
-    /// `None`: nothing can be requested.
+    /// None if this agent accepts no requests.
     calls: Option<(Mutex<mpsc::Receiver<ToolCall>>, UnitFolder)>,
     waiting: RefCell<VecDeque<Waiting>>,
 }
@@ -101,7 +101,7 @@ impl RequestedCommands {
     }
 }
 
-/// The parts of a request, as `juju_exec` sends them: empty texts stand for what was not given.
+/// The parts of a request, as `juju_exec` sends them: an empty text stands for an option that was not given.
 pub fn arguments(relation: &RequestedRelation, script: &str) -> [String; 5] {
     let text = |given: &Option<String>| given.clone().unwrap_or_default();
     let force = if relation.force { "force" } else { "" };
@@ -131,7 +131,7 @@ fn failed(why: &str) -> Vec<u8> {
     encode(ReplyFrame::Done { code: 1, stdout: b"", stderr: stderr.as_bytes() })
 }
 
-/// The words of Juju (spec/hook-tools.md 6).
+/// The message that Juju prints (spec/hook-tools.md 6).
 fn problem_text(problem: &ContextProblem) -> String {
     match problem {
         ContextProblem::UnitWithoutRelation(unit) => {

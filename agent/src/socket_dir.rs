@@ -1,6 +1,6 @@
-//! Where the tool socket of a unit lies: in a folder that no other user can enter, replace, or create first.
+//! Chooses the folder of a unit's tool socket: one that no other user can enter, replace, or create first.
 //!
-//! That is the folder `run` in the unit's folder, if the path is short enough for a socket. Otherwise `run` is a link
+//! It is the folder `run` in the unit's folder, if the path is short enough for a socket. Otherwise `run` is a link
 //! to a folder elsewhere. A folder that belongs to another user is never used. The choice is kept as long as it is
 //! valid, because a running hook has the path of its socket in its environment.
 //!
@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 pub const SOCKET: &str = "agent.socket";
 /// The kernel has 108 bytes for the path of a socket and its terminating zero.
 const PATH_BYTES_MAX: usize = 107;
-/// The digits of the unit's folder in the name of its socket folder: 48 bits.
+/// The name of a socket folder is the start of the digest of the unit's path: 12 hexadecimal digits, 48 bits.
 const DIGEST_DIGITS: usize = 12;
 
 /// The folder of this unit's tool socket, which is created if it does not exist.
 ///
 /// # Errors
-/// If there is no place for it; the error names the places that were tried.
+/// If no folder can be created for it; the error lists the folders that were tried.
 pub fn socket_dir(folder: &UnitFolder) -> io::Result<PathBuf> {
     let (uid, runtime) = (geteuid(), std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from));
     // only root may create a folder in /run
@@ -62,7 +62,7 @@ fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::
     let mut tried = Vec::new();
     let digest = host::digest::sha256(folder.root().as_os_str().as_encoded_bytes());
     for base in bases {
-        // the second name is one that nobody can have guessed
+        // another user cannot have guessed the second name
         let own = base.join(format!("pintle-{}", geteuid()));
         let unpredictable = base.join(format!("pintle-{}-{:032x}", geteuid(), host::random::bits()));
         for dir in [own, unpredictable]

@@ -5,7 +5,7 @@
 //! and one for the memory of all frames in flight. Calls reach the session one at a time, in order of arrival. Only
 //! root and the agent's own user are served (invariant I32).
 //!
-//! A connection that is closed before its answer costs a tool nothing: it calls again, under the same call id.
+//! A tool whose connection is closed before the answer calls again, under the same call id.
 
 mod silent_connections;
 
@@ -31,22 +31,22 @@ const SILENT_MIN: Duration = Duration::from_millis(100);
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time limit for receiving a frame after its first byte.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(5);
-/// The time limit between an answer and the next frame. A tool that was asked for its stdin reads all of it first;
+/// The time limit between an answer and the next frame. A tool whose stdin is required reads all of it first;
 /// if that takes longer, it connects again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// The time limit for sending an answer: the largest takes milliseconds if the client reads it.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The number of requests of commands (juju-exec) that wait or run at the same time: a quarter of the connections, so that
-/// they never keep out the tools of a hook.
+/// The number of requests of commands (juju-exec) that wait or run at the same time: a quarter of the connections, so
+/// that they never keep out the tools of a hook.
 const COMMANDS_WAITING_MAX: usize = CONNECTIONS_MAX / 4;
-/// The name that such a request has in its frame.
+/// The tool name in the frame of such a request.
 pub const REQUEST_COMMANDS: &str = "run-commands";
 
 /// The size up to which a frame is received at once, as almost every frame is: 128 of them take 8 MiB.
 const SMALL_FRAME_BYTES: usize = 64 << 10;
 /// The memory for all larger requests in flight: one of the largest (17 MiB), or 17 without stdin. With the small
-/// ones, 25 MiB. Of the larger answers one exists at a time (`REPLY_BYTES_MAX`).
+/// ones, 25 MiB. Only one larger answer exists at a time (`REPLY_BYTES_MAX`).
 const LARGE_FRAMES_BYTES_MAX: usize = REQUEST_BYTES_MAX + STDIN_BYTES_MAX;
 
 /// A call that waits for its answer.
@@ -54,7 +54,7 @@ const LARGE_FRAMES_BYTES_MAX: usize = REQUEST_BYTES_MAX + STDIN_BYTES_MAX;
 pub struct ToolCall {
     /// The whole request frame; it can be decoded.
     pub frame: Vec<u8>,
-    /// The process that connected, if the kernel knows it. It need not be a descendant of the hook: charms call
+    /// The process that connected, if the kernel reports it. It need not be a descendant of the hook: charms call
     /// tools through `sudo`, `su` and daemons (security S3).
     pub pid: Option<i32>,
     /// Receives the answer: the whole reply frame, as [`encode`] makes it.
@@ -81,7 +81,7 @@ pub fn bad_request(reason: &str) -> Vec<u8> {
     encode(ReplyFrame::Done { code: 1, stdout: b"", stderr: stderr.as_bytes() })
 }
 
-/// How a call is handled that arrives now.
+/// How a call that arrives now is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// A hook of an earlier agent may still run: the call waits until that is decided.
@@ -104,7 +104,7 @@ pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<Calls> {
     Ok(Calls { of_hook, requested_commands })
 }
 
-/// What arrives at the socket.
+/// The calls that arrive at the socket, by kind.
 pub struct Calls {
     /// The tool calls of the running hook.
     pub of_hook: mpsc::Receiver<ToolCall>,
@@ -112,7 +112,7 @@ pub struct Calls {
     pub requested_commands: mpsc::Receiver<ToolCall>,
 }
 
-/// What the connections of one socket share.
+/// The state that the connections of one socket share.
 struct Shared {
     calls: mpsc::Sender<ToolCall>,
     commands: mpsc::Sender<ToolCall>,
@@ -247,7 +247,8 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
     }
 }
 
-/// Passes on a request of commands, and answers when they have ended. A client that disconnects first is forgotten.
+/// Passes on a request of commands, and answers when they have ended. If the client disconnects before, the answer is
+/// dropped.
 async fn run_commands(
     mut stream: UnixStream,
     shared: &Shared,

@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use api::AgentConfig;
 use host::file::{ignore_not_found, sync_folder, write_atomic};
 use host::lock::Lock;
+use host::mounts::mount_points;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -140,7 +141,8 @@ fn remove_identity_last(data: &Path, mut remove: impl FnMut(&Path) -> io::Result
 
 fn empty(data: &Path) -> Result<()> {
     // files of other mounted file systems must not be deleted
-    for mount in systemd::mounts_in(data) {
+    let mounted = mount_points().into_iter().rev();
+    for mount in mounted.filter(|mount| mount.starts_with(data) && mount != data) {
         nix::mount::umount2(&mount, nix::mount::MntFlags::MNT_DETACH)
             .with_context(|| format!("cannot unmount {}", mount.display()))?;
     }

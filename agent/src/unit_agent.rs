@@ -47,7 +47,7 @@ const REBOOT_REQUEST_INTERVAL_MS: u64 = 30_000;
 
 /// The agent of one unit. See the module.
 pub struct UnitAgent<S, A, H, C> {
-    /// What the loops share: the stored state, the view, and why the unit waits.
+    /// The state that the loops share: the stored state, the view, and the causes that the unit waits for.
     pub shared: Shared<S, A, C>,
     charms: H,
     commands: RequestedCommands,
@@ -68,7 +68,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         UnitAgent { shared: Shared::new(storage, api, clock, local, view), charms, commands }
     }
 
-    /// Also runs the commands that processes on the machine request.
+    /// Adds the queue of commands that processes on the machine request.
     pub fn with_commands(self, commands: RequestedCommands) -> Self {
         UnitAgent { commands, ..self }
     }
@@ -106,7 +106,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         }
     }
 
-    /// The facts of the agent's environment that the action loop decides by.
+    /// The facts of the agent's environment on which the action loop bases its decisions.
     fn now(&self, holds_hook_lock: bool) -> Now {
         let is_charm_missing =
             hook_context_builder::charm_to_fetch(&self.shared.local(), self.charms.declared().as_deref())
@@ -183,7 +183,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     }
 
     /// Starts the process of a run at a closed gate, so that this and the sync of the run's start overlap. None if that
-    /// is not possible: the run starts it then.
+    /// is not possible; the process is then started with the run.
     async fn hold(&self, run: &Run) -> Option<HeldHook<H::Held>> {
         let (declared, view) = (self.charms.declared()?, self.shared.view()?);
         let context = self.context(run, &declared, &view)?;
@@ -191,7 +191,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         Some(HeldHook { context, process })
     }
 
-    /// The context of a run. None if it runs no program, or the view does not have what it is about.
+    /// The context of a run. None if the operation runs no program, was cancelled, or refers to a relation that the
+    /// unit has not entered.
     fn context(&self, run: &Run, declared: &Charm, view: &Snapshot) -> Option<HookContext> {
         let secret = format!("{:032x}", self.shared.clock.random_uuid().0);
         let script = match &run.operation {

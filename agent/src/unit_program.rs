@@ -233,7 +233,8 @@ async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &
     }
 }
 
-/// Links every tool name to the one client (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are scripts.
+/// Links every tool name to the one client (spec/hook-tools.md 1.1), except `juju-exec` and `juju-run`, which are
+/// scripts.
 fn link_tools(folder: &UnitFolder) -> Result<()> {
     let tools = folder.tools();
     public_dir(tools.parent().unwrap_or(&tools))?;

@@ -37,7 +37,7 @@ struct LastStart {
     next: Option<Instant>,
 }
 
-/// When an agent ended, and who ended it.
+/// When an agent ended, and what ended it.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     at: Instant,
@@ -51,7 +51,7 @@ pub struct UnitSupervisor {
     starts: RefCell<BTreeMap<Uuid, LastStart>>,
     /// The agents that ended and were not started again.
     endings: Arc<Mutex<BTreeMap<Uuid, Ending>>>,
-    /// How the agents ended that have not run for long since.
+    /// How agents ended, until they have run for longer than [`RECOVERED_AFTER`].
     exits: Arc<Mutex<BTreeMap<Uuid, UnitAgentExit>>>,
     /// A unit agent has ended, or its back-off has expired.
     changed: Arc<Notify>,
@@ -77,7 +77,7 @@ impl UnitSupervisor {
         });
     }
 
-    /// Notes how the agent ends, and that it may be started again then.
+    /// Records how the agent ends, and then allows its next start.
     fn watch(&self, unit: Uuid, folder: &UnitFolder, exit: AgentExit) {
         let (changed, exits, started) = (Arc::clone(&self.changed), Arc::clone(&self.exits), Instant::now());
         let (endings, tag) = (Arc::clone(&self.endings), folder.tag());
@@ -92,7 +92,7 @@ impl UnitSupervisor {
     }
 }
 
-/// Who ended an agent. An agent that receives SIGTERM exits with a code of its own.
+/// What ended an agent. An agent that receives SIGTERM exits with a code of its own.
 fn ended_by(end: &ProcessEnd) -> EndedBy {
     match end {
         ProcessEnd::Code(code) if *code == i32::from(EXIT_SIGNALLED) => EndedBy::Signal,
@@ -101,8 +101,8 @@ fn ended_by(end: &ProcessEnd) -> EndedBy {
     }
 }
 
-/// Adds the end of an agent to the earlier ones, unless it had run for long. An agent that has finished or restarts on
-/// purpose has no problem.
+/// Adds the end of an agent to the earlier ones, or replaces them if it had run for long. The end of an agent that has
+/// finished, or restarts on purpose, is not recorded.
 fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: EndedAgent, was_long: bool) {
     let mut exits = exits.lock().expect("no holder panics");
     if was_long {

@@ -7,7 +7,7 @@
 //! Written by `journal` (`UnitStorage::cache_view`).
 
 use crate::folder_port::FolderFiles;
-use host::digest::checksum;
+use host::digest::{checksum, verified, with_checksum};
 use serde::{Deserialize, Serialize};
 use state::terms::names::RelationNumber;
 use state::unit::snapshot::{RelationView, Snapshot};
@@ -29,20 +29,16 @@ fn relation_file(relation: RelationNumber) -> String {
     format!("view/relation-{relation}.yaml")
 }
 
-/// Returns the checksum and the file: a line with the checksum, then the text.
+/// Returns the checksum of the text and the file.
 fn encode(value: &impl Serialize) -> (String, Vec<u8>) {
     // JSON is valid YAML; one value per line is readable
-    let body = serde_json::to_string_pretty(value).expect("views are plain data");
-    let sum = checksum(body.as_bytes());
-    let file = format!("# checksum {sum}\n{body}\n").into_bytes();
-    (sum, file)
+    let body = serde_json::to_string_pretty(value).expect("views are plain data") + "\n";
+    (checksum(body.as_bytes()), with_checksum(&body).into_bytes())
 }
 
 fn decode<T: for<'a> Deserialize<'a>>(file: &[u8]) -> Option<(String, T)> {
-    let (first, body) = std::str::from_utf8(file).ok()?.split_once('\n')?;
-    let (sum, body) = (first.strip_prefix("# checksum ")?, body.strip_suffix('\n')?);
-    (sum == checksum(body.as_bytes())).then_some(())?;
-    Some((sum.to_owned(), serde_json::from_str(body).ok()?))
+    let body = verified(file)?;
+    Some((checksum(body.as_bytes()), serde_json::from_str(body).ok()?))
 }
 
 async fn read_head<F: FolderFiles>(files: &F) -> Option<ViewHead> {

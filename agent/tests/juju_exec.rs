@@ -1,4 +1,5 @@
-//! `juju-exec` as a process on the machine calls it, and the queue of the unit agent that receives its request.
+//! Tests of `juju-exec`, called by a process on the machine, and of the queue of the unit agent that receives its
+//! request.
 
 use agent::folder::UnitFolder;
 use agent::requested_commands::RequestedCommands;

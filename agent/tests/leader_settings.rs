@@ -1,5 +1,5 @@
 //! leader-set (spec/hook-tools.md 2.2): the controller has the change before the tool returns, and an agent that
-//! re-attaches to the hook neither repeats the change nor forgets it.
+//! re-attaches to the hook neither repeats the change nor loses it.
 
 mod support;
 

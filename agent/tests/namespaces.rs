@@ -51,7 +51,7 @@ fn namespaces() -> &'static [&'static str] {
     variants.iter().find(works).expect("make test needs namespaces: be root, or allow user namespaces")
 }
 
-/// No process of a pid namespace can kill its process 1: it stands for a hook that hangs in a system call.
+/// No process of a pid namespace can kill its process 1, which represents a hook that hangs in a system call.
 #[test]
 fn a_hook_that_cannot_be_killed_does_not_block_the_machine_agent() {
     in_namespaces("a_hook_that_cannot_be_killed_does_not_block_the_machine_agent", || {

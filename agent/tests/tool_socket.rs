@@ -1,6 +1,6 @@
-//! The tool socket and the file of the calls under clients that are silent, slow, or call without end.
+//! Tests of the tool socket and of the file of the calls with clients that are silent, slow, or call without end.
 //!
-//! A test waits with a deadline for what must happen, and never for a time to pass.
+//! The tests wait for events, each with a deadline, and never for a fixed time.
 
 mod support;
 

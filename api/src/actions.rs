@@ -6,37 +6,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::Action;
-use state::terms::names::UnitName;
+use state::terms::position::Committed;
 use std::collections::BTreeMap;
 
 pub use state::documents::prelude::{ActionDoc, ActionFailure};
 
 requests! { ActionRequests {
-    EnqueueAction = post "/v1/models/{model}/enqueue-action", Writer => EnqueueActionResponse;
-    EnqueueExec = post "/v1/models/{model}/enqueue-exec", Admin => EnqueueActionResponse;
-    CancelAction = post "/v1/models/{model}/cancel-action", Writer => CancelActionResponse;
+    EnqueueAction = post "/v1/models/{model}/enqueue-action", Writer => Committed<ActionDoc>;
+    EnqueueExec = post "/v1/models/{model}/enqueue-exec", Admin => Committed<ActionDoc>;
+    CancelAction = post "/v1/models/{model}/cancel-action", Writer => Committed<ActionDoc>;
     GetAction = post "/v1/models/{model}/action", Reader => ActionDoc;
     ListActions = get "/v1/models/{model}/actions", Reader => Vec<ActionDoc>;
     GetDeclaredActions = post "/v1/models/{model}/declared-actions", Reader => BTreeMap<String, Action>;
 } }
 
-/// Cancels an action. One that its unit has not started is cancelled at once; the processes of one that runs are ended
-/// within ten seconds, and it is shown as aborting until then. A cancelled one stays so. `Invalid` if it has finished,
-/// `NotFound` if it does not exist.
+/// Cancels an action and returns it. An action that its unit has not started is cancelled at once. The processes of a
+/// running action are ended within ten seconds; until then it is shown as aborting. Repeating the request changes
+/// nothing. `Invalid` if the action has finished, `NotFound` if it does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelAction {
     /// The number of the task.
     pub id: u64,
-}
-
-/// The cancelled action.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CancelActionResponse {
-    /// The action.
-    pub action: ActionDoc,
-    /// The revision of the store that contains the change.
-    pub revision: u64,
 }
 
 /// Returns one action. `NotFound` if it does not exist.
@@ -51,7 +42,8 @@ pub struct GetAction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListActions;
 
-/// Returns the actions that the charm of an application declares, by name. `NotFound` if the application does not exist.
+/// Returns the actions that the charm of an application declares, by name. `NotFound` if the application does not
+/// exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetDeclaredActions {
@@ -59,7 +51,7 @@ pub struct GetDeclaredActions {
     pub application: String,
 }
 
-/// Enqueues an action. `NotFound` if the unit does not exist; `UnknownAction` if its charm has no such action.
+/// Enqueues an action and returns it, without its parameters. `NotFound` if the unit does not exist; `UnknownAction` if its charm has no such action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnqueueAction {
@@ -72,8 +64,8 @@ pub struct EnqueueAction {
     pub params: BTreeMap<String, Value>,
 }
 
-/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does not
-/// exist.
+/// Enqueues commands that run in the context of a unit, beside its actions (`juju exec`). `NotFound` if the unit does
+/// not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnqueueExec {
@@ -81,15 +73,4 @@ pub struct EnqueueExec {
     pub unit: UnitChoice,
     /// A script for bash.
     pub commands: String,
-}
-
-/// The enqueued action.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct EnqueueActionResponse {
-    /// The number of the task, which is also the number of its operation.
-    pub id: u64,
-    /// The unit that runs it, also if `web/leader` was requested.
-    pub unit: UnitName,
-    /// The revision of the store that contains the change.
-    pub revision: u64,
 }

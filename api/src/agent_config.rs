@@ -1,7 +1,7 @@
 //! The configuration file of an agent, `agent.yaml`: the agent's identity, its controllers and its token.
 //!
-//! Written with mode 0600 by the program that creates the agent's folder: a provider of machines, the enrolment of a
-//! manually provisioned machine, or the machine agent for its unit agents. Read by `pintle-agent`.
+//! The file is written with mode 0600 by the program that creates the agent's folder: a provider of machines, the
+//! enrolment of a manually provisioned machine, or the machine agent for its unit agents. It is read by `pintle-agent`.
 
 use crate::client::{Client, Controller};
 use crate::error::{ApiError, ErrorCode};

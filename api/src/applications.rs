@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use state::charm::OptionType;
 use state::terms::force::Force;
-use state::terms::names::UnitName;
+use state::terms::position::Committed;
+use state::terms::unit_documents::CharmDoc;
 use std::collections::BTreeMap;
 
-pub use state::lifecycle::application::{Deploy, Refresh};
+pub use state::lifecycle::application::{Deploy, Deployed, Refresh};
 
 requests! { ApplicationRequests {
-    Deploy = post "/v1/models/{model}/deploy", Writer => DeployResponse;
-    Refresh = post "/v1/models/{model}/refresh", Writer => RefreshResponse;
+    Deploy = post "/v1/models/{model}/deploy", Writer => Committed<Deployed>;
+    Refresh = post "/v1/models/{model}/refresh", Writer => Committed<CharmDoc>;
     GetConfig = post "/v1/models/{model}/config", Reader => ApplicationConfig;
     Configure = post "/v1/models/{model}/configure", Writer => WriteResponse;
     RemoveApplication = post "/v1/models/{model}/remove-application", Writer => WriteResponse;
@@ -62,21 +63,6 @@ pub struct ConfigChange {
     pub reset: Vec<String>,
 }
 
-/// The deployed application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DeployResponse {
-    /// The name of the application.
-    pub application: String,
-    /// The charm URL: `local:web-0`.
-    pub charm_url: String,
-    /// The revision of the charm in this model.
-    pub charm_revision: u32,
-    /// The new units.
-    pub units: Vec<UnitName>,
-    /// The revision of the store that contains the change.
-    pub revision: u64,
-}
-
 /// One option of an application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Setting {
@@ -103,15 +89,8 @@ pub struct ApplicationConfig {
     pub application: String,
     /// The name of its charm.
     pub charm: String,
+    /// Whether the application is trusted with the credential of its cloud.
+    pub trusted: bool,
     /// All options of the charm, by name.
     pub settings: BTreeMap<String, Setting>,
-}
-
-/// The refreshed application.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RefreshResponse {
-    /// The new charm URL.
-    pub charm_url: String,
-    /// The revision of the store that contains the change.
-    pub revision: u64,
 }

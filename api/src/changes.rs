@@ -21,7 +21,7 @@ pub struct WaitForChange {
 }
 
 /// The longest time for which a `changes` request or a waiting `debug-log` request is held before it is
-/// answered without news.
+/// answered without a change.
 pub const LONG_POLL_MS: u64 = 25_000;
 
 /// The response to a write. A write that had been applied before gives the same response.

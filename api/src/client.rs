@@ -21,27 +21,29 @@ use std::marker::PhantomData;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The controller is on this machine or a few network hops away: 5 s allow for many retransmissions.
+/// The time to connect: 5 s allow for many retransmissions, because the controller is on this machine or a few network
+/// hops away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A request that is answered immediately takes milliseconds; a long poll takes up to 25 s. A request without a
-/// response 15 s after that is lost.
+/// The time to wait for a response. A long poll is answered within 25 s and any other request within milliseconds; a
+/// request without a response 15 s after that is lost.
 const CALL_TIMEOUT: Duration = Duration::from_millis(LONG_POLL_MS + 15_000);
-/// An agent's connection that is silent for this long while a response is due is dead: no request of an agent
-/// is a long poll, and a watch sends heartbeats.
+/// The time after which an agent's connection that is silent while a response is due counts as dead: no request of an
+/// agent is a long poll, and a watch sends heartbeats.
 const AGENT_READ_TIMEOUT: Duration = Duration::from_millis(crate::WATCH_SILENCE_MS);
 /// The time to transfer a charm archive: 512 MiB at 1 MiB/s.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(512);
-/// How long an idle connection is kept. It is shorter than the idle timeout of the server (30 s), so that the server does
-/// not close a connection on which a request is being sent; and longer than the 15 s between two claims of an idle unit
-/// agent, because a handshake costs the controller as much as ten claims.
+/// How long an idle connection is kept. It is shorter than the idle timeout of the server (30 s), so that the server
+/// does not close a connection on which a request is being sent; and longer than the 15 s between two claims of an idle
+/// unit agent, because a handshake costs the controller as much as ten claims.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(25);
-/// The longest line of a stream is a full view. It contains the inline settings (design 9); one document each
-/// for the charm's declarations, the configuration, the leader settings and every enqueued action; and 8 MiB of relation heads,
-/// members, versions and statuses, which is 400 bytes for each of 20,000 related units.
+/// The maximum length of a line of a stream. The longest line is a full view. It contains the inlined settings
+/// (design 9); one document each for the charm's declarations, the configuration, the leader settings and every
+/// enqueued action; and 8 MiB of relation heads, members, versions and statuses, which is 400 bytes for each of 20,000
+/// related units.
 const LINE_BYTES_MAX: usize =
     inline_settings::INLINE_BYTES_MAX + (3 + action::ENQUEUED_MAX) * draft::BYTES_MAX + (8 << 20);
 
-/// The address of a controller, and how to authenticate it.
+/// The address of a controller, how to authenticate it, and the token of the caller.
 #[derive(Clone, Debug)]
 pub struct Controller {
     /// Host and port: `127.0.0.1:17070`.
@@ -93,7 +95,7 @@ impl Client {
 
     fn new(controller: &Controller, model: String, agent: Option<Uuid>) -> Result<Client, ApiError> {
         let invalid = |text: String| ApiError::new(ErrorCode::Invalid, text);
-        // Returns Err if a provider is installed already; that provider is ours.
+        // Returns Err if a provider is installed already; it was installed by an earlier call.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address: SocketAddr =
             controller.address.to_socket_addrs().ok().and_then(|mut all| all.next()).ok_or_else(|| {
@@ -185,7 +187,7 @@ impl Client {
 /// Whether this side refused the certificate of the server: the server is not the expected controller.
 fn is_certificate_refused(error: &(dyn Error + 'static)) -> bool {
     use rustls::Error::{InvalidCertificate, NoCertificatesPresented};
-    // the source of an I/O error is not the error inside it, but that error's source
+    // the source of an I/O error is the source of the error that it wraps, not the wrapped error itself
     let inside = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     let next = inside.map(|inside| inside as &(dyn Error + 'static)).or_else(|| error.source());
     matches!(error.downcast_ref(), Some(InvalidCertificate(_) | NoCertificatesPresented))

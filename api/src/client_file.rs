@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The content of `DIR/client.yaml`, a YAML file of mode 0600 with which the commands of a user find and trust
+/// The content of `DIR/client.yaml`, a YAML file of mode 0600 with which the commands of a user find and authenticate
 /// their controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientFile {

@@ -1,4 +1,5 @@
-//! What is stored by whom: on the controller, and on the machines.
+//! The request for disk usage: of the store, the models and the charm archives on the controller, and of the units on
+//! their machines.
 
 use crate::request::requests;
 use schemars::JsonSchema;
@@ -15,7 +16,7 @@ requests! { DiskUsageRequests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetDiskUsage;
 
-/// What is stored by whom, in bytes. Documents count with their keys.
+/// The disk usage of the controller and of units, in bytes. The size of a document includes its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskUsage {
     /// The files of the store.
@@ -37,7 +38,7 @@ pub struct StoreDiskUsage {
     pub change_log_bytes: u64,
     /// What the documents of no model take: tokens, archives, tombstones of models.
     pub global_bytes: u64,
-    /// Of these: the tokens of removed machines whose agents have not come back.
+    /// Of these: the tokens of removed machines whose agents have not reported since.
     pub retired_tokens_bytes: u64,
 }
 

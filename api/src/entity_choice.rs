@@ -1,7 +1,7 @@
-//! Entities as a person names them: a unit by its name or as a leader, and what `why` explains.
+//! The names by which users identify entities: a unit by its name or as a leader, and the entities that `why` explains.
 //!
-//! The names are parsed here and in `state::terms::names` alone, where the command reads them or a request is decoded;
-//! behind that there are only types.
+//! Names are parsed only here and in `state::terms::names`, when a command reads its arguments or a request is decoded;
+//! all other code uses the parsed types.
 
 use crate::relations::{Ends, RelationChoice};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -95,16 +95,17 @@ pub enum EntityChoice {
     Machine(String),
     /// A relation.
     Relation(RelationChoice),
-    /// The machine or the relation of this number: the one that waits for something, if both exist.
+    /// The machine or the relation with this number: if both exist, the one that waits for something.
     Number(RelationNumber),
 }
 
-/// Parses one or more entities: `web/0`, `web/leader`, `web`, `3`, `machine/0`, `relation/3`, `model`, two words of which
-/// one contains an endpoint (`web:db db`), and a kind and the name after it (`unit web/0`, `application web`, `machine 0`,
-/// `relation 3`, `relation web db`). A kind and its name may also be one quoted word.
+/// Parses one or more entities: `web/0`, `web/leader`, `web`, `3`, `machine/0`, `relation/3`, `model`, two words of
+/// which at least one contains an endpoint (`web:db db`), and a kind followed by a name (`unit web/0`, `application
+/// web`, `machine 0`, `relation 3`, `relation web db`). A kind and its name may also be one quoted argument.
 ///
 /// # Errors
-/// In the place of the entity: if a word with a slash, or a number with leading zeros, names no unit, machine or relation.
+/// An element is an error if its word contains a slash but is not the name of a unit, machine or relation, or if it is
+/// a number with leading zeros.
 pub fn parse(words: &[impl AsRef<str>]) -> Vec<Result<EntityChoice, BadName>> {
     let words: Vec<&str> = words.iter().flat_map(|word| split_quoted(word.as_ref())).collect();
     let (mut words, mut entities) = (&words[..], Vec::new());
@@ -125,7 +126,7 @@ pub fn parse(words: &[impl AsRef<str>]) -> Vec<Result<EntityChoice, BadName>> {
     entities
 }
 
-/// The words of a quoted argument. An argument without a word stays as it is, and names nothing.
+/// The words of a quoted argument. An argument of white space alone is returned unchanged; no entity has such a name.
 fn split_quoted(argument: &str) -> Vec<&str> {
     let words: Vec<&str> = argument.split_whitespace().collect();
     if words.is_empty() { vec![argument] } else { words }

@@ -33,12 +33,12 @@ pub enum ErrorCode {
     /// The request has no token, an unknown token, or a token that does not allow it. The error does not reveal
     /// whether the entity exists.
     Unauthorised,
-    /// A newer agent has attached: the caller is a copy and stops (design 6).
+    /// A newer agent of the unit has attached, or the unit is being removed by force: the caller must stop (design 6).
     Fenced,
     /// A record with this sequence number and other content was applied before (design 4).
     Forked,
-    /// The records before this one are missing; the reason contains the sequence number that the controller
-    /// needs next.
+    /// The records before this one are missing, or the store did not grant the session: the caller must attach again.
+    /// The reason contains the sequence number that the controller needs next.
     Gap,
     /// The entity was removed: there is a tombstone in this store generation (design 7).
     Removed,

@@ -79,11 +79,10 @@ pub fn ago(ms: i64) -> String {
     }
 }
 
-/// A watch that is silent for this long is closed by its reader. The controller sends a heartbeat every third
-/// of it.
+/// A watch that is silent for this long is closed by its reader. The controller sends three heartbeats in this time.
 pub const WATCH_SILENCE_MS: u64 = 15_000;
 /// The interval of heartbeats: 15 s / 3 = 5 s.
 pub const HEARTBEAT_MS: u64 = WATCH_SILENCE_MS / 3;
-/// The interval at which an idle agent sends a request, by which the controller hears of it: a claim of a unit agent, a
-/// [`ReportPresence`] of a machine agent.
+/// The interval at which an idle agent sends a request, from which the controller infers its presence: a unit agent
+/// sends a [`Claim`], a machine agent a [`ReportPresence`].
 pub const PRESENCE_MS: u64 = 15_000;

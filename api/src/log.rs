@@ -21,7 +21,7 @@ pub struct LogQuery {
     /// `newest` lines.
     #[serde(default)]
     pub after: Option<String>,
-    /// Without a cursor: the most lines to return, the newest ones that match.
+    /// Without a cursor: the maximum number of lines to return, which are the newest ones that match.
     #[serde(default)]
     pub newest: Option<u32>,
     /// Whether to hold the response until a line matches, at most [`crate::LONG_POLL_MS`].

@@ -32,7 +32,7 @@ requests! { MachineAgentRequests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchMachine;
 
-/// Returns what the controller has stored about the uuid of a unit.
+/// Returns the life of the unit with this uuid, or whether its tombstone is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetUnitExistence {
     /// The unit.
@@ -62,16 +62,16 @@ pub struct RemoveDeadUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportPresence;
 
-/// Reports what the agent observes of unit agents: how they ended, and what prevents them from going on. A watch of the
-/// machine begins with no problem of any unit; only changes are reported.
+/// Reports what the agent observes of unit agents: how they ended, and what prevents them from continuing. Only changes
+/// are reported; at the start of a watch of the machine, no unit has a problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportUnitHealth {
     /// The units by uuid. Units of other machines are ignored.
     pub units: BTreeMap<Uuid, UnitHealth>,
 }
 
-/// Reports the removed units whose recall cannot be confirmed, because a folder on this machine belongs to them, or may. It
-/// replaces the last report; a watch of the machine begins with none.
+/// Reports the removed units whose recall cannot be confirmed, because a folder on this machine belongs to them or may
+/// belong to them. Each report replaces the last one; the start of a watch of the machine deletes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportObstructedRecalls {
     /// What prevents the confirmation, by the uuid of the unit.
@@ -99,7 +99,8 @@ pub struct ReportDiskUsage {
     pub unknown_bytes: u64,
 }
 
-/// Reports that the agent of this Dead or removed machine has removed what it had installed: its token ends.
+/// Reports that the agent of this Dead or removed machine has removed everything that it had installed. Its token is
+/// revoked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportUninstalled;
 
@@ -110,7 +111,7 @@ pub struct Enrol {
     pub token: String,
     /// The address of the machine.
     pub address: String,
-    /// Its operating system; none if it does not name one.
+    /// Its operating system; none if its os-release file does not name one.
     #[serde(default)]
     pub base: Option<Base>,
 }

@@ -8,9 +8,10 @@ use state::charm::Base;
 use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
+use state::terms::position::Committed;
 
 requests! { MachineRequests {
-    AddMachines = post "/v1/models/{model}/add-machines", Writer => AddedMachines;
+    AddMachines = post "/v1/models/{model}/add-machines", Writer => Committed<Vec<String>>;
     RemoveMachine = post "/v1/models/{model}/remove-machine", Writer => WriteResponse;
     RetryProvisioning = post "/v1/models/{model}/retry-provisioning", Writer => WriteResponse;
     CreateEnrolmentToken = post "/v1/models/{model}/enrolment-token", Admin => EnrolmentToken;
@@ -46,7 +47,7 @@ pub struct CreateEnrolmentToken {
     pub machine: String,
 }
 
-/// Adds machines without units. The provider creates instances for those that are not manually provisioned.
+/// Adds machines without units, and returns their names. The provider creates instances for those that are not manually provisioned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddMachines {
@@ -55,18 +56,9 @@ pub struct AddMachines {
     /// Whether the machines are manually provisioned.
     #[serde(default)]
     pub manual: bool,
-    /// The operating system; none for that of the provider. A provider that does not have it takes its own.
+    /// The operating system; none for that of the provider. A provider that does not have it uses its own.
     #[serde(default)]
     pub base: Option<Base>,
-}
-
-/// The new machines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AddedMachines {
-    /// Their names.
-    pub names: Vec<String>,
-    /// The revision of the store that contains the change.
-    pub revision: u64,
 }
 
 /// The credentials with which a manually provisioned machine enrols.
@@ -85,7 +77,7 @@ pub struct EnrolmentToken {
 }
 
 /// A machine with the details that the provisioner of `pintle up` needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineInfo {
     /// The uuid of the machine.
     pub uuid: Uuid,

@@ -30,7 +30,7 @@ pub struct ReportInstance {
     pub what: ProvisioningReport,
 }
 
-/// Returns what the controller has stored about the uuid of a machine, in any store generation.
+/// Returns the life of the machine with this uuid, or whether its tombstone is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GetMachineExistence {
     /// The machine.

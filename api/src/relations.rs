@@ -4,17 +4,19 @@ use crate::changes::WriteResponse;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::terms::cause::RelationName;
 use state::terms::force::Force;
 use state::terms::names::RelationNumber;
+use state::terms::position::Committed;
 
 requests! { RelationRequests {
-    Integrate = post "/v1/models/{model}/integrate", Writer => IntegrateResponse;
+    Integrate = post "/v1/models/{model}/integrate", Writer => Committed<RelationName>;
     RemoveRelation = post "/v1/models/{model}/remove-relation", Writer => WriteResponse;
     SuspendRelation = post "/v1/models/{model}/suspend-relation", Writer => WriteResponse;
     ResumeRelation = post "/v1/models/{model}/resume-relation", Writer => WriteResponse;
 } }
 
-/// Relates two applications.
+/// Relates two applications, and returns the number and the ends of the relation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Integrate(pub Ends);
 
@@ -56,17 +58,6 @@ pub struct Ends {
     pub a: String,
     /// The second end.
     pub b: String,
-}
-
-/// The new relation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct IntegrateResponse {
-    /// Its number.
-    pub relation: RelationNumber,
-    /// Its ends: `db:server web:db`.
-    pub key: String,
-    /// The revision of the store that contains the change.
-    pub revision: u64,
 }
 
 /// Identifies a relation.

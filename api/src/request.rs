@@ -1,4 +1,4 @@
-//! What a request is, and the port through which all requests are sent.
+//! The types of requests, and the port through which all requests are sent.
 //!
 //! A request is a type: it contains the message, its route, who may send it, and the type of the response. The
 //! client, the dispatch, the authorisation and the OpenAPI document are generic over these types; `all_requests`
@@ -188,30 +188,29 @@ impl Entry {
     /// The description of a request type.
     pub const fn of<R: Request>(name: &'static str) -> Entry {
         let response_body = ResponseBody::Single(R::Response::CONTENT);
-        Entry {
-            name,
-            route: R::ROUTE,
-            caller: R::CALLER,
-            request_content: R::CONTENT,
-            response_body,
-            description: description::<R>,
-            input: SchemaGenerator::subschema_for::<R>,
-            output: SchemaGenerator::subschema_for::<R::Response>,
-        }
+        Entry::new::<R, R::Response>(name, R::ROUTE, R::CALLER, response_body)
     }
 
     /// The description of a watch request type.
     pub const fn of_watch<R: WatchRequest>(name: &'static str) -> Entry {
-        let response_body = ResponseBody::Lines;
+        Entry::new::<R, StreamLine<R::Item>>(name, R::ROUTE, R::CALLER, ResponseBody::Lines)
+    }
+
+    const fn new<R: Message, O: JsonSchema>(
+        name: &'static str,
+        route: Route,
+        caller: Caller,
+        response_body: ResponseBody,
+    ) -> Entry {
         Entry {
             name,
-            route: R::ROUTE,
-            caller: R::CALLER,
+            route,
+            caller,
             request_content: R::CONTENT,
             response_body,
             description: description::<R>,
             input: SchemaGenerator::subschema_for::<R>,
-            output: SchemaGenerator::subschema_for::<StreamLine<R::Item>>,
+            output: SchemaGenerator::subschema_for::<O>,
         }
     }
 }
@@ -222,7 +221,7 @@ fn description<T: JsonSchema>() -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Is called with request types, given a port `P` that answers them.
+/// Visits request types; `P` is a port that answers all of them.
 pub trait Visitor<P> {
     /// Visits a request with one response.
     fn request<R: Request>(&mut self, entry: Entry)

@@ -14,7 +14,7 @@ pub struct Shared<T>(Arc<Inner<T>>);
 #[derive(Clone)]
 struct Inner<T> {
     value: T,
-    /// Made when the value is serialised for the first time.
+    /// Created when the value is serialised for the first time.
     json: OnceLock<Box<RawValue>>,
 }
 

@@ -54,7 +54,7 @@ pub struct ModelStatus {
     pub uuid: Uuid,
     /// Its life.
     pub life: Life,
-    /// The name of the controller that people see: `here`.
+    /// The displayed name of the controller: `here`.
     pub controller: String,
     /// The name of the cloud.
     pub cloud: String,

@@ -1,4 +1,4 @@
-//! English: the only module that turns the facts of the API into sentences, for the commands and for
+//! The English of the API: the only module that turns facts into sentences, for the commands and for
 //! `pintle-agent why`.
 
 /// How actions have ended, in English.

@@ -35,7 +35,7 @@ pub struct Commit {
     pub record: Record,
 }
 
-/// Reports statuses and log lines before the record of their run. The record repeats what was not acknowledged.
+/// Reports statuses and log lines before the record of their run. The record repeats those that were not acknowledged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// The epoch of the session.
@@ -44,14 +44,15 @@ pub struct Report {
     pub run: u64,
     /// The reports of the run.
     pub reports: Vec<RunReport>,
-    /// What the agent is running, for the status; none if nothing. The controller stores it in memory only.
+    /// The activity that the agent executes, for the status; none if it is idle. The controller stores it in memory
+    /// only.
     pub executing: Option<Activity>,
-    /// For how long it had been running when the request was sent.
+    /// For how long that activity had been running when the request was sent.
     pub executing_for_ms: u64,
 }
 
-/// Claims, renews or releases the leadership. Returns the term that was granted; none if another unit is the leader, or
-/// after a release.
+/// Claims, renews or releases the leadership. Returns the granted lease; none if another unit is the leader, or after
+/// a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The epoch of the session.

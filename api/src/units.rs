@@ -9,11 +9,12 @@ use state::terms::force::Force;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::port_range::PortRange;
+use state::terms::position::Committed;
 use state::terms::settings::Bag;
 use std::collections::BTreeMap;
 
 requests! { UnitRequests {
-    AddUnits = post "/v1/models/{model}/add-units", Writer => AddUnitsResponse;
+    AddUnits = post "/v1/models/{model}/add-units", Writer => Committed<Vec<UnitName>>;
     ShowUnit = post "/v1/models/{model}/show-unit", Reader => UnitInfo;
     ResolvedRequest = post "/v1/models/{model}/resolved", Writer => WriteResponse;
     RemoveUnit = post "/v1/models/{model}/remove-unit", Writer => WriteResponse;
@@ -48,7 +49,7 @@ pub struct RemoveUnit {
     pub force: Force,
 }
 
-/// Adds units to an application.
+/// Adds units to an application, and returns their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddUnits {
@@ -58,15 +59,6 @@ pub struct AddUnits {
     pub units: u32,
     /// The name of the machine for the first unit; none to add a machine for each unit.
     pub to: Option<String>,
-}
-
-/// The new units.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AddUnitsResponse {
-    /// Their names.
-    pub units: Vec<UnitName>,
-    /// The revision of the store that contains the change.
-    pub revision: u64,
 }
 
 /// The data of one unit in a relation.

@@ -1,12 +1,13 @@
-//! Checks `assumes` and `min-juju-version`: the features and the Juju version that a charm requires (spec/clients.md 4.3).
+//! Checks `assumes` and `min-juju-version`: the features and the Juju version that a charm requires (spec/clients.md
+//! 4.3).
 //!
 //! Called by `declaration`, unless the user forces the deployment.
 
 use crate::problem::Checker;
 use serde_json::Value;
 
-/// The version of Juju whose charm contract Pintle implements (spec/clients.md, finding 6). Charms switch features on by
-/// this version, and Juju 4 changed parts of the contract. Hooks see the same version in JUJU_VERSION.
+/// The version of Juju whose charm contract Pintle implements (spec/clients.md, finding 6). Charms switch features on
+/// by this version, and Juju 4 changed parts of the contract. Hooks see the same version in JUJU_VERSION.
 pub const JUJU_VERSION: [u32; 3] = [3, 6, 14];
 
 /// Reports every requirement in `metadata` that is not met.

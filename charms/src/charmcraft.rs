@@ -177,8 +177,8 @@ fn poetry_groups(args: &[String]) -> Vec<String> {
     groups.map(str::to_owned).collect()
 }
 
-/// Reports every section that is declared both in charmcraft.yaml and in a file of its own, because one of the two would
-/// be ignored silently. `own_files` holds each section with whether it has such a file.
+/// Reports every section that is declared both in charmcraft.yaml and in a file of its own, because one of the two
+/// would be ignored silently. `own_files` holds each section with whether it has such a file.
 pub fn check_duplicate_sections(file: &Value, own_files: &[(&str, bool)], checker: &mut Checker) {
     for (section, has_file) in own_files {
         if *has_file && file.get(*section).is_some_and(|value| !value.is_null()) {

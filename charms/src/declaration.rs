@@ -1,7 +1,8 @@
 //! Combines the declaring files of a charm into one `Charm` and checks them against each other.
 //!
-//! Each section is read by the module that is named after it; problems name the file and the key where the user finds
-//! them, even if the section comes from charmcraft.yaml. Called by `read` for folders and for archives.
+//! Each section except the manifest is read by the module that is named after it. Problems name the file and the key
+//! where the user finds them, even if the section comes from charmcraft.yaml. Called by `read` for folders and for
+//! archives.
 
 use crate::problem::{Checker, Problem};
 use crate::safe_paths::MemberKind;

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The python3 of this host, that its hooks run.
+/// The python3 of this host, which its hooks run.
 pub(crate) struct HostPython {
     /// For example `3.11`.
     pub version: String,
-    /// The interpreter itself. What PATH finds may be a script of a version manager that does more than asked:
-    /// pyenv's writes a folder after each `pip install`, and two at once fail.
+    /// The interpreter itself. The program in PATH may be a script of a version manager with side effects: the script
+    /// of pyenv writes a folder after each `pip install`, and two installations at the same time fail.
     pub interpreter: PathBuf,
 }
 
-/// The python3 that PATH finds; `None` without one.
+/// The python3 in PATH. None if there is none.
 pub(crate) fn host_python() -> Option<HostPython> {
     let script = "import sys; print('%d.%d' % sys.version_info[:2]); print(sys.executable)";
     let output = Command::new("python3").args(["-I", "-c", script]).stdin(Stdio::null()).output().ok()?;

@@ -3,13 +3,13 @@
 //! Files that the charm itself wrote are kept. Called by the unit agent between hooks; the same call after a crash
 //! finishes the installation.
 //!
-//! Two more names exist beside the folder `charm`: `charm.new-<digest>` is a revision that is not used yet or no longer,
-//! and `charm.manifest-<digest>` lists the content of a revision. The file `.juju-charm` in a revision identifies it.
-//! The steps, and the state after a crash in each of them:
+//! Two more names exist beside the folder `charm`: `charm.new-<digest>` is a revision that is not yet, or no longer, in
+//! use, and `charm.manifest-<digest>` lists the content of a revision. The file `.juju-charm` in a revision identifies
+//! it. The steps, and the state after a crash in each of them:
 //!
 //! 1. Leftovers are removed and the archive is unpacked to `charm.new-…`. Crash: `charm` is unchanged; start again.
-//! 2. The manifest is written, and the files that the charm itself wrote are hard-linked into `charm.new-…`. Crash: as in
-//!    step 1, because a link does not change `charm`.
+//! 2. The manifest is written, and the files that the charm itself wrote are hard-linked into `charm.new-…`. Crash: as
+//!    in step 1, because a link does not change `charm`.
 //! 3. Everything is synced.
 //! 4. One rename exchanges `charm` and `charm.new-…`. Crash: `charm` is the old or the new revision, complete.
 //! 5. The old revision, now `charm.new-…`, is removed. Crash: the next call removes it.
@@ -69,8 +69,8 @@ enum CrashPoint {
     OldRemoved,
 }
 
-/// Installs `archive`, whose digest must be `sha256`, as revision number `revision` in `charm_dir`, the folder `charm` of
-/// a unit. The parent of `charm_dir` must exist.
+/// Installs `archive`, whose digest must be `sha256`, as revision number `revision` in `charm_dir`, the folder `charm`
+/// of a unit. The parent of `charm_dir` must exist.
 ///
 /// Files that the charm itself wrote in `charm_dir` are kept. A call after a crash finishes the installation; a call
 /// after a success does nothing. The caller guarantees that no hook runs meanwhile.
@@ -133,7 +133,7 @@ fn install_until(
             Vec::new()
         };
         reached(CrashPoint::CarriedOver)?;
-        // One call syncs a few thousand small files. To sync each of them would cost a disk seek for each.
+        // One call syncs a few thousand small files. Syncing each of them would cost a disk seek per file.
         let folder = File::open(unit_dir)?;
         nix::unistd::syncfs(&folder)?;
         reached(CrashPoint::Synced)?;
@@ -150,8 +150,9 @@ fn install_until(
     finish().map_err(io_error)
 }
 
-/// Returns the paths in `charm_dir` whose content differs from the installed revision (spec/uniter.md A.5); `None` if the
-/// installed revision is unknown. The unit agent calls it when it starts.
+/// Returns the paths in `charm_dir` whose content differs from the installed revision (spec/uniter.md A.5); `None` if
+/// the installed revision is unknown. The unit agent calls it before it fetches a charm, which may be installed
+/// already.
 pub fn verify(charm_dir: &Path) -> Option<Vec<String>> {
     let differs = |path: &str, managed: &ManifestEntry| match managed {
         ManifestEntry::Link(target) => {
@@ -218,7 +219,8 @@ fn write_manifest(manifest: &Manifest) -> String {
     manifest.iter().map(line).collect()
 }
 
-/// Reads what `write_manifest` wrote. Each line is one member, because `safe_paths` refuses control characters in paths.
+/// Reads what `write_manifest` wrote. Each line is one member, because `safe_paths` refuses control characters in
+/// paths.
 fn read_manifest(text: &str) -> Manifest {
     let member = |line: &str| match line.strip_prefix("#link ") {
         Some(link) => link
@@ -232,7 +234,7 @@ fn read_manifest(text: &str) -> Manifest {
 }
 
 /// Compiles the Python files of a charm that contains its packages, so that the first hook starts faster. Failures are
-/// ignored, because Python compiles what is not compiled.
+/// ignored, because Python compiles the remaining files when it imports them.
 fn compile(charm: &Path) {
     if charm.join("venv").is_dir() {
         let mut python = Command::new("python3");
@@ -259,8 +261,8 @@ impl CarryOver<'_> {
         Ok(self.renamed_files)
     }
 
-    /// Links the content of the folder `prefix`, which is empty or ends in a slash. `managed` are the folders of the old
-    /// revision.
+    /// Links the content of the folder `prefix`, which is empty or ends in a slash. `managed` are the folders of the
+    /// old revision.
     fn folder(&mut self, prefix: &str, managed: &BTreeSet<String>) -> io::Result<()> {
         for entry in fs::read_dir(self.old_root.join(prefix))? {
             let entry = entry?;

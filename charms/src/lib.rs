@@ -1,13 +1,13 @@
 //! Reads, packs, unpacks and installs charms.
 //!
 //! `read` turns a charm folder or a `.charm` archive into what the charm declares and the archive to upload, or reports
-//! every problem at once. `install` unpacks an archive beside a unit and swaps it in atomically; an archive is untrusted
-//! until its digest and all of its members are checked. The CLI and the controller read charms, the unit agent installs
-//! them. All functions block; async callers run them on a thread of their own.
+//! every problem at once. `install` unpacks an archive beside a unit and swaps it in atomically; an archive is
+//! untrusted until its digest and all of its members are checked. The CLI and the controller read charms, the unit
+//! agent installs them. All functions block; async callers run them on a thread of their own.
 //!
-//! Reading order: `read`, `yaml`, `declaration` with `metadata`, `config`, `actions` and `charmcraft` (the charm's files);
-//! `folder`, `safe_paths`, `archive`, `venv` with `packages` and `package_cache` (a folder into an archive); `archive_entries`, `unpack`, `install` (an archive into a
-//! unit's folder).
+//! Reading order: `read`, `yaml`, `declaration` with `metadata`, `config`, `actions` and `charmcraft` (the charm's
+//! files); `folder`, `safe_paths`, `archive`, `venv` with `packages` and `package_cache` (a folder into an archive);
+//! `archive_entries`, `unpack`, `install` (an archive into a unit's folder).
 
 #![warn(missing_docs)]
 

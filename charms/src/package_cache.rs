@@ -1,8 +1,8 @@
-//! The bounds of the package cache, in which `packages` keeps installed sets of Python packages and pip's wheels.
+//! Bounds and measures the package cache, in which `packages` keeps installed sets of Python packages and pip's wheels.
 //!
-//! What is deleted is installed again when it is needed. A set that was used within the last hour is kept, because
+//! A deleted set is installed again when it is needed. A set that was used within the last hour is kept, because
 //! another deployment may be copying it into an archive. `trim` runs after a set was installed, the only time when the
-//! cache grows; `pintle disk-usage` shows what it takes ([`measure`]).
+//! cache grows; `pintle disk-usage` shows its size ([`measure`]).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use std::time::{Duration, SystemTime};
 pub const SETS_MAX: usize = 32;
 /// The bytes of pip's cache: the downloaded and built wheels of some 20 charms. Beyond it, all of them are deleted.
 pub const WHEELS_BYTES_MAX: u64 = 1 << 30;
-/// A set that was used within this time may be in use: to pack a charm takes minutes at most.
+/// A set that was used within this time may be in use: packing a charm takes minutes at most.
 const IN_USE: Duration = Duration::from_secs(3_600);
 /// The folder of pip's cache.
 pub(crate) const WHEELS: &str = "wheels";
-/// What follows the name of a folder that is being installed or deleted, before the id of the process.
+/// The suffixes of a folder that is being installed or deleted; the id of the process follows.
 const UNFINISHED: [&str; 2] = [".new-", ".old-"];
 /// The unit of `blocks` in the metadata of a file.
 const BLOCK_BYTES: u64 = 512;
 
-/// What the package cache takes on disk.
+/// The disk usage of the package cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PackageCacheUsage {
     /// The number of installed sets.
@@ -32,21 +32,21 @@ pub struct PackageCacheUsage {
     pub wheels_bytes: u64,
 }
 
-/// Measures the package cache. What cannot be read takes nothing.
+/// Measures the package cache. Files that cannot be read count as empty.
 pub fn measure(cache: &Path) -> PackageCacheUsage {
     let sets = sets(cache);
     let sets_bytes = sets.iter().map(|(_, set)| bytes(set)).sum();
     PackageCacheUsage { sets: sets.len(), sets_bytes, wheels_bytes: bytes(&cache.join(WHEELS)) }
 }
 
-/// Notes that a set is used now.
+/// Records that a set is used now.
 pub(crate) fn note_use(set: &Path) {
-    // if it fails, the set may be installed again sooner
+    // if this fails, the set may be deleted earlier and is then installed again
     let _ = File::open(set).and_then(|folder| folder.set_modified(SystemTime::now()));
 }
 
-/// Deletes what exceeds the bounds, the sets that were not used for longest first, and what processes that were killed
-/// have left. What cannot be deleted stays: the next installation tries again.
+/// Deletes the least recently used sets beyond the bound, the wheels if they exceed theirs, and the unfinished folders
+/// of killed processes. A folder that cannot be deleted stays until the next installation.
 pub(crate) fn trim(cache: &Path) {
     trim_to(cache, SystemTime::now(), WHEELS_BYTES_MAX);
 }
@@ -68,7 +68,7 @@ fn trim_to(cache: &Path, now: SystemTime, wheels_bytes_max: u64) {
     }
 }
 
-/// Renames a folder, so that nobody finds a part of it, and deletes it.
+/// Renames a folder, so that no process finds a part of it, and deletes it.
 fn delete(folder: &Path) {
     let old = folder.with_extension(format!("old-{}", std::process::id()));
     if fs::rename(folder, &old).is_ok() {

@@ -2,7 +2,7 @@
 //!
 //! The charm's own requirements decide: they are resolved alone, with the versions of `uv.lock`, `poetry.lock` or
 //! pyproject.toml. The lists `PYDEPS` of its charm libraries then add what is missing, and never change a version that
-//! is installed. A library that asks for another version is reported. Called by `venv`.
+//! is installed. A library that requires another version is reported. Called by `venv`.
 //!
 //! ```text
 //! CACHE/<digest>/site        the packages of one set of requirements; the folder exists once it is complete
@@ -42,7 +42,7 @@ struct Declared {
     lines: Vec<String>,
     /// Whether requirements.txt lists packages, too.
     use_requirements_txt: bool,
-    /// The versions that a lock file or pyproject.toml decides.
+    /// The versions that a lock file or pyproject.toml pins.
     constraints: Vec<String>,
     /// Each charm library with the packages that it imports.
     libraries: Vec<(String, Vec<String>)>,
@@ -63,7 +63,7 @@ struct Installed {
     conflicts: Vec<(String, String, String, String)>,
 }
 
-/// What a charm requires.
+/// The Python packages that a charm requires.
 struct Requirements {
     declared: Declared,
     /// Requirements files in the charm's folder.
@@ -98,7 +98,7 @@ pub(crate) fn packages(
     Ok(Some(cached.join("site")))
 }
 
-/// Reads what the charm requires; `None` if that is nothing.
+/// Reads what the charm requires; `None` if it requires no packages.
 fn requirements(
     root: &Path,
     files: &CharmFileList,
@@ -248,7 +248,8 @@ fn install(
     Ok(())
 }
 
-/// Some hosts have python3 without pip, some without venv. Either is enough; pip alone is seconds faster.
+/// Returns an interpreter that has pip. Some hosts have python3 without pip, others without venv; either is enough, and
+/// an existing pip saves the seconds in which an environment is created.
 fn interpreter_with_pip(python: &HostPython, building: &Path) -> Result<PathBuf, String> {
     let interpreter = &python.interpreter;
     if run(Command::new(interpreter).args(["-m", "pip", "--version"]))?.status.success() {

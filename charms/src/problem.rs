@@ -1,9 +1,10 @@
 //! Problems of a charm, and the checker that collects them.
 //!
 //! Everything is checked before anything is created, and all problems are reported at once (spec/clients.md 4.8).
-//! Therefore a check adds a problem and continues instead of returning at the first one. Used by every module that reads
-//! a part of a charm.
+//! Therefore a check adds a problem and continues instead of returning at the first one. Used by every module that
+//! reads a part of a charm.
 
+use host::escape::one_line;
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -26,6 +27,7 @@ impl Problem {
 }
 
 impl fmt::Display for Problem {
+    /// Names and keys come from the charm: they are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", one_line(&self.file))?;
         if !self.location.is_empty() {
@@ -33,12 +35,6 @@ impl fmt::Display for Problem {
         }
         f.write_str(&one_line(&self.text))
     }
-}
-
-/// Escapes control characters. Names and keys come from the charm; a problem must remain one line and must not control
-/// the terminal.
-fn one_line(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 impl std::error::Error for Problem {}

@@ -2,8 +2,8 @@
 //! "Helpful extension").
 //!
 //! The packages are installed with the host's own python3 and pip when the charm is read (`packages`), and packed into
-//! the archive. Therefore the archive is complete, every unit runs the same packages, and the machine of a unit needs no
-//! network. Called by `read` for folders.
+//! the archive. Therefore the archive is complete, every unit runs the same packages, and the machine of a unit needs
+//! no network. Called by `read` for folders.
 
 use crate::charmcraft::PythonRequirements;
 use crate::folder::{self, CharmFileList, FileEntry};
@@ -24,11 +24,11 @@ fn dispatch_script(site: &str) -> String {
     )
 }
 
-/// Adds to `files` what a Python charm needs to run: its packages, unless it contains a `venv`, and a `dispatch`, unless
-/// it has one. A charm without src/charm.py is not changed.
+/// Adds to `files` what a Python charm needs to run: its packages, unless it contains a `venv`, and a `dispatch`,
+/// unless it has one. A charm without src/charm.py is not changed.
 ///
-/// `build` is what charmcraft.yaml says about packages. `cache` is a private folder of this user. `progress` receives
-/// each step of an installation.
+/// `build` is what charmcraft.yaml declares about packages. `cache` is a private folder of this user. `progress`
+/// receives each step of an installation.
 ///
 /// # Errors
 /// Python is missing, or the packages cannot be installed.

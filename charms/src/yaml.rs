@@ -68,7 +68,8 @@ pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
 /// Writes one document in block style, with a newline at its end.
 ///
 /// # Errors
-/// The value cannot be represented in YAML, for example a map with maps as keys. This is a mistake in the caller's types.
+/// The value cannot be represented in YAML, for example a map with maps as keys. This is a mistake in the caller's
+/// types.
 pub fn to_string<T: Serialize>(value: &T) -> Result<String, YamlError> {
     // No tested YAML reader misreads a document without block scalars (dependencies.md, YAML).
     let options = serde_yaml::ser_options! { prefer_block_scalars: false };

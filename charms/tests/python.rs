@@ -47,7 +47,7 @@ fn wheel(folder: &Path, word: &str) {
     wheel_of(folder, ("greeter", "1.0"), &[], &[("greeter.py", format!("WORD = {word:?}\n"))]);
 }
 
-/// Writes two versions of each of three packages. `exporter` needs the `sdk` of its own version, and both share the
+/// Writes two versions of each of three packages. `exporter` requires the `sdk` of its own version, and both share the
 /// namespace package `tracing`.
 fn index(folder: &Path) {
     for version in ["1.21", "1.25"] {
@@ -73,7 +73,7 @@ fn charm_of_index(imports: &[&str], files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Where a charm library with this name lies.
+/// The path of the charm library with this name.
 fn library(name: &str) -> String {
     format!("lib/charms/{name}/v0/{name}.py")
 }
@@ -261,7 +261,7 @@ fn a_lock_file_decides_versions() {
         let charm = charm_of_index(&["greeter"], &[("pyproject.toml", PYPROJECT), (file, text)]);
         assert_eq!(run(charm.path(), cache.path()), "1.21", "{file}");
     }
-    // Both lock files exist: the plugin of charmcraft.yaml says whose project it is.
+    // Both lock files exist: the plugin in charmcraft.yaml determines which one applies.
     let lock_of_another_tool = poetry.replace("1.21", "1.25");
     let charm = charm_of_index(
         &["greeter"],
@@ -367,8 +367,8 @@ fn a_second_charm_takes_the_same_packages_from_the_shared_wheel_cache() {
     assert_eq!(downloads.load(Ordering::SeqCst), 3, "only the exporter is new");
 }
 
-/// A version manager puts its own `python3` on PATH, and pyenv's writes a folder after each `pip install`, so that two
-/// at once fail. The packages are therefore installed by the interpreter behind it.
+/// A version manager puts its own `python3` on PATH. That of pyenv writes a folder after each `pip install`, so that
+/// two installations at the same time fail. The packages are therefore installed by the interpreter behind it.
 #[test]
 fn a_python3_that_is_a_script_that_selects_a_version_does_not_install() {
     let folder = TempDir::new().expect("tempdir");

@@ -1,4 +1,4 @@
-//! Arguments that several commands share: the flags of every command, of every removal, and of `--force`; names of units.
+//! Arguments that several commands share: the flags of every command and of every removal, `--force`, and unit names.
 //!
 //! A flag of Juju that has no meaning in Pintle is accepted and hidden from the help if ignoring it is harmless. The
 //! command line as a whole and the arguments of each command are in [`crate::commands`].
@@ -75,7 +75,7 @@ impl ForceArguments {
 /// Parses the names of units.
 ///
 /// # Errors
-/// If one is invalid: the first.
+/// The error of the first name that is invalid.
 pub fn parse_units<T: FromStr<Err = BadName>>(words: &[String]) -> Result<Vec<T>, CommandError> {
     let units = words.iter().map(|word| word.parse());
     units.collect::<Result<_, BadName>>().map_err(|bad| CommandError::usage(bad.to_string()))

@@ -9,9 +9,9 @@ use crate::times::now_ms;
 use api::error::{ApiError, ErrorCode};
 
 /// Exit code of a command line that cannot be parsed.
-pub const USAGE: u8 = 2;
+const USAGE: u8 = 2;
 
-/// An error for the operator: printed as `ERROR message` with the hint indented below it (style 1.10).
+/// An error for the operator: printed as `ERROR message` with the hint indented below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandError {
     /// What failed and why; may have several lines.

@@ -1,15 +1,13 @@
 //! The data folder of one local controller: its location, and the paths of the files in it.
 //!
 //! Only the files of the client and the supervisor are listed here; the controller's store and the machine agents'
-//! data have their own modules. The folder must be accessible to its owner only.
+//! data have their own modules. The folder must be accessible to its owner only (spec/security.md S32).
 
 use crate::command_error::CommandError;
+use host::file::create_private_folder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-
-/// The folder is private to its owner (spec/security.md S32).
-const FOLDER_MODE: u32 = 0o700;
 
 /// A data folder, by its absolute path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +17,7 @@ impl DataDir {
     /// Returns the folder of `--data` or $PINTLE_DATA; by default `pintle` in $XDG_DATA_HOME or ~/.local/share.
     ///
     /// # Errors
-    /// If no folder is given and the environment names no home.
+    /// If no folder is given and neither $XDG_DATA_HOME nor $HOME is set.
     pub fn choose(given: Option<&Path>) -> Result<DataDir, CommandError> {
         let path = match given {
             Some(path) => path.to_owned(),
@@ -59,12 +57,13 @@ impl DataDir {
         self.0.join("supervisor.pid")
     }
 
-    /// Which folder this is, so that a copy is detected.
+    /// The file that identifies this folder, so that a copy is detected ([`crate::supervisor::identity`]).
     pub fn identity(&self) -> PathBuf {
         self.0.join("identity.yaml")
     }
 
-    /// Exists until a controller has started whose store is a copy or a backup.
+    /// The mark of a store that is a copy or was restored from a backup. It exists until a controller has started with
+    /// it.
     pub fn restored_mark(&self) -> PathBuf {
         self.0.join("restored")
     }
@@ -107,7 +106,7 @@ impl DataDir {
         let name = self.0.display();
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot create data folder {name}: {error}"));
-        make_private(&self.0).map_err(to_error)?;
+        create_private_folder(&self.0).map_err(to_error)?;
         let found = self.0.metadata().map_err(to_error)?;
         if found.uid() != nix::unistd::geteuid().as_raw() {
             return Err(CommandError::new(format!(
@@ -120,12 +119,9 @@ impl DataDir {
             let text = format!("cannot use data folder {name}: other users can write to it");
             return Err(CommandError::new(text).hint(help));
         }
-        make_private(&self.0.join("log")).and_then(|()| make_private(&self.machines())).map_err(to_error)
+        let folders = [self.0.join("log"), self.machines()];
+        folders.iter().try_for_each(|folder| create_private_folder(folder)).map_err(to_error)
     }
-}
-
-fn make_private(path: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
 }
 
 fn default_path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {

@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Blanks between columns.
+/// Spaces between columns.
 const COLUMN_GAP: usize = 2;
 
-/// A table whose first row is the headings. Columns are separated by two blanks, lines have no trailing blanks. Cells
+/// A table whose first row is the headings. Columns are separated by two spaces, lines have no trailing spaces. Cells
 /// may contain text of charms, so each is escaped to one safe line.
 pub struct Table<'a> {
     /// Indices of the right-aligned columns.
@@ -87,7 +87,7 @@ pub fn structured(value: &Value, format: StructuredFormat) -> Result<String, Com
     serialized(value, format)
 }
 
-/// The same, of a document that is no tree of values.
+/// Like [`structured`], for any document that can be serialized.
 ///
 /// # Errors
 /// If the document cannot be represented.

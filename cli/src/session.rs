@@ -103,7 +103,7 @@ pub fn no_client_file(dir: &DataDir) -> CommandError {
 }
 
 /// The error for a controller that cannot be reached; `why` is the reason.
-pub fn no_controller(dir: &DataDir, why: &str) -> CommandError {
+fn no_controller(dir: &DataDir, why: &str) -> CommandError {
     if crate::supervisor::lock::holder(dir).is_some() {
         let text = format!("the controller of {} does not answer: {why}", dir.path().display());
         return CommandError::new(text).hint(
@@ -116,7 +116,7 @@ pub fn no_controller(dir: &DataDir, why: &str) -> CommandError {
     ))
 }
 
-/// Replaces the error of an unreachable controller by [`no_controller`]; returns other errors unchanged.
+/// Replaces the error of an unreachable controller by one that says how to start it; returns other errors unchanged.
 pub fn explain(failure: CommandError, dir: &DataDir) -> CommandError {
     match &failure.unreachable {
         Some(why) => no_controller(dir, &why.to_lowercase()),

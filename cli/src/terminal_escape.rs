@@ -3,17 +3,9 @@
 //! Text of charms and of the controller can neither move the cursor nor reorder what is displayed; escaped characters
 //! stay visible. Every table, error and log line passes through this module.
 
-/// Returns one safe line: control and direction characters are escaped, line breaks and tabs become a blank.
+/// Returns one safe line: control and direction characters are escaped, line breaks and tabs become spaces.
 pub fn safe_line(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' | '\t' => safe.push(' '),
-            c if is_unsafe(c) => safe.extend(c.escape_unicode()),
-            c => safe.push(c),
-        }
-    }
-    safe
+    safe_text(text).replace(['\n', '\t'], " ")
 }
 
 /// Returns safe text: like [`safe_line`], but line breaks and tabs are kept.

@@ -5,6 +5,7 @@
 pub use api::ago;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
+use state::terms::duration;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -65,7 +66,7 @@ pub struct SinceTimes {
 }
 
 impl SinceTimes {
-    /// For times in this zone.
+    /// A formatter of times in this zone.
     pub fn new(zone: &Zone) -> SinceTimes {
         SinceTimes { zone: zone.clone(), minutes: RefCell::default() }
     }
@@ -88,39 +89,21 @@ pub fn task_time(ms: i64) -> String {
     Zone::new(true).format(ms, "%Y-%m-%d %H:%M:%S +0000 UTC")
 }
 
-/// No duration is as long: 8760 hours, a year. The sum of a time and a duration never overflows.
+/// Every duration is shorter than this, 8760 hours (a year), so that the sum of a time and a duration never overflows.
 const DURATION_SECONDS_MAX: f64 = 8760.0 * 3600.0;
 
 /// Parses a duration in Go's format: `30s`, `1.5s`, `1h30m`, `500ms`.
 ///
 /// # Errors
-/// If the text is no duration.
+/// If the text is not a duration, or the duration is a year or longer.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let to_error =
         || format!("invalid duration {text:?}: expected a number and a unit, for example 30s or 1h30m");
-    let (mut rest, mut total) = (text, 0.0);
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(to_error)?;
-        let number: f64 = rest[..end].parse().map_err(|_| to_error())?;
-        rest = &rest[end..];
-        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let seconds = match &rest[..unit_end] {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(to_error()),
-        };
-        total += number * seconds;
-        rest = &rest[unit_end..];
-    }
-    if text.is_empty() {
-        return Err(to_error());
-    }
-    if total >= DURATION_SECONDS_MAX {
+    let seconds = duration::parse_ns(text).ok_or_else(to_error)? / 1e9;
+    if seconds >= DURATION_SECONDS_MAX {
         return Err(format!("invalid duration {text:?}: expected less than 8760h (a year)"));
     }
-    Duration::try_from_secs_f64(total).map_err(|_| to_error())
+    Duration::try_from_secs_f64(seconds).map_err(|_| to_error())
 }
 
 #[cfg(test)]

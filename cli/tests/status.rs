@@ -1,4 +1,4 @@
-//! The tables of `status`. The expected pages are those of the spec (spec/clients.md 3.3), without trailing blanks.
+//! The tables of `status`. The expected pages are those of the spec (spec/clients.md 3.3), without trailing spaces.
 
 mod common;
 

@@ -1,18 +1,18 @@
 //! When each charm archive was last needed, and the lock between uploads and the removal of unused archives.
 //!
-//! The handlers of uploads and the janitor (`janitor::archives`, which explains the order) use it.
+//! Used by the handlers of archives and by the janitor (`janitor::archives`, which explains the order of the steps).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-/// What the controller knows about its archives beside their documents: in memory only. After a restart each archive has
-/// the whole grace period again.
+/// The state of the archives that is kept in memory only, beside their documents. After a restart each archive has the
+/// whole grace period again.
 #[derive(Default)]
 pub(crate) struct Archives {
     /// Held shared from storing a file to registering it, exclusively from removing a document to deleting its file.
     pub(crate) lock: tokio::sync::RwLock<()>,
-    /// By digest: when the archive was last uploaded, found or in use, on the monotonic clock. At most the archives that
-    /// are registered or stored: a request cannot add another digest.
+    /// By digest: when the archive was last uploaded or looked up, or first found unused, on the monotonic clock. It
+    /// contains only archives that are registered or stored: a request cannot add another digest.
     last_needed: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -23,13 +23,14 @@ impl Archives {
         last_needed.insert(sha256.to_owned(), now_ms);
     }
 
-    /// Forgets the archives that are in use or gone. An archive that is unused later starts its whole grace period.
+    /// Forgets all archives that are not `unused`. An archive that becomes unused later has the whole grace period.
     pub(crate) fn retain(&self, unused: &BTreeSet<String>) {
         let mut last_needed = self.last_needed.lock().unwrap_or_else(PoisonError::into_inner);
         last_needed.retain(|sha256, _| unused.contains(sha256));
     }
 
-    /// The unused archives whose grace period is over. Archives that are seen for the first time start theirs.
+    /// Returns the unused archives whose grace period is over. The grace period of an archive that was not unused
+    /// before starts now.
     pub(crate) fn expired(&self, unused: &BTreeSet<String>, now_ms: u64, grace_ms: u64) -> Vec<String> {
         let mut last_needed = self.last_needed.lock().unwrap_or_else(PoisonError::into_inner);
         let is_expired = |sha256: &&String| {

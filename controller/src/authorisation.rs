@@ -84,7 +84,7 @@ pub fn machine(principal: &TokenHolder) -> Result<(Model, Uuid), ApiError> {
     }
 }
 
-/// Returns the machine that enrols and its model (S19); an error if the enrolment token has expired.
+/// Returns the machine that enrols and its model (S19); an error if the caller has no valid enrolment token.
 pub fn enrolling(principal: &TokenHolder, now_ms: i64) -> Result<(Model, Uuid), ApiError> {
     match principal {
         TokenHolder::EnrollingMachine { model, machine, expires_ms } if now_ms < *expires_ms => {

@@ -1,4 +1,4 @@
-//! `pintle-controller check DIR`: verifies the store of a controller that does not run.
+//! `pintle-controller check DIR`: verifies the store of a controller that is not running.
 //!
 //! It verifies the structure of the database, the checksum and the type of every document, the charm archives, and the
 //! invariants of every model. It changes nothing. Called by `program`.
@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Debug)]
 pub struct Report {
     /// One line for each finding.
@@ -73,7 +73,8 @@ fn archives(inspection: &Inspection, folder: &Path) -> Vec<String> {
     registered.into_iter().filter_map(fault).collect()
 }
 
-/// Prints a report, and returns the exit code: 0 if all is well, 1 if there are findings, 2 if nothing was verified.
+/// Checks a store and prints the report. Returns the exit code: 0 without findings, 1 with findings, 2 if the store
+/// cannot be verified.
 pub fn run(data: &Path) -> u8 {
     match check(data) {
         Err(why) => {

@@ -22,9 +22,10 @@ pub struct StoredArchive {
 
 /// Clocks, randomness, a timer and the charm archives.
 pub trait Environment: Send + Sync + 'static {
-    /// Returns the wall clock, in milliseconds since the epoch. It is for display only: no decision depends on it.
+    /// Returns the wall clock, in milliseconds since the epoch. It is for display, for the expiry of enrolment tokens
+    /// and for the retries of provisioning; no removal depends on it (I43).
     fn wall_ms(&self) -> i64;
-    /// Returns milliseconds of a clock that is never set.
+    /// Returns the monotonic clock, in milliseconds.
     fn monotonic_ms(&self) -> u64;
     /// Returns 128 new random bits.
     fn random(&self) -> u128;
@@ -33,7 +34,7 @@ pub trait Environment: Send + Sync + 'static {
     /// Reads a charm archive and stores it under its digest. The archive is durable when this returns. An error
     /// lists every problem of the charm, one per line, and nothing is stored.
     fn store_archive(&self, bytes: Vec<u8>) -> impl Future<Output = Result<StoredArchive, ApiError>> + Send;
-    /// Returns the folder into which archives are received; none if there is none.
+    /// Returns the folder into which the server receives archives; none if this environment has none.
     fn receiving_folder(&self) -> Option<PathBuf> {
         None
     }
@@ -52,8 +53,8 @@ pub trait Environment: Send + Sync + 'static {
     fn archives(&self) -> impl Future<Output = Vec<String>> + Send;
     /// Deletes the file of an archive. A failure is logged; the file is deleted later.
     fn delete_archive(&self, sha256: &str) -> impl Future<Output = ()> + Send;
-    /// The bytes of settings that a unit's view contains; more are fetched on demand (design 9). The simulator uses
-    /// a smaller bound.
+    /// Returns the most bytes of settings that are inlined in a unit's view; other settings are fetched on demand
+    /// (design 9). The simulator uses a smaller bound.
     fn inline_settings_bytes_max(&self) -> usize {
         inline_settings::INLINE_BYTES_MAX
     }
@@ -80,8 +81,7 @@ impl Uuids {
     pub fn generator(self) -> impl FnMut() -> Uuid {
         let mut next = self.0;
         move || {
-            // An odd step far from any power of two: consecutive uuids differ in many digits and are easy to tell
-            // apart.
+            // The step is odd and far from any power of two, so that consecutive uuids differ in many digits.
             next = next.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
             uuid_v4(next)
         }

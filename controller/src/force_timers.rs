@@ -1,4 +1,4 @@
-//! How long each entity that is removed by force has waited (I43).
+//! Force timers: how long each entity that is removed by force has waited (I43).
 //!
 //! The janitor advances the timers, and `why` shows the remaining time. A timer counts only time during which a
 //! controller runs, never the wall clock:

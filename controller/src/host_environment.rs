@@ -1,12 +1,12 @@
 //! The environment of the real controller: this host's clocks and randomness, and a folder of charm archives.
 //!
 //! The file name of an archive is its digest. An archive is written to a temporary file, synced and renamed, so a
-//! file is either complete or absent; a start removes the temporary files of the process before. Its digest is verified
-//! again on each read.
+//! file is either complete or absent; the next start removes temporary files that were left behind. The digest is
+//! verified again on each read.
 
 use crate::environment::{Environment, StoredArchive};
 use api::error::{ApiError, ErrorCode};
-use host::digest::sha256;
+use host::digest::{is_sha256, sha256};
 use host::file::{ignore_not_found, is_temporary, sync_folder, write_atomic};
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Archives being read at the same time, for requests of agents: each is one descriptor of the server's reserve, and up
-/// to 512 MiB of memory.
+/// Archives that are read at the same time: each takes one descriptor of the server's reserve, and up to 512 MiB of
+/// memory.
 const READS_MAX: usize = 8;
-/// Archives being verified at the same time: each is in memory, with up to 512 MiB.
+/// Received archives that are verified at the same time: each takes up to 512 MiB of memory.
 const VERIFICATIONS_MAX: usize = 1;
 /// The exit status after a broken store: `EX_SOFTWARE` of sysexits.h.
 const EXIT_BROKEN: i32 = 70;
@@ -32,8 +32,8 @@ pub struct HostEnvironment {
 }
 
 impl HostEnvironment {
-    /// Creates the folder `archives` if it does not exist, and removes unfinished archives from it. No other process may
-    /// use the folder. The monotonic clock starts at 0.
+    /// Creates the folder `archives` if it does not exist, and removes unfinished archives from it. No other process
+    /// may use the folder. The monotonic clock starts at 0.
     ///
     /// # Errors
     /// If the folder cannot be created, read or cleaned.
@@ -57,11 +57,6 @@ fn verify(archives: &Path, bytes: Vec<u8>) -> Result<charms::CharmSource, ApiErr
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         ApiError::new(ErrorCode::Invalid, lines.join("\n"))
     })
-}
-
-/// Whether this is the file name of an archive: 64 lower-case hexadecimal digits.
-fn is_digest(name: &str) -> bool {
-    name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 fn not_stored(error: io::Error) -> ApiError {
@@ -129,7 +124,7 @@ impl Environment for HostEnvironment {
         blocking(move || {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
             let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-            names.filter(|name| is_digest(name)).collect()
+            names.filter(|name| is_sha256(name)).collect()
         })
         .await
     }

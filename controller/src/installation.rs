@@ -17,7 +17,7 @@ use crate::tokens;
 use anyhow::{Context, Result, bail};
 use api::ClientFile;
 use host::digest::sha256;
-use host::file::{ignore_not_found, write_atomic};
+use host::file::{create_private_folder, ignore_not_found, write_atomic};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -28,15 +28,16 @@ use state::documents::token;
 use state::terms::names::Uuid;
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The first user and model (design 16).
 const FIRST_USER: &str = "admin";
 const FIRST_MODEL: &str = "dev";
 
+/// The content of `identity.yaml`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct ControllerIdentity {
+pub struct ControllerIdentity {
     controller: Uuid,
     /// None until the controller has listened for the first time.
     address: Option<SocketAddr>,
@@ -55,18 +56,17 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Opens a data folder; creates whatever is missing in it. An error if another user may read the folder or if a
-    /// file is damaged.
+    /// Opens a data folder; creates the files and folders that are missing in it. An error if other users can access
+    /// the folder or if a file is damaged.
     pub fn open(data: &Path) -> Result<Installation> {
         let folder = data.join("controller");
-        let make = |folder: &Path| fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        make(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        create_private_folder(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         let open = fs::metadata(&folder)?.permissions().mode() & 0o077;
         if open != 0 {
             let path = folder.display();
             bail!("cannot use {path}: other users can access it\nhint: chmod 700 {path}");
         }
-        make(&folder.join("store"))?;
+        create_private_folder(&folder.join("store"))?;
         let identity = folder.join("identity.yaml");
         let identity = match read_optional(&identity)? {
             Some(text) => {
@@ -162,8 +162,8 @@ impl Installation {
     }
 }
 
-/// Returns the uuid that identifies a user in `token-of`. Users have no documents of their own.
-pub fn user_id(name: &str) -> Uuid {
+/// Returns the uuid that identifies a user in the documents `token-of`. Users have no documents of their own.
+fn user_id(name: &str) -> Uuid {
     let hash = sha256(format!("user {name}").as_bytes());
     Uuid(u128::from_str_radix(&hash[..32], 16).expect("hex"))
 }
@@ -176,7 +176,7 @@ fn read_optional(file: &Path) -> Result<Option<String>> {
     ignore_not_found(fs::read_to_string(file)).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Returns the certificate and key of this name (PEM); makes them if they do not exist. The key is written first, so
+/// Returns the certificate and key of this name (PEM); creates them if they do not exist. The key is written first, so
 /// that a certificate never exists without its key.
 fn certificate_pair(
     folder: &Path,
@@ -209,7 +209,7 @@ fn new_ca(controller: Uuid) -> Result<(String, String)> {
     Ok((ca_params(controller).self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
-/// Makes the server's certificate. Its name is the controller's uuid, so it stays valid when the address changes.
+/// Creates the server's certificate. Its name is the controller's uuid, so it stays valid when the address changes.
 fn new_certificate(controller: Uuid, ca_key: &str) -> Result<(String, String)> {
     let issuer = Issuer::new(ca_params(controller), KeyPair::from_pem(ca_key)?);
     let mut params = CertificateParams::new(vec![controller.to_string()])?;

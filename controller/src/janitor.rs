@@ -1,9 +1,9 @@
 //! The janitor: background work of the controller, in batches of bounded size.
 //!
 //! It deletes the documents that removals left behind, executes forced removals and the destruction of models
-//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives (`archives`), tombstones
-//! (`tombstones`; design 5) and tokens of removed machines (`retired_tokens`). A batch that fails does not stop the others; the next sweep repeats it. The
-//! janitor reads past documents that are damaged on disk: a batch that needs one fails.
+//! (design 6), and enforces the limits on log lines (`logs`), completed actions, charm archives (`archives`),
+//! tombstones (`tombstones`; design 5) and tokens of removed machines (`retired_tokens`). A batch that fails does not
+//! stop the others; the next sweep repeats it. A document that is damaged on disk fails only the batches that need it.
 //!
 //! `program` runs one sweep every [`SWEEP_INTERVAL_MS`], and one at once when a request notifies it.
 
@@ -53,10 +53,10 @@ const AGENTS_PER_SWEEP: usize = 200;
 /// The pause between two sweeps. Leftovers have no effect on the model, so they need not be deleted sooner.
 pub const SWEEP_INTERVAL_MS: u64 = 10_000;
 /// The pause while a model is destroyed with force. A unit whose hook fails on the way is removed in the next sweep,
-/// and an operator waits for the end of the model: below 5 s is wanted.
+/// and an operator waits for the end of the model, which should take less than 5 s.
 const FORCED_DESTRUCTION_INTERVAL_MS: u64 = 1_000;
 
-/// Limits that the simulator lowers, so that it meets them.
+/// Limits that the simulator lowers, so that its runs reach them.
 #[derive(Clone, Copy)]
 pub struct JanitorLimits {
     /// How long an archive that nothing uses is kept.
@@ -98,7 +98,7 @@ pub struct Janitor {
 
 impl Janitor {
     /// A janitor with these limits.
-    pub fn with_limits(limits: JanitorLimits) -> Janitor {
+    pub fn new(limits: JanitorLimits) -> Janitor {
         Janitor { limits, ..Janitor::default() }
     }
 
@@ -107,8 +107,8 @@ impl Janitor {
         if self.destroys_by_force { FORCED_DESTRUCTION_INTERVAL_MS } else { SWEEP_INTERVAL_MS }
     }
 
-    /// Runs one sweep over all models: one batch of each leftover and of each log. Returns true if there is more to do
-    /// now. An error means that the store accepts no writes at the moment.
+    /// Runs one sweep over all models, with batches of bounded size. Returns true if there is more to do now. An error
+    /// means that the store accepts no writes at the moment.
     pub async fn sweep<S: Store, E: Environment>(
         &mut self,
         controller: &Controller<S, E>,
@@ -187,8 +187,8 @@ async fn delete_expired_actions<S: Store, E: Environment>(
     Ok(scan.needs_next_round || !scan.expired.is_empty())
 }
 
-/// Removes the presence of agents whose unit or machine no longer exists. The handlers cannot do it alone: no handler
-/// sees a forced removal, and a request of the agent that is still in progress may record its presence again.
+/// Removes the presence of agents whose unit or machine no longer exists. The handlers are not sufficient: no handler
+/// executes a forced removal, and a request of the agent that is still in progress may record its presence again.
 async fn forget_agents<S: Store, E: Environment>(controller: &Controller<S, E>, after: &mut Option<Uuid>) {
     // The agents are listed before the documents are read: an agent that is added in between is either not listed or
     // its document exists.
@@ -225,7 +225,7 @@ async fn destroy_model_batch<S: Store, E: Environment>(
     }
 }
 
-/// Deletes one batch of what each removal left behind. Returns true if there is more to do now.
+/// Deletes one batch of the documents that each removal left behind. Returns true if there is more to do now.
 async fn cleanup_batch<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,

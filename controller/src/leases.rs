@@ -1,7 +1,8 @@
-//! Leadership leases, in memory only (design 13). The leader document names the holder; this module has its expiry.
+//! Leadership leases, in memory only (design 13). The leader document names the holder; this module keeps the time of
+//! the last renewal.
 //!
 //! The holder can always renew, and an application without a leader can be claimed at once. The lease of another unit
-//! expires [`LEASE_MS`] after its last renewal; a start of the controller counts as one.
+//! expires [`LEASE_MS`] after its last renewal; a start of the controller counts as a renewal.
 //!
 //! The handler of a claim holds the lock of all leases until its transaction is committed. Otherwise two units could
 //! lead:

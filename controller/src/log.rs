@@ -1,4 +1,4 @@
-//! debug-log: pages of the log lines of a model, in the order in which they were stored.
+//! The response of `pintle debug-log`: pages of the log lines of a model, in the order in which they were stored.
 //!
 //! The position of a line is the revision and the key of its document. A cursor is a position as text. The lines after
 //! a cursor are read from the change log; only the first page, or a page after a very long pause, reads all lines.
@@ -12,6 +12,7 @@ use api::{LOG_PAGE_LINES, LONG_POLL_MS, LogLine, LogPage, LogQuery};
 use state::documents::draft::{Reader, parse};
 use state::documents::prelude::{LogDoc, Model};
 use state::terms::names::UnitName;
+use wildmatch::WildMatch;
 
 /// Revisions per read of the change log while a client follows the log.
 const REVISIONS_PER_READ: usize = 256;
@@ -135,10 +136,7 @@ fn matches(query: &LogQuery, line: &LogDoc) -> bool {
 /// Whether a filter selects a unit. `web/0` is selected by `unit-web-0`, `web/0`, `unit-web-*` and the
 /// application name `web`.
 fn is_unit(unit: &UnitName, wanted: &str) -> bool {
-    match wanted.strip_suffix('*') {
-        Some(prefix) => unit.tag().starts_with(prefix),
-        None => unit.application == wanted || unit.tag() == wanted || unit.to_string() == wanted,
-    }
+    unit.application == wanted || unit.to_string() == wanted || WildMatch::new(wanted).matches(&unit.tag())
 }
 
 /// Whether a filter selects a module: by its full name or by its leading parts.
@@ -152,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_unit_is_selected_by_tag_name_wildcard_and_application() {
-        for wanted in ["unit-web-0", "web/0", "unit-web-*", "web"] {
+        for wanted in ["unit-web-0", "web/0", "unit-web-*", "*-0", "web"] {
             assert!(is_unit(&UnitName::new("web", 0), wanted), "{wanted}");
         }
         for wanted in ["web/1", "we", "unit-web-1", "web-0", "machine-0", "unit-we-*"] {

@@ -1,8 +1,8 @@
 //! How fast the debug logs of the models grow, in memory only.
 //!
-//! The janitor measures a log in pages, with pauses. The handlers of records and reports count the bytes that they have stored;
-//! a log that has grown by [`GROWTH_MAX`] since it was last measured is measured at once and without pauses, so that a
-//! flood is stopped near the bound.
+//! The janitor measures a log in pages, with pauses. The handlers of records and reports count the bytes that they have
+//! stored; a log that has grown by [`GROWTH_MAX`] since it was last measured is measured at once and without pauses, so
+//! that a flood is stopped near the bound.
 
 use state::documents::prelude::Model;
 use state::terms::names::Uuid;

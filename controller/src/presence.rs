@@ -1,8 +1,8 @@
-//! The presence of agents: when each was last heard of, and what it runs (spec/uniter.md F.4).
+//! The presence of agents: when each agent last sent a request, and what it runs (spec/uniter.md F.4).
 //!
-//! Every request of an agent counts as a heartbeat: an idle unit agent claims leadership, and a machine agent reports, every
-//! 15 s ([`api::PRESENCE_MS`]). An open stream is not a sign of life. The presence is in memory only: after a start of the controller
-//! every agent has the full time to report.
+//! Every request of an agent counts as a heartbeat: an idle unit agent claims leadership, and a machine agent reports,
+//! every 15 s ([`api::PRESENCE_MS`]). An open stream is not a sign of life. The presence is in memory only: after a
+//! start of the controller every agent has the full time to report.
 
 use state::status::presence::{ExecutingRun, PresenceReader};
 use state::terms::disk_usage::UnitDiskUsage;
@@ -35,15 +35,15 @@ pub struct AgentPresence {
     pub streams: u32,
     /// What the machine agent has observed of a unit agent.
     pub health: Option<ObservedHealth>,
-    /// What a unit takes on the disk of its machine.
+    /// The disk usage of a unit on its machine.
     pub disk_usage: Option<MeasuredDisk>,
-    /// Of a machine: what prevents that the recalls of removed units are confirmed, by unit.
+    /// For a machine: why the recalls of removed units cannot be confirmed, by unit.
     pub obstructed_recalls: BTreeMap<Uuid, String>,
-    /// Of a machine: what the folders of units without a record take on its disk.
+    /// For a machine: the bytes on its disk in the folders of units that the controller has no record of.
     pub unknown_bytes: u64,
 }
 
-/// What a unit takes on the disk of its machine, as its machine agent has reported it.
+/// The disk usage of a unit, as its machine agent has reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredDisk {
     /// The report.
@@ -52,8 +52,8 @@ pub struct MeasuredDisk {
     pub reported_ms: u64,
 }
 
-/// What a machine agent has observed of a unit agent. It is not stored, because it must be known while the disk of the
-/// store is full, too; a machine agent reports it again in each watch.
+/// What a machine agent has observed of a unit agent. It is not stored, because it must be available while the disk of
+/// the store is full, too; a machine agent reports it again in each watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedHealth {
     health: UnitHealth,
@@ -65,12 +65,13 @@ pub struct ObservedHealth {
 pub struct Presence {
     started_ms: u64,
     agents: Mutex<BTreeMap<Uuid, AgentPresence>>,
-    /// The difference of the two clocks, as of the last snapshot.
+    /// The wall clock minus the monotonic clock, as of an earlier snapshot.
     wall_offset_ms: AtomicI64,
 }
 
-/// Two readings of both clocks differ by their rounding and by what passes in between. A smaller difference is not taken
-/// for a step of the wall clock, so that the time since which an agent is silent is the same in each snapshot.
+/// The difference of the two clocks varies by their rounding and by the time between the two readings. A variation up
+/// to this bound is not treated as a step of the wall clock, so that the time of an agent's last heartbeat is the same
+/// in each snapshot.
 const CLOCK_JITTER_MS: u64 = 50;
 
 /// The presence of all agents at one moment.
@@ -108,47 +109,47 @@ impl Presence {
         (presence.last_ms, presence.reported, presence.executing) = (now_ms, true, executing);
     }
 
-    /// Records what the machine agent observes of a unit agent; none if its watch begins.
+    /// Records what the machine agent observes of a unit agent. None, at the start of a watch, removes the last report.
     pub fn set_health(&self, unit: Uuid, health: Option<UnitHealth>, now_ms: u64) {
         let mut agents = self.agents();
         if health.is_none() && !agents.contains_key(&unit) {
             return;
         }
-        // an agent that was not heard yet is silent since the controller started
+        // An agent that has sent no request yet is silent since the controller started.
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         let presence = agents.entry(unit).or_insert_with(unknown);
         presence.health = health.map(|health| ObservedHealth { health, reported_ms: now_ms });
     }
 
-    /// Records which recalls of a machine are obstructed; none if its watch begins.
+    /// Records which recalls of a machine are obstructed. The start of a watch removes the last report.
     pub fn set_obstructed_recalls(&self, machine: Uuid, recalls: BTreeMap<Uuid, String>) {
         self.agents().entry(machine).or_default().obstructed_recalls = recalls;
     }
 
-    /// Records what a unit takes on the disk of its machine.
+    /// Records the disk usage of a unit on its machine.
     pub fn set_disk_usage(&self, unit: Uuid, measured: MeasuredDisk) {
         let unknown = || AgentPresence { last_ms: self.started_ms, ..AgentPresence::default() };
         self.agents().entry(unit).or_insert_with(unknown).disk_usage = Some(measured);
     }
 
-    /// Records what the folders of units without a record take on the disk of a machine.
+    /// Records the bytes in the folders of units without a record on a machine.
     pub fn set_unknown_bytes(&self, machine: Uuid, bytes: u64) {
         self.agents().entry(machine).or_default().unknown_bytes = bytes;
     }
 
-    /// Returns the machines with folders of units without a record, and what these take.
+    /// Returns the machines with folders of units without a record, and the bytes in these folders.
     pub fn unknown_bytes(&self) -> BTreeMap<Uuid, u64> {
         let agents = self.agents();
         let found = agents.iter().map(|(machine, presence)| (*machine, presence.unknown_bytes));
         found.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
-    /// Returns what the machine agents have reported of the disk usage of their units.
+    /// Returns the disk usage of units that the machine agents have reported.
     pub fn disk_usage(&self) -> BTreeMap<Uuid, MeasuredDisk> {
         self.agents().iter().filter_map(|(unit, presence)| Some((*unit, presence.disk_usage?))).collect()
     }
 
-    /// Records that the record of a run was applied: the run is no longer executing. If the agent has already reported
+    /// Notes that the record of a run was applied: the run is no longer executing. If the agent has already reported
     /// its next run, that one is kept.
     pub fn clear_executing(&self, agent: Uuid, run: u64) {
         let mut agents = self.agents();
@@ -163,7 +164,7 @@ impl Presence {
         StreamGuard { presence: Arc::clone(self), agent }
     }
 
-    /// Whether some agent has an open stream of this unit.
+    /// Whether an agent of this unit has an open stream.
     pub fn is_streaming(&self, agent: Uuid) -> bool {
         self.agents().get(&agent).is_some_and(|presence| presence.streams > 0)
     }
@@ -197,7 +198,7 @@ impl Presence {
     }
 }
 
-/// One open stream of an agent. Dropping it ends the count.
+/// One open stream of an agent. It is no longer counted once this is dropped.
 pub struct StreamGuard {
     presence: Arc<Presence>,
     agent: Uuid,
@@ -278,8 +279,8 @@ impl PresenceSnapshot {
         self.silence_ms(agent) > LOST_AFTER_MS
     }
 
-    /// Returns what the machine agent observes of a unit agent, if that is a problem. The end of a process is none any
-    /// more if the agent has sent a request since.
+    /// Returns what the machine agent observes of a unit agent; none if that is no problem. The end of its process is
+    /// left out if the agent has sent a request since.
     pub fn health(&self, unit: Uuid) -> Option<UnitHealth> {
         let presence = self.agents.get(&unit)?;
         let ObservedHealth { mut health, reported_ms } = presence.health.clone()?;

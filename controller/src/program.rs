@@ -1,7 +1,6 @@
 //! The program `pintle-controller`: parses the arguments, opens the data folder, and serves until it is stopped.
 //!
-//! It exits on SIGTERM and SIGINT, and with an error when the store is broken. SIGHUP makes it read the log level
-//! again.
+//! It exits on SIGTERM and SIGINT, and with an error when the store is broken. On SIGHUP it reads the log level again.
 
 use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
@@ -56,9 +55,9 @@ enum Command {
     },
 }
 
-/// The whole program. It is compiled here, with the library, and not once more with the executable.
+/// Runs the program. It is part of the library, so that it is compiled only once.
 pub fn main() {
-    // Before the runtime opens its descriptors.
+    // This must run before the runtime opens its descriptors.
     host::inherited::protect();
     let arguments = Arguments::parse();
     if let Some(Command::Check { dir }) = &arguments.command {
@@ -67,7 +66,7 @@ pub fn main() {
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
-        // A restart finds the same store.
+        // A restart would find the same store, so the exit code tells the supervisor not to restart.
         let is_refused = error.downcast_ref().is_some_and(|why: &OpenError| why.needs_operator());
         std::process::exit(if is_refused { EXIT_REFUSED.into() } else { 1 });
     }
@@ -94,7 +93,7 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
     }
     installation.store_address(listener.local_addr()?)?;
     if let Err(error) = installation.create_first_user(&controller).await {
-        // The others are served.
+        // The other users are served.
         match error.downcast_ref::<ApiError>() {
             Some(damage) if is_damage(damage) => tracing::error!("cannot verify the first user: {damage}"),
             _ => return Err(error),

@@ -1,7 +1,7 @@
 //! Dispatch of requests: parses the body of a request, calls its handler, and serialises the response.
 //!
-//! Generic over the request types: [`services`] visits `api::all_requests`, so that no request type can be left out. `server`
-//! registers one route for each service.
+//! It is generic over the request types: [`services`] visits `api::all_requests`, so that no request type can be left
+//! out. `server` registers one route for each service.
 
 use crate::environment::Environment;
 use crate::session::Session;

@@ -1,10 +1,11 @@
 //! The HTTPS server in front of the handlers: authentication, limits, and the mapping of results to HTTP.
 //!
-//! The accept loop is our own: it allows TLS 1.3 only, and few connections at the same time (S18). No byte of a request
-//! body is read before the caller is authorised for the route. Called by `program`.
+//! It has its own accept loop, which allows TLS 1.3 only and bounds the connections (S18). No byte of a request body is
+//! read before the caller is authorised for the route. Called by `program`.
 //!
-//! `admission` decides which connections there are, `connections` closes them, `revocation` ends those of revoked
-//! tokens, `upload` receives charm archives, and `descriptors` has the limit of the process from which all follows.
+//! `admission` decides which connections may be open, `connections` executes these decisions, `revocation` ends the
+//! connections of revoked tokens, `upload` receives charm archives, and `descriptors` reads the limit of open files,
+//! from which the limits of connections follow.
 
 mod admission;
 mod connections;
@@ -46,18 +47,19 @@ use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 use tracing::Instrument;
 use upload::Uploads;
 
-/// The limit for a TLS handshake.
+/// The time limit for a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// From the handshake to the end of the first authenticated request's head.
+/// The time limit from the handshake to the end of the first authenticated request's head.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The limit for an idle connection; clients close theirs sooner.
+/// The time after which an idle connection is closed; clients close theirs sooner.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time that a stream has to send why it ends, and a request to be answered, after their token was revoked. With
-/// the interval of `revocation` it stays well below a second.
+/// The time that streams and requests in progress have to send their last line or response after their token was
+/// revoked. Together with the interval of `revocation` it is well below a second.
 const REVOKED_TIMEOUT: Duration = Duration::from_millis(250);
-/// A record is at most 1 MiB of writes and 60 log lines (design 5); JSON may double it.
+/// The most bytes of a request body. A record is at most 1 MiB of writes and 60 log lines (design 5), which JSON may
+/// double.
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// 4 MiB at 70 KiB/s.
+/// The time limit for receiving a body: 4 MiB at 70 KiB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that requests in progress have to finish when the process stops. Streams would never finish.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -102,7 +104,7 @@ pub async fn serve<S: Store, E: Environment>(
     let mut tasks = JoinSet::new();
     let stopping = tokio::sync::watch::Sender::new(false);
     let mut stop = pin!(stop);
-    // A connection that was accepted and waits for another one to be closed.
+    // A connection that was accepted and waits until another one is closed.
     let mut held = None;
     loop {
         let admitted = async {
@@ -197,7 +199,7 @@ async fn serve_connection(
     let _ = serving.await; // bounded by STOP_TIMEOUT in `serve`
 }
 
-/// One route for each request type.
+/// Returns the router: one route for each request type.
 fn router<S: Store, E: Environment>(controller: Arc<Controller<S, E>>) -> Router {
     let uploads = Arc::new(Uploads::new());
     let mut router = Router::new();

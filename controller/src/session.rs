@@ -161,8 +161,8 @@ impl<S: Store, E: Environment> Controller<S, E> {
         }
     }
 
-    /// Converts a refusal to an error of the API. Adds since when each blocker waits, which a transition cannot
-    /// compute: documents have no times.
+    /// Converts a refusal to an error of the API. Adds the time since which each blocker waits, which a transition
+    /// cannot compute, because commit times are not stored.
     pub(crate) async fn refusal_error(&self, mut refusal: Refusal) -> ApiError {
         let now_ms = self.environment.wall_ms();
         if let Some(model) = refusal.model.as_deref().copied().filter(|_| !refusal.blockers.is_empty()) {
@@ -209,8 +209,8 @@ impl<S: Store, E: Environment> Controller<S, E> {
         self.store.read(view).await
     }
 
-    /// Reads like [`Controller::read`], without the documents that are damaged on disk. For what must go on without them
-    /// and concludes nothing from an absence.
+    /// Reads like [`Controller::read`], without the documents that are damaged on disk. Only for work that must
+    /// continue without them and that concludes nothing from their absence.
     pub async fn read_available<T, F>(&self, view: F) -> T
     where
         T: Send + 'static,

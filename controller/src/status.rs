@@ -1,6 +1,7 @@
 //! The status of a model and its entities, computed from the documents and the presence of the agents.
 //!
-//! `state::status` decides the statuses; this module reads what is shown beside them. Nothing is stored. What was computed for one request is used by the next ones as long as it is the same (`cache`).
+//! `state::status` decides the statuses; this module reads what is shown beside them. Nothing is stored. The parts that
+//! were computed for one request are used for later ones as long as nothing that they depend on has changed (`cache`).
 //! Called by the handlers; one file per kind of entity.
 
 mod application;
@@ -22,8 +23,8 @@ pub(crate) use cache::StatusCaches;
 pub use cache::{Sources, StatusCache};
 pub use unit_info::unit_info;
 
-/// Returns the status of the whole model; none if it does not exist. `cache` has the parts that were computed before and
-/// are valid at this position ([`StatusCache::advance`]).
+/// Returns the status of the whole model; none if it does not exist. `cache` contains the parts that were computed
+/// before and are valid at this position ([`StatusCache::advance`]).
 pub fn model_status(
     cache: &mut StatusCache,
     sources: &Sources<'_>,
@@ -33,7 +34,7 @@ pub fn model_status(
     let shared = SharedDocuments::new(sources.reader);
     let sources = &Sources { reader: &shared, ..*sources };
     let ModelParts { status, machines, applications, relations } = cache.model(sources).clone()?;
-    // What is damaged on disk is absent; the others are shown.
+    // Entities whose documents are damaged on disk are left out.
     let machines = machines.iter().filter_map(|id| cache.machine(*id, sources).clone()).collect();
     let applications = applications.iter().filter_map(|id| {
         let units = cache.members(*id, sources);

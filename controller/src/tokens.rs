@@ -5,14 +5,15 @@
 
 use crate::authorisation::{machine_removed, unauthorised};
 use crate::environment::Environment;
-use api::error::ApiError;
+use api::error::{ApiError, ErrorCode};
+use host::digest::{is_sha256, sha256};
 use state::documents::draft::{Reader, Revision, read};
 use state::documents::prelude::{GLOBAL, TokenHolder};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-/// The holders of the valid tokens that were looked up since the last commit, by hash. Idle agents send requests all the
-/// time, while nothing is committed; any commit may have revoked a token.
+/// The holders of the valid tokens that were looked up since the last commit, by hash. Idle agents send requests also
+/// while nothing is committed; any commit may have revoked a token.
 #[derive(Default)]
 pub struct KnownTokens(Mutex<(Revision, BTreeMap<String, TokenHolder>)>);
 
@@ -33,9 +34,23 @@ impl KnownTokens {
     }
 }
 
-/// Whether a text has the form of a token: 64 lower-case hexadecimal digits.
+/// Whether a text has the form of a token: 64 lower-case hexadecimal digits, as a digest has.
 pub fn is_token(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    is_sha256(text)
+}
+
+/// Returns the digest under which a new token is stored.
+///
+/// # Errors
+/// `Invalid` if it is no token.
+pub fn digest_of(token: &str) -> Result<String, ApiError> {
+    match is_token(token) {
+        true => Ok(sha256(token.as_bytes())),
+        false => {
+            let text = "invalid token: expected 64 lower-case hexadecimal digits";
+            Err(ApiError::new(ErrorCode::Invalid, text))
+        }
+    }
 }
 
 /// Returns a new random token.

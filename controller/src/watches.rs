@@ -55,8 +55,8 @@ impl<S: Store, E: Environment> Cursor<S, E> {
         Cursor { controller, agent, position, heartbeat_ms, is_position_sent: true }
     }
 
-    /// Postpones the next heartbeat because something is being sent. That it is received proves nothing about the
-    /// agent: a stopped process leaves its stream open, and the kernel receives the data.
+    /// Postpones the next heartbeat because an event is being sent. This is no evidence that the agent runs: a stopped
+    /// process leaves its stream open, and the kernel receives the data.
     fn note_sent(&mut self) {
         self.heartbeat_ms = self.controller.environment.monotonic_ms() + api::HEARTBEAT_MS;
     }

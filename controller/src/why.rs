@@ -1,8 +1,7 @@
-//! `pintle why`: finds the entity that a person chose, and passes what documents do not contain to [`state::why`], which
-//! decides what the entity waits for: which agents are present, what they run, the commit times of revisions, and how
-//! long forced removals still wait.
+//! `pintle why`: finds the entity that a user chose and explains what it waits for, which [`state::why`] decides.
 //!
-//! Called by the handlers of `GetWhy` and of dry runs.
+//! This module passes the facts that are not in documents: which agents are present, what they run, the commit times of
+//! revisions, and how long forced removals still wait. Called by the handlers of `GetWhy` and of dry runs.
 
 use crate::commit_times::CommitTimes;
 use crate::force_timers::ForceTimers;

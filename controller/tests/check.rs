@@ -1,4 +1,4 @@
-//! `pintle-controller check`: what it finds in a store, its exit codes, and that it changes nothing.
+//! `pintle-controller check`: its findings in a store, its exit codes, and that it changes nothing.
 
 use controller::check::{check, run};
 use controller::store::Store as _;

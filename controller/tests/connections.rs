@@ -1,4 +1,4 @@
-//! What connections cost others: revoked tokens, crowds of connections, silent ones, and stalled uploads.
+//! Connections do not affect other clients: revoked tokens, many connections, silent connections, and stalled uploads.
 
 #[path = "https/fixture.rs"]
 #[allow(dead_code, reason = "each test program uses its part")]
@@ -31,10 +31,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Within this time a revoked token has lost what it opened.
+/// The time within which the connections of a revoked token must be closed.
 const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Waits until `done` returns a value; fails after a time.
+/// Waits until `done` returns a value; panics after `limit`.
 async fn within<T>(limit: Duration, what: &str, done: impl Future<Output = T>) -> T {
     tokio::time::timeout(limit, done).await.unwrap_or_else(|_| panic!("{what}: not within {limit:?}"))
 }
@@ -94,7 +94,7 @@ async fn a_replaced_token_ends_its_stream_and_its_idle_connection() {
     let started = Instant::now();
     within(REVOKED_WITHIN, "the stream ends", end_of(&mut stream)).await;
     within(REVOKED_WITHIN.saturating_sub(started.elapsed()), "the idle connection ends", closed(idle)).await;
-    // Others, and the new token, are not concerned.
+    // Other clients and the new token are not affected.
     let own = Client::agent(&served.controller(&new), model.0, web).expect("a good file");
     let own = Agent::attach(own, 2).await;
     let mut stream =
@@ -216,7 +216,7 @@ fn unfinished(archives: &Path) -> Vec<PathBuf> {
     entries.filter(is_hidden).collect()
 }
 
-/// Waits until there are as many files of unfinished uploads.
+/// Waits until there are `expected` files of unfinished uploads.
 async fn until_unfinished(archives: &Path, expected: usize) {
     within(Duration::from_secs(4), &format!("{expected} unfinished uploads"), async {
         while unfinished(archives).len() != expected {
@@ -226,8 +226,9 @@ async fn until_unfinished(archives: &Path, expected: usize) {
     .await;
 }
 
-/// Four times as many handshakes are started, and do not go on, as an address may have: each is protected for a tenth of a
-/// second. With the second of a handshake that goes on, the client would wait for three.
+/// Four times as many handshakes are started as an address may have, and none continues. Each one is protected for a
+/// tenth of a second. If it were protected for a second, as a handshake that continues, the client would wait for three
+/// seconds.
 #[tokio::test]
 async fn handshakes_that_were_started_delay_a_new_client_of_the_address_only_shortly() {
     let served = TestServer::new().await;
@@ -262,7 +263,7 @@ async fn stalled_uploads_block_only_their_user_and_leave_nothing_behind() {
     assert_eq!(found, Some(uploaded.clone()));
     assert_eq!(std::fs::read(archives.join(&uploaded.sha256)).expect("it is stored"), archive);
     ben.handle(UploadArchive(b"no archive".to_vec())).await.expect_err("not an archive");
-    until_unfinished(&archives, 2).await; // of ann
+    until_unfinished(&archives, 2).await; // both are ann's
     // A stalled upload ends with its connection, and the next one of its user begins.
     stalled.drain(..2);
     until_unfinished(&archives, 1).await;

@@ -30,7 +30,7 @@ async fn enrolment_token(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> Enr
         .expect("the machine is added");
     fixture
         .admin
-        .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
+        .handle(CreateEnrolmentToken { machine: added.answer[0].to_owned() })
         .await
         .expect("the machine is manual")
 }
@@ -129,7 +129,7 @@ async fn a_provisioned_machine_gets_no_enrolment_token() {
     let added = fixture.admin.handle(add).await.expect("the machine is added");
     let refused = fixture
         .admin
-        .handle(CreateEnrolmentToken { machine: added.names[0].to_owned() })
+        .handle(CreateEnrolmentToken { machine: added.answer[0].to_owned() })
         .await
         .expect_err("the machine is not manual");
     assert_eq!(refused.code, ErrorCode::Invalid);
@@ -329,7 +329,7 @@ async fn a_machine_that_was_removed_while_offline_learns_only_that() {
     sweep_to_the_end(&fixture).await;
     assert_eq!(authenticate(&fixture, &own).await, Err(ErrorCode::Removed));
     assert_eq!(authenticate(&fixture, &other).await, Ok(()));
-    // The agent comes back, uninstalls itself and confirms that: nothing of the machine is kept for it any more.
+    // The agent reconnects, uninstalls itself and confirms that: its token is no longer kept.
     let session = fixture.controller.session(&own).await.expect("its token is retired");
     session.handle(ReportUninstalled).await.expect("the only thing that it may report");
     session.handle(ReportUninstalled).await.expect("a repeated report changes nothing");
@@ -353,8 +353,8 @@ async fn retired_tokens(fixture: &Fixture<MemoryStore, FakeEnvironment>) -> usiz
     fixture.controller.read(read).await
 }
 
-/// Hosts that never come back must not fill the store: the oldest tokens end, and an agent that comes back later still
-/// is refused without any evidence of a removal.
+/// Hosts that never reconnect must not fill the store: the oldest tokens end. An agent that reconnects after that is
+/// refused, without evidence that its machine was removed.
 #[tokio::test]
 async fn the_newest_tokens_of_removed_machines_are_kept() {
     let fixture = Fixture::in_memory().await;
@@ -366,8 +366,7 @@ async fn the_newest_tokens_of_removed_machines_are_kept() {
         sweep_to_the_end(&fixture).await;
     }
     assert_eq!(retired_tokens(&fixture).await, 4);
-    let mut janitor =
-        Janitor::with_limits(JanitorLimits { retired_tokens_max: 2, ..JanitorLimits::default() });
+    let mut janitor = Janitor::new(JanitorLimits { retired_tokens_max: 2, ..JanitorLimits::default() });
     for _ in 0..3 {
         while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
     }

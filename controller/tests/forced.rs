@@ -37,7 +37,7 @@ async fn life(fixture: &Fixture<MemoryStore, FakeEnvironment>, unit: Uuid) -> Op
     fixture.controller.read(move |reader| read(reader, &model.unit_life(unit))).await
 }
 
-/// Returns the remaining wait before the forced removal of web/0. The inner none means that it has started.
+/// Returns the remaining wait before the forced removal of web/0. The inner none means that the removal has started.
 async fn wait_left_ms(
     fixture: &Fixture<MemoryStore, FakeEnvironment>,
     started_by: ForcedBy,

@@ -142,7 +142,7 @@ fn smallest(document: &Value, schema: &Value) -> Value {
     }
 }
 
-/// A model with related units and pending actions, and one caller of each kind.
+/// A model with related units, and one caller of each kind.
 struct Scene {
     fixture: Fixture<MemoryStore, FakeEnvironment>,
     relation: Uuid,

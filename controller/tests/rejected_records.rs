@@ -1,4 +1,4 @@
-//! A refused scope entry is answered with a delay, because an agent may repeat it immediately (issue 4, part 7).
+//! The response to a refused scope entry is delayed, because an agent may repeat the request immediately.
 
 mod support;
 

@@ -156,7 +156,7 @@ async fn units_that_are_lost_with_their_machine_name_it_and_the_model_lists_it_o
         why.causes.into_iter().map(|cause| cause.entity.to_string()).collect::<BTreeSet<_>>()
     };
     assert_eq!(held_up().await, BTreeSet::from(["machine 0".to_owned()]));
-    // the machine's agent reports again, and the unit agents do not
+    // The machine agent reports again, and the unit agents do not.
     session.handle(ReportPresence).await.expect("the report is accepted");
     assert_eq!(held_up().await, BTreeSet::from(units.map(|unit| format!("unit {unit}"))));
     let lost = StatusMessage::AgentLost { unit: name("web/1") };

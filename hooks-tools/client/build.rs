@@ -6,7 +6,8 @@ fn main() {
         "-nostartfiles",
         "-nostdlib",
         "-static",
-        // rustc requests a position-independent program, but nothing would relocate it. The later argument counts.
+        // rustc requests a position-independent program, but nothing would relocate it; the later argument takes
+        // precedence.
         "-no-pie",
         // `core` refers to the function that unwinds. It is never called, because panics abort.
         "-Wl,--defsym=rust_eh_personality=0",

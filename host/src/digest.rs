@@ -1,6 +1,6 @@
 //! SHA-256 of contents in lower-case hexadecimal.
 //!
-//! Digests name archives and files, and stand for tokens that must not be stored.
+//! Digests name archives and files, and replace tokens that must not be stored.
 
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
@@ -13,6 +13,22 @@ pub fn sha256(bytes: &[u8]) -> String {
 /// The first 64 bits of the SHA-256, in hexadecimal. It detects torn and flipped bytes, not forgery.
 pub fn checksum(bytes: &[u8]) -> String {
     sha256(bytes)[..16].to_owned()
+}
+
+/// Whether a text has the form of [`sha256`]: 64 lower-case hexadecimal digits.
+pub fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// A file whose first line is the checksum of the rest, as a comment of YAML.
+pub fn with_checksum(body: &str) -> String {
+    format!("# checksum {}\n{body}", checksum(body.as_bytes()))
+}
+
+/// The body of a file that [`with_checksum`] made. None if it is not whole.
+pub fn verified(file: &[u8]) -> Option<&str> {
+    let (first, body) = std::str::from_utf8(file).ok()?.split_once('\n')?;
+    (first.strip_prefix("# checksum ")? == checksum(body.as_bytes())).then_some(body)
 }
 
 /// The SHA-256 of everything that `reader` yields, as 64 hexadecimal digits.
@@ -28,6 +44,14 @@ pub fn sha256_of(mut reader: impl Read) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_torn_or_changed_file_has_another_checksum() {
+        let file = with_checksum("a: 1\nb: 2\n");
+        assert_eq!(verified(file.as_bytes()), Some("a: 1\nb: 2\n"));
+        assert_eq!(verified(&file.as_bytes()[..file.len() - 1]), None);
+        assert_eq!(verified(file.replace("b: 2", "b: 3").as_bytes()), None);
+    }
 
     #[test]
     fn the_digest_of_abc_is_the_value_of_the_standard() {

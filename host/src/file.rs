@@ -10,9 +10,9 @@
 //! The crate `tempfile` is not used because it renames with a raw system call, which the library of
 //! `tests/crash_points` cannot intercept.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Replaces the file at `path`, durably: when this returns, the new content survives a power failure.
@@ -42,6 +42,14 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+/// Creates a folder that only its owner can access, with the folders above it; succeeds if it exists.
+///
+/// # Errors
+/// If it cannot be created.
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 /// Maps the error "not found" to `None`. For reading or removing files that may be absent.
 pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
@@ -52,7 +60,6 @@ pub fn ignore_not_found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// Whether the error means that the disk or the quota of the user is full, so that a later attempt may succeed.
-/// Other errors mean that the disk itself has failed.
 pub fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

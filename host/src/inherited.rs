@@ -1,7 +1,7 @@
-//! What a program that holds tokens inherits from the process that started it, and must not keep: descriptors, and the
-//! limit of core files (security S44).
+//! Removes what a program that holds tokens inherits from the process that started it and must not keep: descriptors,
+//! and the limit of core files (security S44).
 //!
-//! What a hook must not inherit is reset by its shim (`pintle-hook`).
+//! The shim (`pintle-hook`) resets what a hook must not inherit.
 //!
 //! Called at the start of the supervisor, the controller and the agents, before they open a file.
 

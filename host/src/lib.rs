@@ -1,5 +1,5 @@
-//! What the programs of Pintle share about the host they run on: processes and what they inherit, files, locks,
-//! digests, randomness, back-off, logs and the words of a shell.
+//! The access to the host that the programs of Pintle share: processes and what they inherit, files, mounts, locks,
+//! digests, randomness, back-off, restarts, logs, escaping and the quoting of shell commands.
 //!
 //! Each of these has one implementation, which is here. The crate does not depend on Pintle's concepts (models,
 //! units, the protocol). It has no async code, and it returns errors without interpreting them: callers decide
@@ -10,11 +10,13 @@
 
 pub mod backoff;
 pub mod digest;
+pub mod escape;
 pub mod file;
 pub mod inherited;
 pub mod lock;
 pub mod log_file;
 pub mod logging;
+pub mod mounts;
 pub mod process;
 pub mod random;
 pub mod restart;

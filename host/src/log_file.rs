@@ -2,8 +2,8 @@
 //!
 //! The program that starts a daemon opens the file as the daemon's stdout and stderr ([`open`]). The daemon calls
 //! [`rotate_stderr`] before each line, so a daemon that runs for months stays within the bound, and so does one that
-//! fails at each start. A daemon whose stderr is no file, for example below systemd, leaves the bound to its service
-//! manager.
+//! fails at each start. If stderr is not a file, for example under systemd, the service manager bounds the
+//! log.
 
 use crate::file::ignore_not_found;
 use nix::unistd::{dup2_stderr, dup2_stdout};
@@ -17,8 +17,8 @@ use std::sync::Mutex;
 /// The size in bytes at which a log file is rotated. A line has about 250 bytes and a hook writes one, so a file holds
 /// some 4,000 hooks. With the rotated file a daemon has at most 2 MiB of log: 4 GB for 2,000 unit agents on one host.
 pub const LOG_BYTES_MAX: u64 = 1 << 20;
-/// The size in bytes at which a log file that cannot be rotated is emptied: while a disk or a process has no room for a
-/// new file, the lines that state the reason are kept.
+/// The size in bytes at which a log file that cannot be rotated is emptied: while the disk has no space or the
+/// process no descriptor for a new file, the lines that state the reason are kept.
 pub const UNROTATED_BYTES_MAX: u64 = 4 * LOG_BYTES_MAX;
 
 /// The log of this process. The kernel resolves it to the open file, also after a rename.
@@ -89,7 +89,7 @@ fn next_file(path: &Path, current: &Metadata) -> io::Result<File> {
         }
         return Err(io::Error::other("the name belongs to another file"));
     }
-    // Of several writers one rotates; the others find the file at its next name.
+    // Only one of several writers rotates the file; the others then find it under its rotated name.
     let full = full?;
     full.try_lock()?;
     if !is_same(&fs::symlink_metadata(path)?, current) {

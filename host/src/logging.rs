@@ -1,4 +1,5 @@
-//! The log of a daemon: lines on standard error, whose file is rotated (`log_file`), at a level that can be changed while the daemon runs.
+//! The log of a daemon: lines on standard error, whose file is rotated (`log_file`), at a level that can be changed
+//! while the daemon runs.
 //!
 //! A line begins with the spans it was written in (`unit`, `hook`, `commit`, `request`) and their fields, so
 //! that the lines about one hook can be found in the logs of the agent and of the controller. The level is the
@@ -7,6 +8,7 @@
 //!
 //! The program calls [`Level::read`] whenever the file may have changed.
 
+use crate::escape::one_line;
 use crate::file::ignore_not_found;
 use crate::log_file::rotate_stderr;
 use std::io::Write;
@@ -54,9 +56,8 @@ impl<W: Write> Write for OneLine<W> {
         if text.iter().all(is_safe) {
             self.0.write_all(event)?;
         } else {
-            let mut escaped = String::from_utf8_lossy(text).chars().map(escaped).collect::<String>();
-            escaped.push('\n');
-            self.0.write_all(escaped.as_bytes())?;
+            let line = one_line(&String::from_utf8_lossy(text)) + "\n";
+            self.0.write_all(line.as_bytes())?;
         }
         Ok(event.len())
     }
@@ -64,10 +65,6 @@ impl<W: Write> Write for OneLine<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
     }
-}
-
-fn escaped(c: char) -> String {
-    if c.is_control() && c != '\t' { c.escape_default().collect() } else { c.to_string() }
 }
 
 impl Level {

@@ -1,5 +1,5 @@
-//! Processes that are identified by pid and start time, so that they can be named after their parent has ended
-//! (security S36).
+//! Processes that are identified by pid and start time, so that they can still be identified when their parent has
+//! ended (security S36).
 //!
 //! The kernel reuses a pid, but not the pair of pid and start time: a signal never reaches a process that
 //! received the pid later. A pid file holds the pair as `PID STARTTIME`.

@@ -1,10 +1,10 @@
-//! How long a supervisor waits before it starts a process again that has ended.
+//! Computes how long a supervisor waits before it restarts a process that has ended.
 //!
 //! A process that fails by itself is restarted with a back-off, because its next attempt most likely fails, too. A
 //! process that was ended from outside (an operator's `kill`) is started again at once. The kernel also kills
-//! processes when memory is short, so that the number of these restarts is bounded.
+//! processes when memory is short, so the number of these restarts is bounded.
 //!
-//! The type only decides. Used by the supervisor of `cli` for the controller and the machine agents, and by the
+//! The type starts no process. Used by the supervisor of `cli` for the controller and the machine agents, and by the
 //! machine agent for the unit agents.
 
 use crate::backoff::Backoff;
@@ -24,7 +24,7 @@ const EXTERNAL_SIGNALS: [i32; 2] = [9, 15];
 /// The exit code of a program that cannot serve until a person acts: starting it again changes nothing.
 pub const EXIT_REFUSED: u8 = 3;
 
-/// Who ended a process.
+/// What ended a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
     /// The process itself: it exited or crashed.
@@ -34,7 +34,7 @@ pub enum EndedBy {
 }
 
 impl EndedBy {
-    /// Who ended a process that was terminated by this signal; `None`: it exited.
+    /// What ended a process that was terminated by this signal. `None` means that it exited.
     pub fn of_signal(signal: Option<i32>) -> EndedBy {
         match signal.is_some_and(|signal| EXTERNAL_SIGNALS.contains(&signal)) {
             true => EndedBy::Signal,

@@ -1,7 +1,7 @@
-//! Words of a command line as one line for a shell.
+//! Joins the words of a command line into one line for a shell.
 //!
-//! Used by `juju exec` and by `juju-exec` on a machine, which run one word as it is and quote several (spec/hook-tools.md
-//! 6).
+//! Used by `juju exec` and by `juju-exec` on a machine, which run one word as it is and quote several
+//! (spec/hook-tools.md 6).
 
 /// Returns the line for these words: one word as it is, several quoted where the shell would interpret them.
 pub fn line(words: &[String]) -> String {

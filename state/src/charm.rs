@@ -1,6 +1,6 @@
 //! What a charm declares, as plain data, and the decisions that depend on it alone.
 //!
-//! The crate `charms` parses and checks the files of a charm; a [`Charm`] is already known to be well formed.
+//! The crate `charms` parses and checks the files of a charm; a [`Charm`] has passed these checks.
 //! `options`: configuration values. `endpoints`: the endpoints by which two applications can be related.
 //! `params`: the parameters that an action accepts.
 
@@ -91,7 +91,7 @@ pub enum Scope {
     Container,
 }
 
-/// A named end point of a charm to which relations can be attached.
+/// A named point of a charm to which relations can be attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Endpoint {

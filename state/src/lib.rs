@@ -5,9 +5,9 @@
 //!
 //! Reading order: `charm` (what a charm declares) and `terms` (the types that everything else imports); `unit`
 //! (what one unit agent stores, observes and runs next) and `machine` (what the machine agent and the provisioner
-//! do); `documents` (what the store holds); `lifecycle` (the transitions of entities), `agents` (what agents present
-//! with each request), `restore` (after a backup was restored), `views` (what the controller sends to agents) and
-//! `operations` (the other transitions); `status` and `why` (what people are shown).
+//! do); `documents` (what the store holds); `lifecycle` (the transitions of entities), `agents` (sessions, and which
+//! record is the next), `restore` (what changes after a backup was restored), `views` (what the controller sends to
+//! agents) and `operations` (the other transitions); `status` and `why` (what people are shown).
 //!
 //! This is also the order of imports: a module imports only modules before it.
 //! `charm` < `terms` < `unit` < `machine` < `documents` < `lifecycle` < `agents` < `restore` < `views` < `operations`
@@ -28,7 +28,7 @@ pub mod unit;
 pub mod views;
 pub mod why;
 
-// the fixtures that other crates share with this one name it so
+// the test fixtures, which other crates use as well, import this crate as `state`
 #[cfg(test)]
 extern crate self as state;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Scripted cases of the unit agent's decision core (style 1.8): commands, and the operations expected after them.
+//! Scripted cases of the unit agent's decision core: commands, and the operations expected after them.
 //!
 //! The runner must never decide by itself. It changes a small environment ([`world`]), calls the real
 //! `state::unit::resolve::next`, performs the returned step as the agent's loop would, and prints it. Expectations are

@@ -303,11 +303,11 @@ pub fn crashes(start: &Image, ops: &[Op], mut judge: impl FnMut(&Image, &[&str])
                 judge(&image, &reported);
             }
         }
-        // the write in progress, cut at every byte;
+        // the write in progress, cut at every byte
         if let Some((Op::Write { inode, at, bytes }, before)) = done.split_last() {
             let mut image = start.clone();
             before.iter().for_each(|op| image.apply(op));
-            // of the reserve of the journal, which is newlines, once in each piece
+            // one cut in each piece is enough within the reserve of the journal, which consists of newlines
             let is_reserve = |at: usize| !at.is_multiple_of(PIECE) && bytes[at - 1..].starts_with(b"\n\n");
             for length in (0..bytes.len()).filter(|length| !is_reserve(*length)) {
                 let mut image = image.clone();

@@ -1,7 +1,8 @@
 //! Drives a real Pintle on this host through its user interface: the `pintle` command, its output and the files on
 //! disk.
 //!
-//! It must never call product code directly; it reads causes as the type that the commands print. Shared by the demo and the end-to-end tests.
+//! It must never call product code directly; it only parses the causes that commands print into their type. Shared by
+//! the demo and the end-to-end tests.
 
 use serde_json::Value;
 use state::terms::cause::Cause;

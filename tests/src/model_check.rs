@@ -6,8 +6,8 @@
 //! machine agent may act next; one agent may crash between any two of its steps. Views are up to date and messages
 //! arrive: delay and loss are tested by the simulator.
 //!
-//! This file is the search; `steps` a state and its next steps, `initial_state` where it begins, `properties` what must
-//! hold, `identity` which states are equal.
+//! This file contains the search, `steps` a state and its next steps, `initial_state` the start, `properties` the
+//! checked properties, and `identity` the equality of states.
 
 mod bounds;
 mod documents;

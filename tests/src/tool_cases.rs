@@ -79,7 +79,7 @@ struct Vector {
     json: String,
 }
 
-/// Whether the tool `name` is supported, as its help says.
+/// Whether the tool `name` is supported, according to its help text.
 pub fn is_supported(name: &str) -> bool {
     let help = commands::call(&mut hook_context::context(), name, &[b"--help".to_vec()], &Inputs::default());
     match help {

@@ -35,7 +35,7 @@ use tokio::task::yield_now;
 
 const MODEL: Model = Model(Uuid(7));
 
-/// Exceeds the length of every chain of tasks here that wake each other.
+/// More rounds than the length of any chain of tasks here that wake each other.
 const QUIET_ROUNDS: u32 = 20;
 
 /// A clock that advances only when all tasks wait.

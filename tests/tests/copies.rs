@@ -20,7 +20,7 @@ fn with_db() -> Scene {
     host
 }
 
-/// The tokens and addresses of a system, as its files have them.
+/// The lines with tokens and addresses in the files of a system.
 fn secrets(host: &Host) -> Vec<String> {
     let unit = host.unit_folder("db/0").expect("it is deployed");
     let machine = unit.parent().and_then(Path::parent).expect("units are in machines").to_path_buf();
@@ -59,7 +59,7 @@ fn commands_on_a_copy_are_refused_and_a_new_identity_makes_it_a_system_of_its_ow
     let (own, others) = (secrets(&copy), secrets(&host));
     assert_eq!((own.len(), others.len()), (6, 6), "{own:?}");
     assert!(own.iter().all(|line| !others.contains(line)), "{own:?} {others:?}");
-    // each has its unit for itself
+    // each system has a unit of its own
     copy.ok(&["run", "db/0", "get-units"]);
     assert!(hooks(&copy, "db/0").contains(&"get-units".to_owned()));
     assert_eq!(hooks(&host, "db/0"), before.1);
@@ -140,7 +140,7 @@ fn a_controller_restored_from_a_backup_receives_the_lost_records() {
     let generation = || fs::read_to_string(store.join("generation.yaml")).expect("it exists");
     let recorded = generation();
     put_back(&older);
-    // Nothing is decided for the operator: both ways out are named at once, and nothing is left running.
+    // `up` does not choose a remedy for the operator: it reports both at once, and leaves no process running.
     for _ in 0..2 {
         let started = Instant::now();
         let refused = host.refused(&["up"]);
@@ -163,8 +163,8 @@ fn a_controller_restored_from_a_backup_receives_the_lost_records() {
     host.ok(&["up", "--restored"]);
     assert_ne!(generation().lines().nth(1), recorded.lines().nth(1));
     let restored = generation().lines().nth(1).map(str::to_owned);
-    // the setting was lost with the store; the relation settings that the units wrote since were not, and converge
-    // with it
+    // the setting was lost with the store; the relation settings that the units wrote since the backup were not, and
+    // converge with the restored setting
     host.until_status("db/0", "active", "web likes green");
     let log = host.log();
     for (unit, other) in [("db/0", "web/0"), ("web/0", "db/0")] {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tests::host::sample;
 use tests::scene::{scene, text};
 
-/// What pytest-jubilant may wait for after each module. The grace period that a unit in error does not have is 60 s.
+/// An acceptable wait for pytest-jubilant after each module. A unit in error has no grace period, which would be 60 s.
 const FORCED_DESTRUCTION_MAX: Duration = Duration::from_secs(5);
 
 #[test]

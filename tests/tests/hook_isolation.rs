@@ -1,9 +1,9 @@
 //! Compares everything that a hook can see of its own process with `tests/golden/hook-process.txt`. Pintle is started
 //! by a shell with open files, ignored and blocked signals, lowered limits, a file mode mask and its own PATH: the hook
-//! inherits none of them. Also verifies what the agents protect: processes that hold tokens write no core dumps.
+//! inherits none of them. Also verifies that agents, which have tokens, write no core dumps.
 //!
-//! The expected text is written by hand from security S44 and S45. Values that differ between hosts are written as what
-//! they follow from.
+//! The expected text is written by hand from security S44 and S45. A value that differs between hosts is replaced by a
+//! description of its origin, for example `the hard limit`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use std::process::Command;
 use tests::host::{Host, is_root, skip};
 use tests::scene::text;
 
-/// What the shell does before it replaces itself by `pintle up`. It has the file of a secret open.
+/// The script of the shell that replaces itself with `pintle up`. The shell has a file with a secret open.
 const SHELL: &str = r#"
 exec 7<"$0" 8>&7 9<"$0"
 trap '' HUP INT QUIT USR1 TTOU
@@ -27,7 +27,8 @@ cd /
 SECRET=1 PATH="$PATH:/only/of/this/shell" exec env --block-signal=USR2,CHLD "$@"
 "#;
 
-/// The hook writes what it sees into its folder. `$$` is the hook's process: a shell that reads this script.
+/// The hook writes the properties of its process into its folder. `$$` is the hook's process: a shell that reads this
+/// script.
 const PROBE: &str = r#"#!/bin/sh
 [ -e seen ] && exit 0
 mkdir seen
@@ -62,7 +63,7 @@ fn limits(shown: &str) -> BTreeMap<String, (u64, u64)> {
     shown.lines().skip(1).filter_map(line).collect()
 }
 
-/// What the hook saw, one line per item.
+/// The properties that the hook has written, one line per item.
 fn render(seen: &Path, unit: &Path) -> String {
     let mut lines = Vec::new();
     let stat = read(&seen.join("stat"));

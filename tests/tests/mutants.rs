@@ -1,4 +1,5 @@
-//! The table of mutants: every row applies to the product as it is, and names an existing check and existing numbers of the fault profile.
+//! The table of mutants: every row applies to the current product, and names an existing check and existing numbers of
+//! the fault profile.
 
 use mutants::{table, tree};
 use std::collections::BTreeSet;
@@ -8,7 +9,7 @@ use tests::sim::checks::Checks;
 use tests::sim::mutants::Mutant;
 use tests::sim::profile::FaultProfile;
 
-/// Mutants of the product and of the simulator's ports. A change of this number is a decision.
+/// The number of mutants of the product and of the simulator's ports, so that no mutant is removed by accident.
 const MUTANTS: usize = 162;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests with the real programs that an agent ended from outside is back at once.
+//! Tests with the real programs that an agent that was killed is restarted at once.
 
 use std::time::{Duration, Instant};
 use tests::host::sample;
@@ -15,7 +15,7 @@ fn an_agent_that_is_killed_nine_times_does_not_wait_to_come_back() {
     let started = Instant::now();
     for kill in 1..=9 {
         let killed = host.agent_pid("db/0").expect("it runs");
-        // an operator uses both
+        // both signals that an operator uses
         host.signal(if kill % 2 == 0 { "TERM" } else { "KILL" }, killed);
         host.until(format_args!("the agent is back after kill {kill}"), |host| {
             host.agent_pid("db/0").filter(|pid| *pid != killed)

@@ -6,9 +6,9 @@ use tests::sim::campaign::{self, Totals};
 use tests::sim::mutants::Mutant;
 use tests::sim::system;
 
-/// Both processors of the smallest machine.
+/// The number of processors of the smallest supported machine.
 const JOBS: usize = 2;
-/// Seeds of the fixed block, and of the fresh one.
+/// The number of seeds of the fixed block.
 const FIXED: u64 = 40;
 const FRESH: u64 = 8;
 

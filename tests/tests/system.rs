@@ -118,7 +118,7 @@ fn a_restart_with_nothing_changed_runs_no_hook() {
         let alive = Path::new(&format!("/proc/{pid}")).exists();
         (alive && host.unit("db/0")?["juju-status"]["current"] == "idle").then_some(())
     });
-    // an action passes through the same loop: after it has run, every earlier decision was made
+    // an action runs in the same loop: after it, all earlier decisions have been made
     host.ok(&["run", "db/0", "get-units"]);
     let after: Vec<String> = hooks(&host, "db/0").into_iter().filter(|hook| hook != "get-units").collect();
     assert_eq!(after, before);
@@ -394,7 +394,7 @@ fn a_tool_without_a_running_hook_is_refused() {
     assert_eq!(stale, (Some(1), "ERROR bad request: this context is closed\n".to_owned()));
 }
 
-/// A third-party charm: from the source distribution of ops, deployed unmodified from its folder.
+/// The charm is from the source distribution of ops, and is deployed unmodified from its folder.
 #[test]
 fn a_third_party_ops_charm_reads_its_relations() {
     let dir = TempDir::with_prefix("pintle-ops-").expect("there is room for a test");

@@ -1,18 +1,18 @@
 //! Implements the port [`CharmHost`] for real agents: the charm's folder, and the runs of its hooks.
 //!
-//! Nothing else of `hook_process` uses this module, so that what runs a hook and what continues one do not depend on
+//! No other module of `hook_process` uses this one, so that starting a run and re-attaching to a run do not depend on
 //! each other.
 
 use super::remaining_processes::{end_processes, kill_remaining_processes, stop_for_reboot};
 use super::run_folder::read_outcome;
-use super::{DECLARED, DeclaredFile, HeldShim, HostCharms, SCRIPT};
+use super::{DeclaredFile, HeldShim, HostCharms, SCRIPT};
 use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
 use crate::reboot;
 use crate::tool_socket::Gate;
 use hook_client::shim;
-use host::file::{is_disk_full, write_atomic};
+use host::file::is_disk_full;
 use host::lock::Lock;
 use state::charm::Charm;
 use state::terms::operation::CharmRef;
@@ -21,7 +21,6 @@ use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
 use state::unit::outcome::{Exit, HookResult};
 use state::unit::record::RunReport;
-use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ impl HostCharms {
     /// The path of the program of a run: that of the hook or the action in the charm, or the script of commands.
     ///
     /// # Errors
-    /// How the run ends without one.
+    /// How the run ends if there is no program.
     fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, Exit> {
         if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
             return Err(Exit::Missing);
@@ -87,9 +86,7 @@ impl CharmHost for HostCharms {
     }
 
     async fn is_installed(&self, charm: &CharmRef) -> bool {
-        let known: Option<DeclaredFile> =
-            fs::read(self.folder.file(DECLARED)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let same = known.is_some_and(|known| known.sha256 == charm.sha256);
+        let same = DeclaredFile::read(&self.folder).is_some_and(|known| known.sha256 == charm.sha256);
         same && charms::verify(&self.folder.charm()).is_some_and(|differing| differing.is_empty())
     }
 
@@ -117,8 +114,7 @@ impl CharmHost for HostCharms {
             );
         }
         let declared = DeclaredFile { sha256: charm.sha256.clone(), charm: source.charm };
-        let text = serde_json::to_vec(&declared).expect("declarations are plain data");
-        write_atomic(&self.folder.file(DECLARED), &text).map_err(|error| error.to_string())?;
+        declared.write(&self.folder).map_err(|error| error.to_string())?;
         *self.declared.borrow_mut() = Some(Arc::new(declared.charm));
         Ok(())
     }

@@ -30,8 +30,8 @@ impl HostCharms {
         //    still nothing, there is no shim.
         let mut run_file = read_run_file(&run_folder);
         if run_file.as_ref().is_some_and(|run_file| run_file.boot != kernel_boot()) {
-            // after another boot no process of it runs, and a power failure may have preserved only the outcome
-            // of its unsynced files
+            // after another boot no process of the run exists, and of its unsynced files a power failure may have
+            // preserved only the outcome
             return None;
         }
         let mut lock = None;
@@ -83,7 +83,7 @@ impl HostCharms {
             }
         })
         .await;
-        // whether this agent or a crash ended the hook: the reboot that it requested last is final
+        // whether this agent or a crash ended the hook, the reboot that the hook requested last is final
         let requests_reboot = session.requests_reboot();
         if requests_reboot {
             stop_for_reboot(&run_folder).await;

@@ -21,12 +21,12 @@ const KILL_POLLS_PER_WARNING: u32 = 500;
 
 /// The time between SIGTERM and SIGKILL for a cancelled process: half of the ten seconds within which it ends.
 const GRACE: Duration = Duration::from_secs(5);
-/// A killed process that has not ended after this time hangs in a system call; the agent of its unit continues without it.
+/// A killed process that has not ended after this time hangs in a system call; the agent of its unit continues without
+/// it.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Polls to wait for a process whose environment is still empty. An exec takes microseconds, and longer on a stopped or
-/// overloaded machine. A process without an environment
-/// looks the same for ever, so it is ignored after 100 polls: 2 s.
+/// overloaded machine. A process without an environment looks the same for ever, so it is ignored after 100 polls: 2 s.
 const EXEC_POLLS_MAX: u32 = 100;
 
 /// Kills the recorded processes of a run and the hook's process group, and waits until they have ended. This

@@ -9,20 +9,21 @@ use serde::{Deserialize, Serialize};
 use state::terms::start_reason::StartReason;
 use state::unit::hook_context::HookContext;
 use state::unit::outcome::Exit;
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
 /// How often a re-attached or killed process is polled: it is not a child of this process.
 pub(super) const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The file that holds the [`RunFile`], in the folder of a run: JSON, which is valid YAML.
-pub(super) const CONTEXT_FILE: &str = "context.yaml";
+const CONTEXT_FILE: &str = "context.yaml";
 
 /// `context.yaml`: what a later agent needs to answer the tools of this run. The id of the context is a secret,
 /// so only its digest is stored.
 #[derive(Serialize, Deserialize)]
-pub(super) struct RunFile {
+pub struct RunFile {
     pub(super) operation: String,
     pub(super) reason: StartReason,
     pub(super) position: Option<state::terms::position::Position>,
@@ -33,12 +34,31 @@ pub(super) struct RunFile {
     pub(super) context: HookContext,
 }
 
-pub(super) fn read_run_file(run_folder: &Path) -> Option<RunFile> {
+impl RunFile {
+    /// Writes the file of a run, which is read after it is complete, because the gate of the shim is opened later.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, run_folder: &Path) -> io::Result<()> {
+        // JSON is valid YAML; one value per line is readable
+        let text = serde_json::to_string_pretty(self).expect("contexts are plain data");
+        create_file(&run_folder.join(CONTEXT_FILE), text.as_bytes(), 0o600)
+    }
+}
+
+/// Creates a file.
+pub(super) fn create_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    file.write_all(bytes)
+}
+
+/// The file of a run. None if it is absent or unreadable.
+pub fn read_run_file(run_folder: &Path) -> Option<RunFile> {
     serde_json::from_slice(&fs::read(run_folder.join(CONTEXT_FILE)).ok()?).ok()
 }
 
 /// The outcome that the shim has stored. None if it has not stored one.
-pub(super) fn read_outcome(run_folder: &Path) -> Option<Exit> {
+pub fn read_outcome(run_folder: &Path) -> Option<Exit> {
     let bytes = fs::read(run_folder.join(shim::OUTCOME)).ok()?;
     // the path of a program need not be UTF-8
     let text = String::from_utf8_lossy(&bytes);

@@ -1,9 +1,9 @@
 //! The folders of all runs of a unit, and the deletion of old ones.
 //!
-//! What each folder takes is measured when its run has ended, and for all of them when the first run of this process has
-//! ended: a hook then costs the measurement of one folder. The core decides which ones are deleted
-//! (`state::unit::run_retention`). A file marks the folder of a failed hook, which explains the error of the unit: an
-//! action that failed and a hook that was killed for its own reboot are no error of the unit.
+//! Each folder is measured when its run has ended, and all folders when the first run of this process has ended, so
+//! that each later hook costs the measurement of one folder. The core decides which folders are deleted
+//! (`state::unit::run_retention`). A file marks the folder of a failed hook, which explains the error of the unit. An
+//! action that failed and a hook that was killed for its own reboot do not put the unit into error.
 
 use crate::folder::UnitFolder;
 use state::terms::operation::Operation;
@@ -21,12 +21,12 @@ const BLOCK_BYTES: u64 = 512;
 /// The file that marks the run of a failed hook.
 const FAILED: &str = "failed";
 
-/// What the run folders of a unit take, as far as they were measured.
+/// The measured run folders of a unit, by the number of the run. None until the first measurement.
 #[derive(Default)]
 pub(super) struct RunFolders(RefCell<Option<BTreeMap<u64, RunFolder>>>);
 
 impl RunFolders {
-    /// Deletes the folders that have expired since these runs have ended, the last one last.
+    /// Deletes the folders that have expired now that the runs `ended` have ended; the newest run is the last one.
     pub(super) fn delete_expired(&self, folder: &UnitFolder, ended: &[u64]) {
         let Some(last) = ended.last() else { return };
         let mut measured = self.0.borrow_mut();
@@ -42,7 +42,7 @@ impl RunFolders {
     }
 }
 
-/// Whether a run that ended so puts its unit into error.
+/// Whether a run that ended in this way puts its unit into error.
 pub(super) fn is_failed_hook(operation: &Operation, exit: &Exit, requests_reboot: bool) -> bool {
     let has_failed = match exit {
         Exit::Code(code) => *code != 0,

@@ -19,7 +19,7 @@ pub const CALLS_BYTES_MAX: u64 = 32 << 20;
 /// The size beyond which every call is refused: 16 MiB of changes (S6), each byte up to four times as long in JSON, and
 /// 64 MiB of fetched settings.
 pub const CALLS_WITH_EFFECT_BYTES_MAX: u64 = 128 << 20;
-/// The part of a long refusal that is stored, and of the tool's name: enough to recognise it.
+/// The part of a failed call's output and tool name that is stored if the call is long: enough to recognise it.
 const EXCERPT_BYTES: usize = 200;
 /// The file of the calls, in the folder of the run.
 pub(super) const CALLS: &str = "calls.yaml";
@@ -27,7 +27,7 @@ pub(super) const CALLS: &str = "calls.yaml";
 /// Bytes that are stored as text if they are valid UTF-8, so that they are readable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum TextOrBytes {
+pub enum TextOrBytes {
     Text(String),
     Raw {
         bytes: Vec<u8>,
@@ -81,7 +81,7 @@ pub struct AnsweredCall {
     pub(super) call: u32,
     pub(super) id: String,
     pub(super) at_ms: i64,
-    /// The process that called, if the kernel knew it.
+    /// The process that called. None if the kernel did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pid: Option<i32>,
     pub(super) tool: String,
@@ -176,7 +176,7 @@ impl CallsFile {
     }
 
     /// Appends a line, unless the file would have more than `bytes_max` bytes then.
-    pub(super) fn append(&mut self, line: &impl Serialize, bytes_max: u64) -> Result<(), AppendError> {
+    pub fn append(&mut self, line: &impl Serialize, bytes_max: u64) -> Result<(), AppendError> {
         let mut bytes = b"- ".to_vec();
         serde_json::to_writer(&mut bytes, line).expect("calls are plain data");
         bytes.push(b'\n');
@@ -202,7 +202,7 @@ impl CallsFile {
 
 /// Why a call cannot be stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AppendError {
+pub enum AppendError {
     #[error("this run has stored {} MiB of tool calls; further calls that change nothing are refused", CALLS_BYTES_MAX >> 20)]
     Full,
     #[error(transparent)]

@@ -1,15 +1,15 @@
 //! Recalls that the machine agent cannot confirm: a folder of the removed unit is left on the machine, or may be.
 //!
-//! The agent deletes no folder without evidence that it belongs to a removed unit and was not set aside, so that only a
-//! person can help. The agent reports what it found (`pintle why machine/NAME` shows it) and looks again with a back-off:
-//! to look costs a few reads of each folder. Used by the machine agent's loop; no I/O.
+//! The agent deletes no folder that is quarantined, that is a copy, or whose unit it cannot determine, so that only a
+//! person can remove it. The agent reports what it found (`pintle why machine/NAME` shows it) and tries again with a
+//! back-off, because an attempt costs a few reads of each folder. Used by the machine agent's loop; performs no I/O.
 
 use host::backoff::Backoff;
 use state::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The time until a recall is tried again: doubled from 5 s to 10 minutes, which a person waits at most after a folder was
-/// deleted.
+/// The time until a recall is tried again: doubled from 5 s to 10 minutes, the longest wait of a person who has deleted
+/// a folder.
 const RETRY_FIRST_MS: u64 = 5_000;
 const RETRY_MAX_MS: u64 = 600_000;
 
@@ -30,7 +30,7 @@ impl ObstructedRecalls {
         ObstructedRecalls { found: BTreeMap::new(), reported: BTreeMap::new(), backoff, next_ms: 0 }
     }
 
-    /// Of the open recalls, those to confirm now. Times are in milliseconds since boot.
+    /// Returns which of the open recalls must be confirmed now. Times are in milliseconds since boot.
     pub(super) fn due(&mut self, open: &BTreeSet<Uuid>, now_ms: u64) -> BTreeSet<Uuid> {
         self.found.retain(|unit, _| open.contains(unit));
         let is_due = now_ms >= self.next_ms;
@@ -52,7 +52,7 @@ impl ObstructedRecalls {
         }
     }
 
-    /// When the obstructed recalls are tried again; none if there are none.
+    /// When the obstructed recalls are tried again. None if no recall is obstructed.
     pub(super) fn next_attempt_ms(&self) -> Option<u64> {
         (!self.found.is_empty()).then_some(self.next_ms)
     }
@@ -62,7 +62,7 @@ impl ObstructedRecalls {
         (self.found != self.reported).then(|| self.found.clone())
     }
 
-    /// The controller has received this; nothing, at the begin of a watch.
+    /// Stores what the controller has received in this watch; nothing at its start.
     pub(super) fn set_reported(&mut self, reported: BTreeMap<Uuid, String>) {
         self.reported = reported;
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The pid file of a unit agent, in the unit's folder.
 pub const AGENT_PID: &str = "agent.pid";
-/// How often an agent is polled that is not a child of this process.
+/// How often an agent that is not a child of this process is polled.
 pub const NON_CHILD_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Completes when a unit agent has ended, with how it ended and the last line that it wrote.

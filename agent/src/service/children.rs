@@ -16,8 +16,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// An agent that receives SIGTERM has 2.5 s to end. Then it is killed, and 2.5 s later it is given up: 250
-/// polls, 20 ms apart.
+/// An agent that receives SIGTERM has 2.5 s to end. Then it is killed, and the wait for its end stops after another
+/// 2.5 s: 250 polls, 20 ms apart.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const STOP_POLLS_MAX: u32 = 250;
 

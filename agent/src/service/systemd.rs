@@ -13,7 +13,7 @@ use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
 use state::terms::health::ProcessEnd;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
@@ -204,7 +204,7 @@ pub async fn uninstall() -> Result<()> {
     systemctl(&["daemon-reload"]).await
 }
 
-/// Starts a unit agent. systemd restarts it when it fails: until then, nothing is done if it waits for its next
+/// Starts a unit agent. systemd restarts an agent that fails, so nothing is done for a service that waits for its next
 /// start.
 pub(super) fn start(folder: &UnitFolder) -> AgentExit {
     let (service, folder) = (service(folder), folder.clone());
@@ -249,7 +249,7 @@ fn end_of(text: &str) -> ProcessEnd {
 pub(super) async fn stop(folder: &UnitFolder) -> Result<()> {
     let service = service(folder);
     systemctl(&["stop", &service]).await?;
-    // systemd keeps a failed service until this; for another one the command fails, which is ignored
+    // systemd lists a failed service until this command; for any other service the command fails, which is ignored
     run_systemctl(&["reset-failed", &service]).await.map(drop)
 }
 
@@ -275,23 +275,6 @@ async fn run_systemctl(args: &[&str]) -> Result<(ExitStatus, String)> {
         .context("systemctl did not finish within 60 s")??;
     let text = [output.stdout, output.stderr].concat();
     Ok((output.status, String::from_utf8_lossy(&text).into_owned()))
-}
-
-/// The mount points below a folder, the innermost first.
-pub fn mounts_in(folder: &Path) -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let mounts =
-        text.lines().filter_map(|line| line.split(' ').nth(1)).map(|mount| PathBuf::from(unescaped(mount)));
-    let mut mounts: Vec<PathBuf> =
-        mounts.filter(|mount| mount.starts_with(folder) && mount != folder).collect();
-    mounts.reverse();
-    mounts
-}
-
-/// Decodes /proc/self/mounts, where a space, a tab, a line end and a backslash are three octal digits.
-fn unescaped(text: &str) -> String {
-    let known = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    known.iter().fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
 }
 
 #[cfg(test)]

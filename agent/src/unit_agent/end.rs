@@ -1,6 +1,6 @@
-//! How the unit agent ends, and how its loops react to a failed request.
+//! The reasons why the unit agent ends, and the reactions of its loops to a failed request.
 //!
-//! Which error of the controller ends the agent is decided here alone, for all loops.
+//! Only this module decides which errors of the controller end the agent; all loops use it.
 
 use crate::ports::DiskError;
 use api::error::{ApiError, ErrorCode};

@@ -18,7 +18,7 @@ use state::unit::snapshot::BagRequest;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// How long a tool waits for a bag: as long as relation hooks are started with a view that is not renewed. A
+/// How long a tool waits for the controller: as long as relation hooks are started with a view that is not renewed. A
 /// controller that restarts answers again within a few seconds.
 const TOOL_FETCH_TIMEOUT_MS: u64 = state::unit::decision::LINK_AGE_MAX_MS;
 
@@ -64,8 +64,8 @@ async fn fetch_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     }
 }
 
-/// Changes the leader settings, and retries while the controller is unreachable and the unit leads without interruption.
-/// A retry has the number of the first attempt, so that it is applied once.
+/// Changes the leader settings, and retries while the controller is unreachable and the unit leads without
+/// interruption. A retry has the number of the first attempt, so that it is applied once.
 async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
     shared: &Shared<S, A, C>,
     run: u64,

@@ -1,6 +1,6 @@
 //! The leadership loop, which claims leadership and renews it.
 //!
-//! A lease counts from when its claim was sent (`lease`).
+//! The duration of a lease is counted from the time at which its claim was sent (`lease`).
 
 use super::end::{RequestError, UnitAgentEnd};
 use super::lease::Lease;

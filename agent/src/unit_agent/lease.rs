@@ -1,4 +1,4 @@
-//! Leadership as one agent process holds it, measured on two clocks (design 13).
+//! The leadership lease of one agent process, measured on two clocks (design 13).
 //!
 //! A lease is valid only while it is guaranteed for 30 s more and both clocks agree. No I/O: the claim loop
 //! renews the lease.

@@ -1,4 +1,4 @@
-//! What the agent's log contains of a run: a span around it, and one line with its outcome and duration.
+//! Logs a run: a span around it, and one line with its outcome and duration.
 //!
 //! The line has the sequence of the run's record, which the log of the controller has too.
 

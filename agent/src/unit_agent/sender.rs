@@ -19,12 +19,12 @@ use state::unit::{resolve, retry};
 use std::pin::pin;
 use tracing::Instrument;
 
-/// Reports of a hook, and that it runs, are sent before its record only if it runs longer than this. A short
-/// hook's record contains everything and needs no second round trip.
+/// The reports of a hook, and the fact that it runs, are sent before its record only if it runs longer than this. A
+/// short hook's record contains everything and needs no second round trip.
 const EARLY_REPORT_AFTER_MS: u64 = 100;
 /// The delay after the controller refused a record as invalid. This is a defect of the agent or of the
 /// controller, which another version may not have: status shows it meanwhile, and hooks continue as if the
-/// controller was unreachable.
+/// controller were unreachable.
 const REFUSED_RETRY_MS: u64 = 60_000;
 /// A session of another agent that is still open after this time is not the remainder of a crash: the
 /// controller closes the watch of a dead agent after `WATCH_SILENCE_MS`, and this is a third longer.

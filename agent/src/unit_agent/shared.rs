@@ -1,8 +1,8 @@
-//! What the loops of one unit agent share: the interfaces to storage, controller and clock, the unit's stored state, the
-//! facts of this process, and the notifications between the loops.
+//! The state that the loops of one unit agent share: the interfaces to storage, controller and clock, the unit's stored
+//! state, the facts of this process, and the notifications between the loops.
 //!
 //! The stored state changes only after the change is on disk, except for acknowledgements, which the next append
-//! stores. Nothing here decides or calls a loop: the loops use it.
+//! stores. This module makes no decisions and calls no loop: the loops use it.
 
 use super::lease::ClockReading;
 use super::volatile_state::{ReportedRun, VolatileState};

@@ -1,6 +1,6 @@
 //! The watch loop, which applies deltas to the view.
 //!
-//! The view is never applied across store generations: after a restore the agent attaches again first.
+//! A delta is never applied to a view of another store generation: after a restore the agent attaches again first.
 
 use super::end::{RequestError, UnitAgentEnd};
 use super::shared::{LINK_BACKOFF, Shared};
@@ -13,8 +13,8 @@ use state::terms::position::Position;
 use state::unit::snapshot::{Delta, Snapshot};
 use std::sync::Arc;
 
-/// The delay of the cached view, so that changes that follow each other are written once. After a crash, the agent
-/// continues with an older view until it is connected (`state::unit::retry::interrupted`).
+/// The delay before a changed view is cached, so that changes that follow each other are written once. After a crash,
+/// the agent continues with an older view until it is connected (`state::unit::retry::interrupted`).
 const CACHE_DELAY_MS: u64 = 100;
 
 /// The watch loop of one unit agent.

@@ -1,4 +1,4 @@
-//! What the machine agent concludes from the folders of its units, and what it measures in them.
+//! Tests of what the machine agent concludes from the folders of its units, and what it measures in them.
 
 use super::*;
 use agent::deployer::QUARANTINED_MAX;
@@ -16,7 +16,7 @@ fn set_mode(file: &Path, mode: u32) {
     fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("set");
 }
 
-/// Runs the machine agent for this time, which is of the paused clock.
+/// Runs the machine agent for this time of the paused clock.
 async fn run_for(machine: &Path, controller: &FakeController, time: Duration) {
     let agent = machine_agent(machine, controller);
     assert!(tokio::time::timeout(time, agent.run()).await.is_err(), "the agent continues");
@@ -121,7 +121,7 @@ async fn a_new_watch_does_not_repeat_the_measurement_of_disk_usage() {
     assert!(controller.disk_usages.load(Ordering::Relaxed) <= 1);
 }
 
-/// A folder that was set aside is the only copy of the unit's state: nothing deletes it, and nothing is set aside beyond
+/// A quarantined folder is the only copy of the unit's state: nothing deletes it, and no folder is quarantined beyond
 /// the bound.
 #[tokio::test]
 async fn folders_are_set_aside_up_to_the_bound() {
@@ -142,8 +142,8 @@ async fn folders_are_set_aside_up_to_the_bound() {
     deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect("there is room again");
 }
 
-/// A folder that was deleted must not be back after a power loss: the folder above it is synced before the controller
-/// may forget the unit.
+/// A deleted folder must not reappear after a power failure: its parent folder is synced before the controller may
+/// remove the record of the recall.
 #[test]
 fn the_folders_of_the_units_are_synced_before_a_recall_is_confirmed() {
     const MACHINE: &str = "PINTLE_TEST_SYNCED_MACHINE";

@@ -1,8 +1,8 @@
-//! What a machine agent reports about the health of its units.
+//! Tests of what a machine agent reports about the health of its units.
 
 use super::*;
 
-/// Runs the machine agent until the controller has received a report about web/0 that passes.
+/// Runs the machine agent until the controller has received a report about the unit for which `passes` returns true.
 async fn until_reported(
     machine: &Path,
     controller: &FakeController,
@@ -58,7 +58,7 @@ async fn a_unit_that_cannot_be_deployed_is_reported_until_it_can() {
     until_reported(machine.path(), &controller, unit, ended).await;
 }
 
-/// Only a process with the fewest descriptors can show this: the test runs itself again with a limit.
+/// The limit applies to the whole process, so the test runs itself again in a process of its own.
 #[test]
 fn a_limit_of_descriptors_is_reported_as_such() {
     if std::env::var_os("PINTLE_TEST_DESCRIPTORS").is_none() {

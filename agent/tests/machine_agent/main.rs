@@ -30,7 +30,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A controller that sends one view or none, and loses every heartbeat.
+/// A controller that sends one view or none. It loses every heartbeat unless `accepts_heartbeats` is set.
 #[derive(Clone, Default)]
 struct FakeController {
     heartbeats: Arc<AtomicU32>,
@@ -60,7 +60,7 @@ enum Tokens {
     Unreachable,
     /// Tokens are accepted, and each watch ends after it has sent its view three times.
     Accepted,
-    /// Tokens are accepted, and the watch goes on.
+    /// Tokens are accepted, and the watch does not end.
     AcceptedOnce,
     Unanswered,
 }
@@ -238,7 +238,7 @@ impl Clock for PausedClock {
         tokio::time::sleep_until(self.0 + Duration::from_millis(since_boot_ms)).await;
     }
     fn random_uuid(&self) -> Uuid {
-        // the jitter
+        // no jitter
         Uuid(0)
     }
 }

@@ -13,7 +13,7 @@ use state::terms::names::UnitName;
 use state::terms::owner::Owner;
 use state::unit::decision::REBOOT_DEADLINE_MS;
 
-/// The most relations that a sentence names; beyond them, only the fact that there are more.
+/// The maximum number of relations that a sentence names; if there are more, it ends with "and more".
 const RELATIONS_MAX: usize = 20;
 
 /// How a sentence prints times.
@@ -80,7 +80,7 @@ fn actor(actor: &Actor, entity: &Entity) -> String {
     }
 }
 
-/// What follows "waits for the controller to".
+/// The duty as the text after `waits for ACTOR to`.
 fn duty(duty: &Duty, times: &Times<'_>) -> String {
     match duty {
         Duty::CompareState => "compare the state on disk with its replica".to_owned(),
@@ -398,7 +398,7 @@ pub fn why_command(entity: &Entity) -> String {
 /// The entity as an argument of a command.
 fn as_argument(entity: &Entity) -> String {
     match entity {
-        // a word that `entity_choice` does not take for a unit or an application
+        // `entity_choice` would parse the bare name as a machine, a relation or the model
         Entity::Unit(name) if ["machine", "relation"].contains(&&*name.application) => format!("unit {name}"),
         Entity::Application(name) if name == "model" => format!("application {name}"),
         Entity::Unit(name) => name.to_string(),

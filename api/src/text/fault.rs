@@ -24,7 +24,7 @@ pub fn state(fault: Fault) -> &'static str {
     }
 }
 
-/// What follows "waits for the operator to".
+/// The duty as the text after `waits for the operator to`.
 pub(super) fn duty(fault: Fault) -> String {
     let verb = match fault {
         Fault::Limit(Limit::DiskSpace | Limit::DiskFiles | Limit::DiskQuota) => "make room",
@@ -36,7 +36,7 @@ pub(super) fn duty(fault: Fault) -> String {
     format!("{verb}: {}", state(fault))
 }
 
-/// The setting to change, for the limits of a host; none for what is no setting.
+/// The setting that raises the limit; none if no setting controls it.
 pub fn setting(limit: Limit) -> Option<&'static str> {
     match limit {
         Limit::Descriptors => Some(
@@ -53,7 +53,7 @@ pub fn setting(limit: Limit) -> Option<&'static str> {
     }
 }
 
-/// What helps against a fault of a unit. Afterwards the unit goes on by itself.
+/// The change that ends a fault of a unit. Afterwards the unit continues without further intervention.
 pub(super) fn remedy(fault: Fault, unit: &UnitName, machine: Option<&str>) -> String {
     let folder = folder(unit, machine);
     let change = match fault {

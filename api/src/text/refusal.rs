@@ -1,7 +1,7 @@
 //! Refusals in English: the message that states what is not possible and why, and the hint that states what helps.
 //!
-//! The only place where refusals become text; the texts are never parsed. One file per noun, one match per enum of
-//! reasons. Called where errors of the API are created, and wherever a stored refusal is shown.
+//! This is the only place where refusals become text; the texts are never parsed. There is one file per noun, and one
+//! match per enum of reasons. Called where errors of the API are created, and wherever a stored refusal is shown.
 
 mod agent;
 mod application;

@@ -1,6 +1,7 @@
 //! Why an operation is started, in English.
 //!
-//! Follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by `pintle-agent why`.
+//! The text follows the operation, in parentheses or after a colon. Called by the sentence of a cause and by
+//! `pintle-agent why`.
 
 use state::terms::start_reason::StartReason;
 
@@ -20,6 +21,7 @@ pub fn words(reason: &StartReason) -> String {
         StartReason::FirstConfiguration => "first configuration",
         StartReason::SettingsChanged => "settings changed",
         StartReason::AddressesChanged => "addresses changed",
+        StartReason::TrustChanged => "trust changed",
         StartReason::Configured => "config-changed is done",
         StartReason::LeadershipGained => "this unit became the leader",
         StartReason::LeaderSettingsChanged => "the leader changed its settings",

@@ -1,6 +1,7 @@
 //! The messages of statuses in English, as `status` prints them and `status-get` answers (spec/clients.md 3.3, 3.4).
 //!
-//! Called by the commands, by the states of entities and by the context of hooks. Scripts of Juju match some of the texts.
+//! Called by the commands, by the states of entities and by the context of hooks. Scripts that were written for Juju
+//! match some of the texts.
 
 use crate::text::cause::why_command;
 use crate::text::{fault, refusal};

@@ -1,6 +1,6 @@
-"""Prints as JSON the Python packages that a charm declares, and the versions that its lock file decided.
+"""Prints as JSON the Python packages that a charm declares, and the versions that its lock file pins.
 
-argv[1] is the charm's folder; argv[2] is what charmcraft.yaml says (`PythonRequirements`), as JSON.
+argv[1] is the charm's folder; argv[2] is what charmcraft.yaml declares (`PythonRequirements`), as JSON.
 """
 import ast
 import glob

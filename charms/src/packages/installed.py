@@ -1,9 +1,8 @@
 """Compares the packages that are installed in argv[1] with the requirements of charm libraries.
 
-argv[2] holds, as JSON, the requirements of each library, and the constraints that decided versions. Prints as JSON a
-pin for each package that is installed or constrained, the requirements whose package is missing, and those that
-another version is installed of: library, requirement, name and version. Run by a Python that has pip, which contains
-`packaging`.
+argv[2] holds, as JSON, the requirements of each library, and the constraints that pin versions. Prints as JSON a pin
+for each package that is installed or constrained, the requirements whose package is missing, and those of which another
+version is installed: library, requirement, name and version. Run by a Python that has pip, which contains `packaging`.
 """
 import json
 import re

@@ -1,4 +1,4 @@
-//! Runs pip: installs requirements into a folder, reports each package that it fetches, and states a failure in one
+//! Runs pip: installs requirements into a folder, reports each package that is fetched, and reduces a failure to one
 //! line.
 //!
 //! All runs share one cache of downloaded and built wheels, so that a package is fetched once for all charms.
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Most causes of a conflict that one error names.
+/// The largest number of causes of a conflict in one error.
 const CAUSES_MAX: usize = 6;
 
 /// Why pip installed nothing.
@@ -42,8 +42,8 @@ pub(super) struct Pip<'a> {
 }
 
 impl Pip<'_> {
-    /// Installs what the requirements files list, and what that requires, into the folder `target`. The constraints
-    /// decide versions and list nothing.
+    /// Installs the packages that the requirements files list, with their dependencies, into the folder `target`. The
+    /// constraints pin versions, but install no package.
     pub(super) fn install(
         &self,
         target: &Path,
@@ -58,7 +58,8 @@ impl Pip<'_> {
         for file in requirements {
             pip.arg("-r").arg(file);
         }
-        // Settings that the user may have for other uses of pip. They contradict --target or the text that is read.
+        // The user may have these settings for other uses of pip. They conflict with --target or change the parsed
+        // output.
         pip.env("PIP_USER", "0").env("PIP_REQUIRE_VIRTUALENV", "0");
         pip.env("PIP_QUIET", "0").env("PIP_VERBOSE", "0").env("PIP_NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
         let errors = self.building.join("pip-errors");
@@ -92,7 +93,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// The step that this line begins, for a person.
+    /// Describes the step that this line of output begins. None if it begins no step.
     fn next(&mut self, line: &str) -> Option<String> {
         let line = line.trim();
         let (verb, rest) = line.split_once(' ')?;
@@ -145,7 +146,7 @@ fn failure(stdout: &str, stderr: &str) -> PipError {
     PipError::Unsolvable(error.trim_start_matches("ERROR:").trim().to_owned())
 }
 
-/// A cause of a conflict in pip's words, without the mention of a user: the charm is what requires packages.
+/// A cause of a conflict in pip's words, with the charm in place of the user: the charm requires the packages.
 fn cause(line: &str) -> String {
     if let Some(version) = line.strip_prefix("The user requested (constraint) ") {
         return format!("{version} is decided");

@@ -49,7 +49,7 @@ pub async fn run<A: UserPort>(
             bases::of_new_machine(&session.dir, args.base.as_ref())?,
         ));
     }
-    for name in &added.names {
+    for name in &added.answer {
         session.output.print_remark(&format!("created machine {name}\n"));
         if manual {
             session.output.print(&enrolment_command(session, dir, name).await?)?;
@@ -62,7 +62,7 @@ pub async fn run<A: UserPort>(
 ///
 /// # Errors
 /// If the request is refused, or the client file cannot be read.
-pub async fn enrolment_command<A: UserPort>(
+async fn enrolment_command<A: UserPort>(
     session: &CommandSession<A>,
     dir: &DataDir,
     name: &str,

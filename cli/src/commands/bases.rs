@@ -1,4 +1,5 @@
-//! `--base` of `deploy` and `add-machine`: which base a machine will have, and the warning if that is another one.
+//! `--base` of `deploy` and `add-machine`: the base that a machine will have, and a warning if it is not the requested
+//! one.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
@@ -16,7 +17,8 @@ pub fn parse(text: &str) -> Result<Base, String> {
     Base::parse(text).ok_or_else(|| "expected NAME@RELEASE, for example ubuntu@22.04".to_owned())
 }
 
-/// The base that a new machine has for which `requested` is requested; none if its system does not name one.
+/// The base of a new machine for which `requested` is requested; none if the os-release file of its base system does
+/// not name one.
 ///
 /// # Errors
 /// If the settings of `up` cannot be read.

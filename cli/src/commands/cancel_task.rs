@@ -1,7 +1,7 @@
-//! `cancel-task N…`: cancels tasks. One that has not started never runs; the process of one that runs is ended.
+//! `cancel-task N…`: cancels tasks. A task that has not started never runs; the process of a running task is ended.
 //!
-//! The document of the cancelled tasks is Juju's. A task that cannot be cancelled is named with its reason, and the exit
-//! code is 1; the others are cancelled all the same.
+//! The document of the cancelled tasks has Juju's format. A task that cannot be cancelled is reported with the reason,
+//! and the exit code is 1; the others are cancelled nevertheless.
 
 use crate::command_error::CommandError;
 use crate::commands::removal;
@@ -30,9 +30,9 @@ pub async fn run<A: UserPort>(
     let (mut cancelled, mut failures) = (Vec::new(), Vec::new());
     for &id in &args.ids {
         match session.api.handle(CancelAction { id }).await {
-            Ok(answer) => {
-                session.note_write(answer.revision);
-                cancelled.push(document(&answer.action));
+            Ok(committed) => {
+                session.note_write(committed.revision);
+                cancelled.push(document(&committed.answer));
             }
             Err(error) => failures.push(task::unknown_task_error(error, "task", id)),
         }

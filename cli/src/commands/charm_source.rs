@@ -7,7 +7,23 @@ use crate::progress::Progress;
 use crate::session::CommandSession;
 use api::{ArchiveInfo, FindArchive, UploadArchive, UserPort};
 use charms::{CharmSource, ReadOptions, read_with_progress};
+use clap::Args;
 use std::path::Path;
+
+/// Flags of Juju's `deploy` and `refresh` that are accepted and have no effect.
+#[derive(Debug, Default, Args)]
+pub struct IgnoredSourceArgs {
+    #[arg(long, hide = true)]
+    pub bind: Option<String>,
+    #[arg(long, hide = true)]
+    pub channel: Option<String>,
+    #[arg(long, hide = true)]
+    pub resource: Vec<String>,
+    #[arg(long, hide = true)]
+    pub revision: Option<String>,
+    #[arg(long, hide = true)]
+    pub storage: Vec<String>,
+}
 
 /// Reads and validates the charm at `path`. The error lists all problems, one per line.
 pub fn load<A>(path: &str, force: bool, session: &CommandSession<A>) -> Result<CharmSource, CommandError> {

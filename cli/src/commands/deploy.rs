@@ -32,6 +32,9 @@ pub struct DeployArgs {
     /// Deploy even if the charm is packed for another base or architecture
     #[arg(long)]
     pub force: bool,
+    /// Let the charm read the credential of its cloud
+    #[arg(long)]
+    pub trust: bool,
     /// Show what would be deployed, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -47,23 +50,13 @@ pub struct IgnoredArgs {
     #[arg(long, hide = true)]
     pub series: Option<String>,
     #[arg(long, hide = true)]
-    pub bind: Option<String>,
-    #[arg(long, hide = true)]
-    pub channel: Option<String>,
-    #[arg(long, hide = true)]
     pub constraints: Vec<String>,
     #[arg(long, hide = true)]
     pub device: Vec<String>,
     #[arg(long, hide = true)]
     pub overlay: Vec<String>,
-    #[arg(long, hide = true)]
-    pub resource: Vec<String>,
-    #[arg(long, hide = true)]
-    pub revision: Option<String>,
-    #[arg(long, hide = true)]
-    pub storage: Vec<String>,
-    #[arg(long, hide = true)]
-    pub trust: bool,
+    #[command(flatten)]
+    pub source: charm_source::IgnoredSourceArgs,
 }
 
 impl IgnoredArgs {
@@ -71,13 +64,13 @@ impl IgnoredArgs {
     fn warnings(&self) -> Vec<String> {
         let given = [
             ("--attach-storage", !self.attach_storage.is_empty()),
-            ("--bind", self.bind.is_some()),
-            ("--channel", self.channel.is_some()),
+            ("--bind", self.source.bind.is_some()),
+            ("--channel", self.source.channel.is_some()),
             ("--device", !self.device.is_empty()),
             ("--overlay", !self.overlay.is_empty()),
-            ("--resource", !self.resource.is_empty()),
-            ("--revision", self.revision.is_some()),
-            ("--storage", !self.storage.is_empty()),
+            ("--resource", !self.source.resource.is_empty()),
+            ("--revision", self.source.revision.is_some()),
+            ("--storage", !self.source.storage.is_empty()),
         ];
         let given = given.into_iter().filter(|(_, given)| *given);
         given.map(|(flag, _)| format!("{flag} has no effect in this version")).collect()
@@ -116,11 +109,12 @@ pub async fn run<A: UserPort>(args: &DeployArgs, session: &CommandSession<A>) ->
         units,
         to: args.to.first().cloned(),
         config,
+        trusted: args.trust,
         base,
     };
     let deployed = session.api.handle(deploy).await?;
     session.note_write(deployed.revision);
-    let charm_text = format!("local charm \"{charm}\", revision {}", deployed.charm_revision);
+    let charm_text = format!("local charm \"{charm}\", revision {}", deployed.answer.charm.revision);
     session
         .output
         .print_remark(&format!("Located {charm_text}\nDeploying \"{application}\" from {charm_text}\n"));

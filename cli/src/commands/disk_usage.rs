@@ -1,4 +1,5 @@
-//! `disk-usage`: shows what is stored by whom, on the controller and on the machines.
+//! `disk-usage`: shows the space that the store, the models, the units and the charm archives take, on the controller
+//! and on the machines.
 
 use crate::command_error::CommandError;
 use crate::render::{self, StructuredFormat, Table, row};
@@ -58,7 +59,8 @@ fn hyphenated(document: Value) -> Value {
     }
 }
 
-/// The tables: the store, the models, the units and the archives; of the last two the largest first.
+/// The tables of the store, the models, the units, the machines and the archives. Units and archives are listed largest
+/// first.
 fn tables(usage: DiskUsage) -> String {
     let store = &usage.store;
     let mut rows = vec![row(["Database", "WAL", "Change-log", "Global", "Retired-tokens"])];

@@ -1,14 +1,13 @@
-//! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units and prints what they print (spec/clients.md
-//! 2.5, 3.7).
+//! `exec --unit UNIT… -- COMMAND`: runs commands in the context of units and prints their output
+//! (spec/clients.md 2.5, 3.7).
 //!
 //! One word is a line for the shell; several words are a program and its arguments, which are quoted. The commands are
-//! tasks beside the actions of their units: `show-task`, `operations` and `cancel-task` know them.
+//! tasks like the actions of their units: `show-task`, `operations` and `cancel-task` accept them.
 
 use crate::command_error::CommandError;
-use crate::commands::task_results::{ResultFormat, ResultOptions, enqueued, finish};
+use crate::commands::task_results::{ResultArgs, enqueued, finish};
 use crate::render::task;
 use crate::session::CommandSession;
-use crate::times;
 use api::{EnqueueExec, GetStatus, UnitChoice, UserPort};
 use clap::Args;
 use host::shell;
@@ -19,6 +18,7 @@ const WAIT_DEFAULT: Duration = Duration::from_secs(300);
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
+#[command(mut_arg("wait", |wait| wait.help("Longest time to wait for the results; by default 5m")))]
 pub struct ExecArgs {
     /// One line for the shell, or a program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
@@ -29,23 +29,10 @@ pub struct ExecArgs {
     /// Applications, separated by commas: all of their units
     #[arg(short, long, alias = "app", value_delimiter = ',', value_name = "APPLICATION")]
     pub application: Vec<String>,
-    /// Output format
-    #[arg(long, value_enum, default_value = "plain")]
-    pub format: ResultFormat,
-    /// Longest time to wait for the results; by default 5m
-    #[arg(long, value_parser = times::duration, value_name = "DURATION")]
-    pub wait: Option<Duration>,
-    /// Do not wait for the results
-    #[arg(long, conflicts_with = "wait")]
-    pub background: bool,
+    #[command(flatten)]
+    pub results: ResultArgs,
     #[arg(long, hide = true)]
     pub machine: Option<String>,
-    #[arg(long, hide = true)]
-    pub utc: bool,
-    #[arg(long, hide = true)]
-    pub color: bool,
-    #[arg(long, hide = true)]
-    pub no_color: bool,
 }
 
 pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
@@ -72,11 +59,5 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
         let answer = session.api.handle(EnqueueExec { unit, commands: commands.clone() }).await;
         tasks.extend(enqueued(answer, session)?);
     }
-    let options = ResultOptions {
-        format: args.format,
-        wait: (!args.background).then_some(args.wait.unwrap_or(WAIT_DEFAULT)),
-        utc: args.utc,
-        plain: task::printed,
-    };
-    finish(&tasks, &options, session).await
+    finish(&tasks, &args.results, WAIT_DEFAULT, task::printed, session).await
 }

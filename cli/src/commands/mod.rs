@@ -1,9 +1,10 @@
 //! The list of all commands: module, help text and call of each. One file per command; `suspend_relation`, `operations`
-//! and `constraints` hold two commands each. `charm_source`, `removal`, `settings` and `task_results` are what several commands share.
+//! and `constraints` hold two commands each. `bases`, `charm_source`, `removal`, `settings` and `task_results` hold
+//! code that several commands share.
 //!
-//! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the
-//! session for the commands that need a controller. A command fails if an argument is invalid, if the controller refuses
-//! its request or does not answer, or if a file cannot be read or written.
+//! The recipe for a new command is in ARCHITECTURE.md. `dispatch` is called by `main`; it opens the session for the
+//! commands that need a controller. A command fails if an argument is invalid, if the controller refuses its request or
+//! does not answer, or if a file cannot be read or written.
 
 pub mod actions;
 pub mod add_machine;

@@ -1,4 +1,4 @@
-//! `operations` and `show-operation N`: the actions that were run.
+//! `operations` and `show-operation N`: show the actions and commands that were run.
 //!
 //! In Pintle each operation has exactly one task, and both have the same number.
 

@@ -23,24 +23,17 @@ pub struct RefreshArgs {
     /// Also upgrade units in error state
     #[arg(long)]
     pub force_units: bool,
+    /// Let the charm read the credential of its cloud
+    #[arg(long)]
+    pub trust: bool,
     #[arg(long, hide = true)]
     pub force_base: bool,
     #[arg(long, hide = true)]
     pub force_series: bool,
     #[arg(long, hide = true)]
     pub base: Option<String>,
-    #[arg(long, hide = true)]
-    pub bind: Option<String>,
-    #[arg(long, hide = true)]
-    pub channel: Option<String>,
-    #[arg(long, hide = true)]
-    pub resource: Vec<String>,
-    #[arg(long, hide = true)]
-    pub revision: Option<String>,
-    #[arg(long, hide = true)]
-    pub storage: Vec<String>,
-    #[arg(long, hide = true)]
-    pub trust: bool,
+    #[command(flatten)]
+    pub ignored: charm_source::IgnoredSourceArgs,
 }
 
 pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -> Result<(), CommandError> {
@@ -51,10 +44,15 @@ pub async fn run<A: UserPort>(args: &RefreshArgs, session: &CommandSession<A>) -
     let source = charm_source::load(path, args.force, session)?;
     let config = settings::from_flags(&args.config, Some(&args.application))?;
     let sha256 = charm_source::upload(source, session).await?.sha256;
-    let refresh =
-        api::Refresh { application: args.application.clone(), sha256, forced: args.force_units, config };
+    let refresh = api::Refresh {
+        application: args.application.clone(),
+        sha256,
+        forced: args.force_units,
+        config,
+        trusted: args.trust,
+    };
     let refreshed = session.api.handle(refresh).await?;
     session.note_write(refreshed.revision);
-    session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.charm_url));
+    session.output.print_remark(&format!("Added charm \"{}\" to the model\n", refreshed.answer.url));
     Ok(())
 }

@@ -10,7 +10,32 @@ use crate::session::CommandSession;
 use crate::times::{Zone, now_ms};
 use api::error::ApiError;
 use api::{DRY_RUN_TARGETS_MAX, DryRunRemoval, Force, RemovalTarget, UserPort, WriteResponse};
+use std::fmt::Display;
 use std::io::BufRead;
+
+/// Removes entities of one kind, one after the other, once the operator has confirmed it.
+///
+/// # Errors
+/// Those of all removals that were rejected, or an error if the operator does not confirm.
+pub async fn remove_each<A: UserPort, T: Clone + Display>(
+    kind: &str,
+    removed: &[T],
+    target: fn(T) -> RemovalTarget,
+    flags: &RemovalArguments,
+    session: &CommandSession<A>,
+    request: impl AsyncFn(T, Force) -> Result<WriteResponse, ApiError>,
+) -> Result<(), CommandError> {
+    let entities: Vec<String> = removed.iter().map(|one| format!("{kind} {one}")).collect();
+    let targets = removed.iter().cloned().map(target).collect();
+    let Some(force) = confirm(&entities, targets, flags, session).await? else {
+        return Ok(());
+    };
+    let mut failures = Vec::new();
+    for (one, entity) in removed.iter().zip(&entities) {
+        failures.extend(report(session, entity, force, request(one.clone(), force).await));
+    }
+    combine(failures)
+}
 
 /// Handles the flags that apply before a removal. With `--dry-run` it only prints the dry run. Without `--no-prompt`
 /// it lists everything that would be removed and asks for confirmation.
@@ -19,7 +44,7 @@ use std::io::BufRead;
 ///
 /// # Errors
 /// The same as the removal itself, and an error if the operator does not confirm.
-pub async fn confirm<A: UserPort>(
+async fn confirm<A: UserPort>(
     entities: &[String],
     removed: Vec<RemovalTarget>,
     flags: &RemovalArguments,
@@ -37,8 +62,8 @@ pub async fn confirm<A: UserPort>(
     ask(&all, flags, &session.output).map(|agreed| agreed.then_some(force))
 }
 
-/// What is removed together with `entities`. A single entity that cannot be removed is an error here; of several
-/// entities each is tried later.
+/// The entities that are removed together with `entities`. If a single entity cannot be removed, that is an error here;
+/// if there are several, each removal is tried later.
 async fn also_removed<A: UserPort>(
     entities: &[String],
     mut removed: Vec<RemovalTarget>,
@@ -89,7 +114,7 @@ pub fn ask(entities: &[String], flags: &RemovalArguments, output: &Output) -> Re
     })
 }
 
-/// Prints what removing all these entities together would change. Rejected like the removal itself.
+/// Prints what removing all these entities together would change.
 ///
 /// # Errors
 /// If the removal would be refused.
@@ -103,7 +128,7 @@ pub async fn dry_run<A: UserPort>(
 }
 
 /// Reports the result of one removal before the next is tried. Returns the error of a rejected removal.
-pub fn report<A>(
+fn report<A>(
     session: &CommandSession<A>,
     entity: &str,
     force: Force,

@@ -4,7 +4,7 @@ use crate::arguments::RemovalArguments;
 use crate::command_error::CommandError;
 use crate::commands::removal;
 use crate::session::CommandSession;
-use api::{RemovalTarget, UserPort};
+use api::{RemovalTarget, RemoveApplication, UserPort};
 use clap::Args;
 
 /// Arguments of `remove-application`.
@@ -21,16 +21,9 @@ pub async fn run<A: UserPort>(
     args: &RemoveApplicationArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let entities: Vec<String> = args.applications.iter().map(|name| format!("application {name}")).collect();
-    let removed = args.applications.iter().cloned().map(RemovalTarget::Application).collect();
-    let Some(force) = removal::confirm(&entities, removed, &args.removal, session).await? else {
-        return Ok(());
-    };
-    let mut failures = Vec::new();
-    for (application, entity) in args.applications.iter().zip(&entities) {
-        let answer =
-            session.api.handle(api::RemoveApplication { application: application.to_owned(), force }).await;
-        failures.extend(removal::report(session, entity, force, answer));
-    }
-    removal::combine(failures)
+    let (applications, flags) = (&args.applications, &args.removal);
+    let request =
+        async |application, force| session.api.handle(RemoveApplication { application, force }).await;
+    removal::remove_each("application", applications, RemovalTarget::Application, flags, session, request)
+        .await
 }

@@ -4,7 +4,7 @@ use crate::arguments::RemovalArguments;
 use crate::command_error::CommandError;
 use crate::commands::removal;
 use crate::session::CommandSession;
-use api::{RemovalTarget, UserPort};
+use api::{RemovalTarget, RemoveMachine, UserPort};
 use clap::Args;
 
 /// Arguments of `remove-machine`.
@@ -24,22 +24,8 @@ pub async fn run<A: UserPort>(
     args: &RemoveMachineArgs,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let entities: Vec<String> = args.machines.iter().map(|machine| format!("machine {machine}")).collect();
-    let removed = args.machines.iter().cloned().map(RemovalTarget::Machine).collect();
-    let Some(force) = removal::confirm(&entities, removed, &args.removal, session).await? else {
-        return Ok(());
-    };
-    let mut failures = Vec::new();
-    for (machine, entity) in args.machines.iter().zip(&entities) {
-        let answer = session
-            .api
-            .handle(api::RemoveMachine {
-                machine: machine.to_owned(),
-                force,
-                keep_instance: args.keep_instance,
-            })
-            .await;
-        failures.extend(removal::report(session, entity, force, answer));
-    }
-    removal::combine(failures)
+    let (machines, flags, keep_instance) = (&args.machines, &args.removal, args.keep_instance);
+    let request =
+        async |machine, force| session.api.handle(RemoveMachine { machine, force, keep_instance }).await;
+    removal::remove_each("machine", machines, RemovalTarget::Machine, flags, session, request).await
 }

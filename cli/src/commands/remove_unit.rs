@@ -4,7 +4,7 @@ use crate::arguments::{RemovalArguments, parse_units};
 use crate::command_error::CommandError;
 use crate::commands::removal;
 use crate::session::CommandSession;
-use api::{GetStatus, RemovalTarget, UserPort};
+use api::{GetStatus, RemovalTarget, RemoveUnit, UserPort};
 use clap::Args;
 use state::terms::names::UnitName;
 
@@ -30,17 +30,8 @@ pub async fn run<A: UserPort>(
         (Some(count), [application]) => newest(application, count, session).await?,
         (Some(_), _) => return Err(CommandError::usage("--num-units requires exactly one application")),
     };
-    let entities: Vec<String> = units.iter().map(|unit| format!("unit {unit}")).collect();
-    let removed = units.iter().cloned().map(RemovalTarget::Unit).collect();
-    let Some(force) = removal::confirm(&entities, removed, &args.removal, session).await? else {
-        return Ok(());
-    };
-    let mut failures = Vec::new();
-    for (unit, entity) in units.iter().zip(&entities) {
-        let answer = session.api.handle(api::RemoveUnit { unit: unit.clone(), force }).await;
-        failures.extend(removal::report(session, entity, force, answer));
-    }
-    removal::combine(failures)
+    let request = async |unit, force| session.api.handle(RemoveUnit { unit, force }).await;
+    removal::remove_each("unit", &units, RemovalTarget::Unit, &args.removal, session, request).await
 }
 
 /// The names of the `count` newest units of an application.

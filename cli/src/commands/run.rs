@@ -4,10 +4,9 @@
 //! unknown action and from a failed task by them.
 
 use crate::command_error::CommandError;
-use crate::commands::task_results::{ResultFormat, ResultOptions, enqueued, finish};
+use crate::commands::task_results::{ResultArgs, enqueued, finish};
 use crate::render::task;
 use crate::session::CommandSession;
-use crate::times;
 use api::{UnitChoice, UserPort};
 use clap::Args;
 use serde_json::Value;
@@ -24,27 +23,14 @@ pub struct RunArgs {
     /// Units (web/0, web/leader), the action, and its parameters as key=value
     #[arg(required = true)]
     pub words: Vec<String>,
-    /// Output format
-    #[arg(long, value_enum, default_value = "plain")]
-    pub format: ResultFormat,
-    /// Longest time to wait for the results; by default 60s
-    #[arg(long, value_parser = times::duration, value_name = "DURATION")]
-    pub wait: Option<Duration>,
     /// A YAML file of parameters; parameters on the command line take precedence
     #[arg(long, value_name = "FILE")]
     pub params: Option<PathBuf>,
     /// Parse parameters as text, not as YAML
     #[arg(long)]
     pub string_args: bool,
-    /// Do not wait for the results
-    #[arg(long, conflicts_with = "wait")]
-    pub background: bool,
-    #[arg(long, hide = true)]
-    pub utc: bool,
-    #[arg(long, hide = true)]
-    pub color: bool,
-    #[arg(long, hide = true)]
-    pub no_color: bool,
+    #[command(flatten)]
+    pub results: ResultArgs,
 }
 
 /// The parsed words of the command line.
@@ -66,13 +52,7 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
         };
         tasks.extend(enqueued(session.api.handle(run).await, session)?);
     }
-    let options = ResultOptions {
-        format: args.format,
-        wait: (!args.background).then_some(args.wait.unwrap_or(WAIT_DEFAULT)),
-        utc: args.utc,
-        plain: task::plain,
-    };
-    finish(&tasks, &options, session).await
+    finish(&tasks, &args.results, WAIT_DEFAULT, task::plain, session).await
 }
 
 /// Parses the words: units, then the action, then key=value pairs.

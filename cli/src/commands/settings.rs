@@ -55,10 +55,10 @@ pub fn from_flags(
 }
 
 /// Reads a YAML file of settings, either at the top level or below the name of the application. The output of
-/// `config APP` is also accepted: of its `settings` map the values that a user set are read.
+/// `config APP` is also accepted: those values of its `settings` map are read that a user has set.
 ///
 /// # Errors
-/// If the file cannot be read, or is no map of settings.
+/// If the file cannot be read, or is not a map of settings.
 pub fn from_file(file: &Path, application: Option<&str>) -> Result<BTreeMap<String, String>, CommandError> {
     let to_error =
         |why: String| CommandError::new(format!("cannot read settings from {}: {why}", file.display()));

@@ -1,8 +1,8 @@
 //! `supervise`: the supervisor process of a data folder. Hidden: started by `up` only.
 //!
 //! Starts the controller and the machines of the configured provider, restarts the controller if it exits, and stops
-//! everything on SIGTERM, or if the controller refuses its store at the first start. It holds the lock of the data folder
-//! while it runs.
+//! everything on SIGTERM, or if the controller refuses its store at the first start. It holds the lock of the data
+//! folder while it runs.
 
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;

@@ -1,17 +1,19 @@
-//! What `run` and `exec` share: the tasks that were enqueued, waiting for their results, and printing them
-//! (spec/clients.md 2.5, 3.7).
+//! Shared steps of `run` and `exec`: waiting for the results of enqueued tasks, and printing them (spec/clients.md 2.5,
+//! 3.7).
 //!
 //! Clients distinguish an unknown unit (exit code 0, no output) from a failed task by exit codes and error texts. A
-//! client that stops waiting ends no task.
+//! task keeps running if its client stops waiting.
 
 use crate::command_error::CommandError;
 use crate::render::{self, task};
 use crate::session::CommandSession;
 use crate::terminal_escape::safe_line;
-use crate::times::Zone;
+use crate::times::{self, Zone};
 use api::error::{ApiError, ErrorCode};
-use api::{ActionDoc, EnqueueActionResponse, GetAction, UserPort, WaitForChange};
+use api::{ActionDoc, GetAction, UserPort, WaitForChange};
+use clap::Args;
 use serde_json::{Map, Value};
+use state::terms::position::Committed;
 use state::terms::refusal::{EntityKind, RefusalReason};
 use std::time::Duration;
 
@@ -26,26 +28,39 @@ pub enum ResultFormat {
 }
 
 /// How the results of tasks are waited for and printed.
-pub struct ResultOptions {
+#[derive(Debug, Args)]
+pub struct ResultArgs {
+    /// Output format
+    #[arg(long, value_enum, default_value = "plain")]
     pub format: ResultFormat,
-    /// The longest time to wait. `None`: the tasks are not waited for.
+    /// Longest time to wait for the results; by default 60s
+    #[arg(long, value_parser = times::duration, value_name = "DURATION")]
     pub wait: Option<Duration>,
+    /// Do not wait for the results
+    #[arg(long, conflicts_with = "wait")]
+    pub background: bool,
+    #[arg(long, hide = true)]
     pub utc: bool,
-    /// The text of a task in the plain format.
-    pub plain: fn(&ActionDoc) -> Result<String, CommandError>,
+    #[arg(long, hide = true)]
+    pub color: bool,
+    #[arg(long, hide = true)]
+    pub no_color: bool,
 }
+
+/// The text of a task in the plain format.
+pub type PlainText = fn(&ActionDoc) -> Result<String, CommandError>;
 
 /// The task that was enqueued. `None` if its unit does not exist, which is a remark and no error.
 ///
 /// # Errors
 /// If the task was refused, or the model does not exist.
 pub fn enqueued<A: UserPort>(
-    answer: Result<EnqueueActionResponse, ApiError>,
+    answer: Result<Committed<ActionDoc>, ApiError>,
     session: &CommandSession<A>,
-) -> Result<Option<EnqueueActionResponse>, CommandError> {
+) -> Result<Option<ActionDoc>, CommandError> {
     match answer {
-        Ok(task) => {
-            session.note_write(task.revision);
+        Ok(Committed { answer: task, revision }) => {
+            session.note_write(revision);
             Ok(Some(task))
         }
         // Clients recognise an unknown unit by exit code 0 with nothing on stdout. An unknown model is an error, as in
@@ -66,17 +81,19 @@ fn is_of_model(error: &ApiError) -> bool {
     matches!(error.reason.as_deref(), Some(RefusalReason::NotFound { kind: EntityKind::Model, .. }))
 }
 
-/// Waits for the results of the tasks and prints them.
+/// Waits for the results of the tasks, unless `--background` is given, and prints them.
 ///
 /// # Errors
-/// If a task has failed, or the time is over.
+/// If a task has failed, or the timeout has expired.
 pub async fn finish<A: UserPort>(
-    tasks: &[EnqueueActionResponse],
-    options: &ResultOptions,
+    tasks: &[ActionDoc],
+    args: &ResultArgs,
+    wait_default: Duration,
+    plain: PlainText,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
     let Some(first) = tasks.first() else { return Ok(()) };
-    let Some(limit) = options.wait else {
+    if args.background {
         let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
         session.output.print_remark(&format!(
             "Scheduled task {}\nCheck its state with: pintle show-task {}\n",
@@ -84,25 +101,26 @@ pub async fn finish<A: UserPort>(
             first.id
         ));
         return Ok(());
-    };
-    let done = tokio::time::timeout(limit, results(tasks, options, session)).await.map_err(|_| {
-        let units: Vec<String> = tasks.iter().map(|task| format!("unit {}", task.unit)).collect();
+    }
+    let limit = args.wait.unwrap_or(wait_default);
+    let done = tokio::time::timeout(limit, results(tasks, args, session)).await.map_err(|_| {
+        let units: Vec<String> = tasks.iter().map(|task| format!("unit {}", task.unit_name)).collect();
         let text = format!("timed out waiting for results from: {}", units.join(", "));
         CommandError::new(text)
             .hint(format!("the task keeps running; to wait for it: pintle show-task {} --wait 5m", first.id))
     })??;
-    print(&done, options, session)?;
+    print(&done, args.format, plain, session)?;
     task::failure(&done).map_or(Ok(()), Err)
 }
 
 /// Waits until all tasks are completed; with the plain format it prints their log lines as they arrive.
 async fn results<A: UserPort>(
-    tasks: &[EnqueueActionResponse],
-    options: &ResultOptions,
+    tasks: &[ActionDoc],
+    args: &ResultArgs,
     session: &CommandSession<A>,
 ) -> Result<Vec<ActionDoc>, CommandError> {
-    let plain = options.format == ResultFormat::Plain;
-    let zone = Zone::new(options.utc);
+    let plain = args.format == ResultFormat::Plain;
+    let zone = Zone::new(args.utc);
     let mut done = Vec::new();
     for enqueued in tasks {
         if plain {
@@ -147,14 +165,15 @@ pub async fn wait_for_task<A: UserPort>(
 
 fn print<A>(
     tasks: &[ActionDoc],
-    options: &ResultOptions,
+    format: ResultFormat,
+    plain: PlainText,
     session: &CommandSession<A>,
 ) -> Result<(), CommandError> {
-    let format = match options.format {
+    let format = match format {
         ResultFormat::Plain => {
             for task in tasks {
                 let heading = if tasks.len() > 1 { format!("{}:\n", task.unit_name) } else { String::new() };
-                session.output.print(&format!("{heading}{}", (options.plain)(task)?))?;
+                session.output.print(&format!("{heading}{}", plain(task)?))?;
             }
             return Ok(());
         }

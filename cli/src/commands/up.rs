@@ -108,7 +108,7 @@ pub async fn run(args: &UpArgs, dir: &DataDir, output: &Output) -> Result<(), Co
             }
             // The next `up` may find another store.
             if is_marked {
-                forget_restored(dir).ok(); // or the next one starts a generation that nobody needs
+                forget_restored(dir).ok(); // otherwise the next one starts an unnecessary store generation
             }
             return Err(failure);
         }
@@ -137,7 +137,7 @@ fn mark_restored(dir: &DataDir, is_running: bool) -> Result<bool, CommandError> 
     Ok(is_new)
 }
 
-/// Once a controller has started with the mark, the next one continues its store generation.
+/// Deletes the mark of a restored store. Without it, the next controller continues the store generation.
 fn forget_restored(dir: &DataDir) -> Result<(), CommandError> {
     let mark = dir.restored_mark();
     let forgotten = ignore_not_found(std::fs::remove_file(&mark));

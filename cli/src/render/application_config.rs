@@ -8,12 +8,13 @@ pub fn document(config: &ApplicationConfig) -> Value {
     let settings: Map<String, Value> =
         config.settings.iter().map(|(name, option)| (name.clone(), setting(option))).collect();
     let trust = "Does this application have access to trusted credentials";
+    let source = if config.trusted { "user" } else { "default" };
     json!({
         "application": config.application,
         "charm": config.charm,
         "application-config": {
             "trust": {
-                "type": "bool", "value": false, "default": false, "source": "default", "description": trust,
+                "type": "bool", "value": config.trusted, "default": false, "source": source, "description": trust,
             },
         },
         "settings": settings,

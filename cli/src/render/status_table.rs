@@ -99,7 +99,7 @@ fn units(status: &Status) -> Option<String> {
 pub struct Subordinates<'a>(BTreeMap<&'a UnitName, Vec<(&'a UnitName, &'a UnitStatus)>>);
 
 impl<'a> Subordinates<'a> {
-    /// Those of a whole model.
+    /// The subordinates of all principals of a model.
     pub fn of(status: &'a Status) -> Subordinates<'a> {
         let mut by_principal = BTreeMap::<_, Vec<_>>::new();
         for (name, unit) in status.applications.values().flat_map(|app| &app.units) {
@@ -110,7 +110,7 @@ impl<'a> Subordinates<'a> {
         Subordinates(by_principal)
     }
 
-    /// Those of one principal, in the order of their applications.
+    /// The subordinates of one principal, in the order of their applications.
     pub fn of_principal(&self, principal: &UnitName) -> &[(&'a UnitName, &'a UnitStatus)] {
         self.0.get(principal).map_or(&[], Vec::as_slice)
     }
@@ -130,8 +130,9 @@ fn unit_row(name: &UnitName, unit: &UnitStatus) -> Vec<String> {
     row([&name, current, agent, machine, &unit.address, &ports, &message])
 }
 
-/// The running hook or action in brackets, then the message of the workload. While the agent is allocating and the
-/// workload has no message, the message of the agent.
+/// The message of a unit: the running hook or action in brackets, then the message of the workload. The message of the
+/// agent replaces it while the agent has failed or reboots, or is allocating without a message of the workload, and
+/// follows it in brackets while the agent is idle.
 fn unit_message(
     workload: &StatusInfo<WorkloadStatus>,
     agent: &StatusInfo<AgentStatus>,
@@ -155,7 +156,7 @@ fn unit_message(
     }
 }
 
-/// Whether the message of the agent is more urgent than that of the workload: the agent cannot go on.
+/// Whether the message of the agent is more urgent than that of the workload: the agent cannot continue.
 fn has_problem(agent: &StatusInfo<AgentStatus>) -> bool {
     matches!(agent.current, AgentStatus::Failed | AgentStatus::Rebooting) && !agent.message.is_empty()
 }

@@ -70,7 +70,7 @@ pub fn plain(task: &ActionDoc) -> Result<String, CommandError> {
 /// commands that have no exit code.
 ///
 /// # Errors
-/// Never; it is a plain format like [`plain`].
+/// Never; the result type is that of [`plain`].
 pub fn printed(task: &ActionDoc) -> Result<String, CommandError> {
     let mut plain = String::new();
     for stream in ["stdout", "stderr"] {

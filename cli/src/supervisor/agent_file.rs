@@ -45,27 +45,11 @@ pub fn write(folder: &Path, machine: &MachineInfo, model: Uuid, client: &ClientF
 #[cfg(test)]
 mod tests {
     use super::*;
-    use state::terms::life::Life;
 
     #[test]
     fn the_token_is_kept_when_the_address_of_the_controller_changes() {
         let folder = tempfile::tempdir().expect("a folder");
-        let machine = MachineInfo {
-            uuid: Uuid(7),
-            name: "0".to_owned(),
-            address: String::new(),
-            life: Life::Alive,
-            manual: false,
-            keep_instance: false,
-            agent_uninstalled: false,
-            has_units: false,
-            has_attached_unit: false,
-            nonce: None,
-            instance_id: None,
-            retry_ms: None,
-            base: None,
-            requested_base: None,
-        };
+        let machine = MachineInfo { uuid: Uuid(7), name: "0".to_owned(), ..MachineInfo::default() };
         let client = |controller: &str| ClientFile {
             controller: controller.to_owned(),
             server_name: "x".to_owned(),

@@ -1,8 +1,8 @@
-//! Which folder a data folder is: a copy never acts as its original.
+//! The identity of a data folder: detects a copy, so that it never acts as its original.
 //!
-//! A data folder names processes, ports and tokens, and `cp -a` copies these. `identity.yaml` therefore records the
-//! device, the inode and the birth time of the folder itself, which a copy does not have. A file system gives the inode of
-//! a deleted folder to the next one: the birth time tells them apart.
+//! A data folder contains process IDs, a port and tokens, and `cp -a` copies these. `identity.yaml` therefore records
+//! the device, the inode and the birth time of the folder itself, which a copy does not have. The birth time is
+//! necessary because a file system reuses the inode of a deleted folder.
 //!
 //! | the folder has | it is |
 //! |---|---|
@@ -24,10 +24,10 @@ use std::time::UNIX_EPOCH;
 
 /// The content of `identity.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct FolderIdentity {
+pub struct FolderIdentity {
     device: u64,
     inode: u64,
-    /// When the folder was made, in nanoseconds since 1970. None: its file system does not tell.
+    /// When the folder was created, in nanoseconds since 1970. `None` if its file system does not record that.
     #[serde(default)]
     created_ns: Option<u64>,
     /// Where the folder was when it was used last.
@@ -167,7 +167,7 @@ pub fn establish(dir: &DataDir, purpose: CopyPurpose) -> Result<(), CommandError
     }
 }
 
-/// Refuses to continue an original whose processes run: it was moved, and is not gone.
+/// Refuses to continue an original while its processes run, because it was then moved and still exists.
 fn require_ended(dir: &DataDir, original: &Path) -> Result<(), CommandError> {
     let Some(process) = renewal::processes(dir).into_iter().next() else { return Ok(()) };
     let (name, original) = (dir.path().display(), original.display());

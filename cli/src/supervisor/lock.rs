@@ -11,7 +11,8 @@ use host::process::Process;
 /// original, which does not hold the lock of the copy.
 pub fn holder(dir: &DataDir) -> Option<Process> {
     let path = dir.supervisor_lock();
-    // The lock is tested only if the process runs: a supervisor that is starting is not disturbed.
+    // The lock is tested only if the process runs: a test holds the lock for a moment, which a supervisor that starts
+    // would take for another supervisor.
     Process::read_alive(&path).filter(|_| host::lock::is_held(&path))
 }
 

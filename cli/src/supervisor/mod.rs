@@ -4,12 +4,12 @@
 //! (a machine is a folder and a process) or `nspawn` (a machine is a container). It never manages units; the machine
 //! agents do.
 //!
-//! Reading order: `identity` (a copy of a folder is refused), `lock` (one supervisor per folder), `supervised_process`
-//! (a process that is restarted), `machines` and `provisioner` (which machines must exist), `provider` (how they are
-//! created), `agent_file` (how an agent connects to its controller), `stop` (what `down` stops), `process`.
+//! Reading order: `identity` (a copy of a folder is refused) and `renewal` (what a copy must replace), `lock` (one
+//! supervisor per folder), `supervised_process` (a process that is restarted), `machines` and `provisioner` (which
+//! machines must exist), `provider` (how they are created), `agent_file` (how an agent connects to its controller),
+//! `stop` (what `down` stops), `process`.
 
 pub mod agent_file;
-pub mod concurrent;
 pub mod host_programs;
 pub mod identity;
 pub mod lock;

@@ -21,7 +21,7 @@ const ATTEMPTS_MAX: u32 = 50;
 /// A network, as stored in `network.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// The name of the bridge, at most 15 characters. The nftables table has the same name.
+    /// The name of the bridge, at most 15 characters. The nftables table has the same name, with `_` for `-`.
     pub bridge: String,
     /// The address of this host.
     pub gateway: Ipv4Addr,

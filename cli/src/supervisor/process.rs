@@ -1,4 +1,4 @@
-//! Which processes belong to a machine's folder, a container or a hook, and how they are stopped.
+//! Finds the processes of a container, of a hook and of a parent, and stops processes.
 //!
 //! Used by `down` and by the providers. [`host::process`] ensures that no other process receives a signal.
 

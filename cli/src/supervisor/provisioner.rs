@@ -179,9 +179,9 @@ impl<P: Provider, E: ProvisionerEnvironment> Provisioner<P, E> {
         let report = |what| client.handle(ReportInstance { machine: id, what });
         let set_token = |token: &str| client.handle(SetMachineToken { machine: id, token: token.to_owned() });
         match step {
-            // The machine runs and is recorded: nothing to do. A machine that runs but is not recorded, is recorded
-            // at another address or with a provisioning error that is over, is reported again: the controller was
-            // restored from a backup.
+            // The machine runs and is recorded: nothing to do. A running machine that is not recorded, or is recorded
+            // at another address or with an old provisioning error, is reported again: the controller was restored
+            // from a backup.
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_)
                 if self.provider.running_address(id).is_some_and(|at| is_recorded(&machines[&id], &at)) => {}
             ProvisionStep::Start(_) | ProvisionStep::EnsureRunning(_) => {
@@ -268,7 +268,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
 
-    /// A controller with one machine that becomes unreachable after one round. It stores the reports it receives.
+    /// A controller with one machine. It stores the reports that it receives, and is unreachable after one round.
     #[derive(Clone)]
     struct OneMachineController {
         machine: MachineInfo,
@@ -396,17 +396,11 @@ mod tests {
             uuid: Uuid(7),
             name: "0".to_owned(),
             address: address.to_owned(),
-            life: Life::Alive,
-            manual: false,
-            keep_instance: false,
-            agent_uninstalled: false,
             has_units: true,
-            has_attached_unit: false,
             nonce: Some(Uuid(70)),
             instance_id: instance_id.map(str::to_owned),
             retry_ms,
-            base: None,
-            requested_base: None,
+            ..MachineInfo::default()
         };
         let text = String::new;
         let (controller, server_name, ca, user) = (text(), text(), text(), text());

@@ -1,8 +1,8 @@
-//! What a copy of a data folder must lose before it may start: everything with which it would reach its original.
+//! Removes from a copy of a data folder everything with which it would reach its original, before the copy may start.
 //!
 //! * Pid files name processes of the original, and links of the tool sockets lead to its folders.
-//! * The controller's identity, certificates and port, and the tokens of the operator, the machines and the units, would
-//!   authenticate agents of the copy as those of the original.
+//! * The controller's identity, certificates and port, and the tokens of the operator, the machines and the units,
+//!   would authenticate agents of the copy as those of the original.
 //!
 //! The models, units and their state are kept. Every step can be repeated after an interruption. Called by `identity`.
 
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const NO_ADDRESS: &str = "127.0.0.1:0";
 /// The files of the controller's identity. It creates those that do not exist.
 const CONTROLLER_FILES: [&str; 5] = ["identity.yaml", "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"];
-/// The folders of units in the folder of a machine: deployed, and unknown to a restored controller.
+/// The folders in the folder of a machine that contain unit folders: of deployed units, and of quarantined units.
 const UNIT_FOLDERS: [&str; 2] = ["agents", "unknown"];
 /// Exists in a unit's folder once the controller has accepted the unit's token.
 const TOKEN_ACCEPTED: &str = "token-set";
@@ -48,7 +48,8 @@ pub fn processes(dir: &DataDir) -> Vec<Process> {
     pid_files(dir).iter().filter_map(|file| Process::read_alive(file)).collect()
 }
 
-/// Deletes what names processes and sockets of the original. A hook that ran when the folder was copied is interrupted.
+/// Deletes the pid files and the socket links, which lead to processes of the original. A hook that ran when the folder
+/// was copied counts as interrupted.
 ///
 /// # Errors
 /// If a file cannot be deleted.
@@ -103,8 +104,8 @@ pub fn start_store_generation(dir: &DataDir) -> io::Result<()> {
     write_atomic(&dir.restored_mark(), b"")
 }
 
-/// Gives a file of YAML a new token and this field. Other fields are kept, also those of a newer version. Returns
-/// whether the file has fields, or does not exist; otherwise it stays as it is.
+/// Sets this field and a new token in a YAML file. Other fields are kept, including those of a newer version. Returns
+/// false and leaves the file unchanged if it is not a map of fields. A file that does not exist is not an error.
 fn renew_file(path: &Path, (name, value): (&str, Value)) -> io::Result<bool> {
     let to_error = |error| io::Error::other(format!("cannot read {}: {error}", path.display()));
     let Some(text) = ignore_not_found(std::fs::read(path)).map_err(to_error)? else { return Ok(true) };

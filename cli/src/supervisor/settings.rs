@@ -11,10 +11,10 @@ use state::terms::provider_kind::ProviderKind;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// A base system that exists.
+/// A base system that was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BaseRoot {
-    /// What it is.
+    /// Its name and release.
     pub base: Base,
     /// Its root file system.
     pub root: PathBuf,

@@ -66,7 +66,7 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
     stopped
 }
 
-/// Stops all processes of one machine. `agent`: its agent, if it is known from elsewhere than the pid file.
+/// Stops all processes of one machine. `agent`: its agent, which may not have written its pid file yet.
 pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let named = Process::read_alive(&folder.join("machine.pid"));

@@ -1,7 +1,8 @@
 //! A supervised child process: restarted when it exits, with a bounded back-off ([`host::restart`]).
 //!
-//! One that refuses to serve at its first start ([`EXIT_REFUSED`]) is reported: the program that started it has the reason at
-//! once. At a later start it is restarted like any other, because agents keep their units running meanwhile.
+//! A refusal to serve at the first start ([`EXIT_REFUSED`]) is reported ([`SupervisedProcess::refused`]), so that the
+//! caller can end with the reason at once. After a refusal at a later start the process is restarted as after any other
+//! exit, because agents keep their units running meanwhile.
 //!
 //! Used by `supervise` for the controller, and by the `local` provider for machine agents.
 
@@ -18,8 +19,8 @@ use tokio::process::Command;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-/// First delay before the restart of a program that failed. Doubled 8 times it is 25.6 s; after that there is an attempt
-/// every 30 s.
+/// First delay before the restart of a program that failed. Doubled 8 times it is 25.6 s; after that there is an
+/// attempt every 30 s.
 const FIRST_DELAY_MS: u64 = 100;
 /// Longest delay.
 const DELAY_MAX_MS: u64 = 30_000;

@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use state::charm::Action;
 use state::terms::cause::Entity;
-use state::terms::names::UnitName;
-use state::terms::position::Position;
+use state::terms::names::{UnitName, Uuid};
+use state::terms::position::{Committed, Position};
 use state::terms::refusal::{EntityKind, RefusalReason};
 use state::terms::status::{ActionStatus, AgentStatus};
+use state::terms::unit_documents::CharmDoc;
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -136,18 +137,23 @@ impl FakeClient {
                 let Deploy { application, units, to, config, .. } = parsed(&body);
                 let application = application.unwrap_or_default();
                 self.record(format!("deploy {application} units={units} to={to:?} config={config:?}"));
-                json(DeployResponse {
-                    application,
-                    charm_url: "local:web-3".to_owned(),
-                    charm_revision: 3,
-                    units: vec![],
-                    revision: 1,
-                })
+                let charm = CharmDoc {
+                    sha256: String::new(),
+                    name: "web".to_owned(),
+                    url: "local:web-3".to_owned(),
+                    revision: 3,
+                    forced: false,
+                    previous: vec![],
+                };
+                let units = Vec::new();
+                let deployed =
+                    Deployed { application: Uuid(1), name: application, charm, units, units_remaining: 0 };
+                json(Committed { answer: deployed, revision: 1 })
             }
             "AddUnits" => {
                 let add: AddUnits = parsed(&body);
                 self.record(format!("add {} units={} to={:?}", add.application, add.units, add.to));
-                json(AddUnitsResponse { units: vec![], revision: 1 })
+                json(Committed { answer: Vec::<UnitName>::new(), revision: 1 })
             }
             "GetConfig" => json(super::sample_config()),
             "Configure" => {
@@ -185,7 +191,7 @@ impl FakeClient {
                 if !self.units.contains(&name) {
                     return Err(not_found(EntityKind::Unit, &name));
                 }
-                json(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
+                json(enqueued(&name))
             }
             "GetAction" => {
                 let GetAction { id } = parsed(&body);
@@ -199,8 +205,8 @@ impl FakeClient {
                 let CancelAction { id } = parsed(&body);
                 self.record(format!("cancel {id}"));
                 self.require_known(&id.to_string())?;
-                let action = ActionDoc { id, status: ActionStatus::Cancelled, ..super::sample_task() };
-                json(CancelActionResponse { action, revision: 9 })
+                let answer = ActionDoc { id, status: ActionStatus::Cancelled, ..super::sample_task() };
+                json(Committed { answer, revision: 9 })
             }
             "GetDeclaredActions" => {
                 let GetDeclaredActions { application } = parsed(&body);
@@ -260,7 +266,7 @@ impl FakeClient {
         })
     }
 
-    fn run(&self, run: EnqueueAction) -> Result<EnqueueActionResponse, ApiError> {
+    fn run(&self, run: EnqueueAction) -> Result<Committed<ActionDoc>, ApiError> {
         self.record(format!("run {} {} {:?}", run.unit, run.action, run.params));
         let name = run.unit.to_string();
         if !self.units.contains(&name) {
@@ -270,10 +276,16 @@ impl FakeClient {
             let text = format!("action {:?} of ledger (not found)", run.action);
             return Err(ApiError::new(ErrorCode::UnknownAction, text));
         }
-        Ok(EnqueueActionResponse { id: 7, unit: name.parse().expect("a unit"), revision: 1 })
+        Ok(enqueued(&name))
     }
 }
 
 fn not_found(kind: EntityKind, name: &str) -> ApiError {
     RefusalReason::NotFound { kind, name: name.to_owned() }.into()
+}
+
+fn enqueued(unit: &str) -> Committed<ActionDoc> {
+    let unit_name = unit.parse().expect("a unit");
+    let answer = ActionDoc { id: 7, unit_name, status: ActionStatus::Pending, ..super::sample_task() };
+    Committed { answer, revision: 1 }
 }

@@ -199,6 +199,7 @@ pub fn sample_config() -> ApplicationConfig {
     ApplicationConfig {
         application: "ledger".to_owned(),
         charm: "ledger".to_owned(),
+        trusted: false,
         settings: BTreeMap::from([
             ("port".to_owned(), setting(OptionType::Int, Some(json!(8080)), true)),
             ("rate".to_owned(), setting(OptionType::Float, Some(json!(0.5)), false)),

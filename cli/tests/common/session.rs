@@ -1,4 +1,5 @@
-//! A session of the fake controller. What its commands print is kept; their last writes are in a folder of their own.
+//! A session with the fake controller. It keeps the output of its commands, and stores their last writes in a
+//! temporary folder.
 
 use super::fake::{FakeClient, FakeController};
 use cli::data_dir::DataDir;
@@ -37,12 +38,12 @@ pub struct FakeSession {
 }
 
 impl FakeSession {
-    /// In the model dev.
+    /// A session in the model dev.
     pub fn new(api: FakeController) -> FakeSession {
         FakeSession::in_model(api, "dev")
     }
 
-    /// With this model selected. The fake controller has one model, dev.
+    /// A session with this model selected. The fake controller has one model, dev.
     pub fn in_model(api: FakeController, model: &str) -> FakeSession {
         let folder = tempfile::tempdir().expect("a folder");
         let (stdout, stderr) = (Stream::default(), Stream::default());

@@ -6,15 +6,13 @@ use crate::lookup::find_unit;
 use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{
-    CancelAction, CancelActionResponse, EnqueueAction, EnqueueActionResponse, EnqueueExec, GetAction,
-    GetDeclaredActions, Handle, ListActions,
-};
+use api::{CancelAction, EnqueueAction, EnqueueExec, GetAction, GetDeclaredActions, Handle, ListActions};
 use state::charm::Action;
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{ActionDoc, Kind};
 use state::documents::refusal::Refusal;
 use state::lifecycle::{action, application};
+use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
 use std::collections::BTreeMap;
 
@@ -24,39 +22,34 @@ fn without_params(doc: ActionDoc) -> ActionDoc {
 }
 
 impl<S: Store, E: Environment> Handle<EnqueueAction> for Authorised<S, E> {
-    async fn handle(&self, run: EnqueueAction) -> Result<EnqueueActionResponse, ApiError> {
+    async fn handle(&self, run: EnqueueAction) -> Result<Committed<ActionDoc>, ApiError> {
         let name = run.unit;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
-        let (model, (id, unit)) = found.await?;
+        let (model, (id, _)) = found.await?;
         let (now_ms, params) = (self.controller.environment.wall_ms(), run.params.into_iter().collect());
         let transition =
             move |draft: &mut Draft<'_>| action::enqueue(draft, model, id, &run.action, &params, now_ms);
-        let committed = self.controller.run(transition).await?;
-        Ok(EnqueueActionResponse { id: committed.answer, unit, revision: committed.revision })
+        Ok(self.controller.run(transition).await?.map(without_params))
     }
 }
 
 impl<S: Store, E: Environment> Handle<EnqueueExec> for Authorised<S, E> {
-    async fn handle(&self, exec: EnqueueExec) -> Result<EnqueueActionResponse, ApiError> {
+    async fn handle(&self, exec: EnqueueExec) -> Result<Committed<ActionDoc>, ApiError> {
         let name = exec.unit;
         let found = self.view(move |reader, model| Ok((model, find_unit(reader, model, &name)?)));
-        let (model, (id, unit)) = found.await?;
+        let (model, (id, _)) = found.await?;
         let now_ms = self.controller.environment.wall_ms();
         let transition =
             move |draft: &mut Draft<'_>| action::enqueue_exec(draft, model, id, &exec.commands, now_ms);
-        let committed = self.controller.run(transition).await?;
-        Ok(EnqueueActionResponse { id: committed.answer, unit, revision: committed.revision })
+        Ok(self.controller.run(transition).await?.map(without_params))
     }
 }
 
 impl<S: Store, E: Environment> Handle<CancelAction> for Authorised<S, E> {
-    async fn handle(&self, CancelAction { id }: CancelAction) -> Result<CancelActionResponse, ApiError> {
+    async fn handle(&self, CancelAction { id }: CancelAction) -> Result<Committed<ActionDoc>, ApiError> {
         let (model, now_ms) = (self.model().await?, self.controller.environment.wall_ms());
-        let committed = self
-            .controller
-            .run(move |draft: &mut Draft<'_>| action::cancel(draft, model, id, now_ms))
-            .await?;
-        Ok(CancelActionResponse { action: without_params(committed.answer), revision: committed.revision })
+        let transition = move |draft: &mut Draft<'_>| action::cancel(draft, model, id, now_ms);
+        Ok(self.controller.run(transition).await?.map(without_params))
     }
 }
 

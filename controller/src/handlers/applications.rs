@@ -9,50 +9,45 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    ApplicationConfig, Configure, Deploy, DeployResponse, GetConfig, Handle, Refresh, RefreshResponse,
-    RemoveApplication, Setting, WriteResponse,
+    ApplicationConfig, Configure, Deploy, Deployed, GetConfig, Handle, Refresh, RemoveApplication, Setting,
+    WriteResponse,
 };
 use state::documents::draft::{Draft, read};
 use state::documents::refusal::Refusal;
 use state::lifecycle::application;
 use state::lifecycle::creation::Creation;
 use state::operations::force;
+use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
+use state::terms::unit_documents::CharmDoc;
 
 impl<S: Store, E: Environment> Handle<Deploy> for Authorised<S, E> {
-    async fn handle(&self, deploy: Deploy) -> Result<DeployResponse, ApiError> {
+    async fn handle(&self, deploy: Deploy) -> Result<Committed<Deployed>, ApiError> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
             let creation = Creation { now_ms, ids: &mut ids.generator() };
             application::deploy(draft, model, &deploy, creation)
         };
-        let committed = self.controller.run(transition).await?;
-        let done = committed.answer;
-        let mut deployed = DeployResponse {
-            application: done.name,
-            charm_url: done.url,
-            charm_revision: done.revision,
-            units: done.units.into_iter().map(|(_, name)| name).collect(),
-            revision: committed.revision,
-        };
-        let more = self.add_units(model, done.application, done.units_remaining, None).await?;
-        deployed.revision = deployed.revision.max(more.revision);
-        deployed.units.extend(more.units);
-        Ok(deployed)
+        let mut committed = self.controller.run(transition).await?;
+        let deployed = &mut committed.answer;
+        let remaining = std::mem::take(&mut deployed.units_remaining);
+        let more = self.add_units(model, deployed.application, remaining, None).await?;
+        deployed.units.extend(more.answer);
+        committed.revision = committed.revision.max(more.revision);
+        Ok(committed)
     }
 }
 
 impl<S: Store, E: Environment> Handle<Refresh> for Authorised<S, E> {
-    async fn handle(&self, refresh: Refresh) -> Result<RefreshResponse, ApiError> {
+    async fn handle(&self, refresh: Refresh) -> Result<Committed<CharmDoc>, ApiError> {
         let model = self.model().await?;
         let (now_ms, ids) = (self.controller.environment.wall_ms(), Uuids::new(&self.controller.environment));
         let transition = move |draft: &mut Draft<'_>| {
             let creation = Creation { now_ms, ids: &mut ids.generator() };
             application::refresh(draft, model, &refresh, creation)
         };
-        let committed = self.controller.run(transition).await?;
-        Ok(RefreshResponse { charm_url: committed.answer.url, revision: committed.revision })
+        self.controller.run(transition).await
     }
 }
 
@@ -77,7 +72,8 @@ impl<S: Store, E: Environment> Handle<GetConfig> for Authorised<S, E> {
                 (option.clone(), setting)
             };
             let settings = charm.config.iter().map(setting).collect();
-            Ok(ApplicationConfig { application: name, charm: charm.name.clone(), settings })
+            let trusted = read(reader, &model.application_trust(id)).unwrap_or_default();
+            Ok(ApplicationConfig { application: name, charm: charm.name.clone(), trusted, settings })
         });
         config.await
     }

@@ -18,8 +18,8 @@ impl<S: Store, E: Environment> Handle<FindArchive> for Authorised<S, E> {
         let sha256 = find.sha256;
         let controller = &self.controller;
         let key = GLOBAL.archive(&sha256);
-        // The janitor must not remove an archive that the client is answered to be stored. Once the archive is noted, its grace period
-        // protects it: reading the file, which may be large, does not keep the janitor out.
+        // The janitor must not remove an archive after the client has received the answer that it is stored. The lock
+        // prevents that until the grace period starts again. It is not held while the file is read, which may be large.
         let shared = controller.archives.lock.read().await;
         let Some(doc) = controller.read(move |reader| read(reader, &key)).await else { return Ok(None) };
         controller.archives.note_needed(&sha256, controller.environment.monotonic_ms());
@@ -47,7 +47,7 @@ impl<S: Store, E: Environment> Session<S, E> {
     }
 }
 
-/// Registers an archive that was stored. The caller holds the lock since before it was stored.
+/// Registers an archive that was stored. The caller has held the lock since before it was stored.
 async fn register<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     stored: StoredArchive,

@@ -10,7 +10,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
 use crate::watches::MachineStream;
-use api::error::{ApiError, ErrorCode};
+use api::error::ApiError;
 use api::{
     ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead,
     ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch,
@@ -26,8 +26,8 @@ use state::terms::health::bounded_line;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
-/// Obstructed recalls that are kept of one machine: more than the 24 units of a machine, whose folders were set aside at
-/// the same time. Users act on the first ones.
+/// The most obstructed recalls that are kept of one machine: more than the 24 units of a machine, all of whose folders
+/// may be set aside at the same time. Users act on the first ones.
 const OBSTRUCTED_RECALLS_MAX: usize = 40;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
@@ -53,13 +53,7 @@ impl<S: Store, E: Environment> Handle<SetUnitToken> for Authorised<S, E> {
     async fn handle(&self, set: SetUnitToken) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
         let SetUnitToken { unit, token } = set;
-        if !tokens::is_token(&token) {
-            return Err(ApiError::new(
-                ErrorCode::Invalid,
-                "invalid token: expected 64 lower-case hexadecimal digits",
-            ));
-        }
-        let sha256 = host::digest::sha256(token.as_bytes());
+        let sha256 = tokens::digest_of(&token)?;
         let transition =
             move |draft: &mut Draft<'_>| assigned_units::set_token(draft, model, machine, unit, &sha256);
         self.controller.run(transition).await?;
@@ -158,15 +152,9 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let (model, machine) = authorisation::enrolling(&self.principal, now_ms)?;
         let Enrol { token, address, base } = enrol;
-        if !tokens::is_token(&token) {
-            return Err(ApiError::new(
-                ErrorCode::Invalid,
-                "invalid token: expected 64 lower-case hexadecimal digits",
-            ));
-        }
         let enrolment = Enrolment {
             enrolment_token: self.token_sha256.clone().ok_or_else(unauthorised)?,
-            token: host::digest::sha256(token.as_bytes()),
+            token: tokens::digest_of(&token)?,
             address,
             base,
         };

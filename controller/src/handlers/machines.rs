@@ -7,21 +7,22 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::ApiError;
 use api::{
-    AddMachines, AddedMachines, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine,
-    RetryProvisioning, WriteResponse,
+    AddMachines, CreateEnrolmentToken, EnrolmentToken, Handle, RemoveMachine, RetryProvisioning,
+    WriteResponse,
 };
 use state::documents::draft::Draft;
 use state::lifecycle::{creation, machine};
 use state::operations::{force, instance};
+use state::terms::position::Committed;
 use state::terms::refusal::AddedKind;
 
 impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
-    async fn handle(&self, add: AddMachines) -> Result<AddedMachines, ApiError> {
+    async fn handle(&self, add: AddMachines) -> Result<Committed<Vec<String>>, ApiError> {
         let count = add.count;
         let model = self
             .view(move |_, model| creation::require_count(count, AddedKind::Machines).map(|()| model))
             .await?;
-        let mut added = AddedMachines { names: Vec::new(), revision: 0 };
+        let mut added = Committed { answer: Vec::new(), revision: 0 };
         for _ in 0..count {
             let id = environment::random_uuid(&self.controller.environment);
             let (now_ms, manual) = (self.controller.environment.wall_ms(), add.manual);
@@ -30,7 +31,7 @@ impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
                 machine::add_requested(draft, model, id, manual, base.clone(), now_ms)
             };
             let committed = self.controller.run(transition).await?;
-            added.names.push(committed.answer);
+            added.answer.push(committed.answer);
             added.revision = committed.revision;
         }
         Ok(added)

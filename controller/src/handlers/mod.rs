@@ -52,7 +52,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         }
     }
 
-    /// Reads like [`Self::view`], and answers with what is left if documents are damaged on disk. Returns their names.
+    /// Reads like [`Self::view`], without the documents that are damaged on disk. Also returns the names of those that
+    /// the view read.
     async fn view_available<T, F>(&self, view: F) -> Result<(T, Vec<String>), ApiError>
     where
         T: Send + 'static,

@@ -7,7 +7,7 @@ use crate::environment::Environment;
 use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
-use api::error::{ApiError, ErrorCode};
+use api::error::ApiError;
 use api::{
     Existence, GetMachineExistence, Handle, ListMachines, MachineInfo, RemoveDeadMachine, ReportInstance,
     SetMachineToken,
@@ -80,13 +80,7 @@ impl<S: Store, E: Environment> Handle<SetMachineToken> for Authorised<S, E> {
     async fn handle(&self, set: SetMachineToken) -> Result<(), ApiError> {
         let model = self.model().await?;
         let SetMachineToken { machine, token } = set;
-        if !tokens::is_token(&token) {
-            return Err(ApiError::new(
-                ErrorCode::Invalid,
-                "invalid token: expected 64 lower-case hexadecimal digits",
-            ));
-        }
-        let sha256 = host::digest::sha256(token.as_bytes());
+        let sha256 = tokens::digest_of(&token)?;
         self.controller.run(move |draft| instance::set_token(draft, model, machine, &sha256)).await?;
         self.controller.presence.expect(machine, self.controller.environment.monotonic_ms());
         Ok(())

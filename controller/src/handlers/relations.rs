@@ -6,8 +6,7 @@ use crate::session::Authorised;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{
-    Handle, Integrate, IntegrateResponse, RelationChoice, RemoveRelation, ResumeRelation, SuspendRelation,
-    WriteResponse,
+    Handle, Integrate, RelationChoice, RemoveRelation, ResumeRelation, SuspendRelation, WriteResponse,
 };
 use state::documents::draft::Draft;
 use state::documents::prelude::Model;
@@ -15,7 +14,9 @@ use state::documents::refusal::Refusal;
 use state::lifecycle::relation;
 use state::operations::force;
 use state::status::relation::relation_of_number;
+use state::terms::cause::RelationName;
 use state::terms::names::{RelationNumber, Uuid};
+use state::terms::position::Committed;
 use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
@@ -32,15 +33,13 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Handle<Integrate> for Authorised<S, E> {
-    async fn handle(&self, Integrate(ends): Integrate) -> Result<IntegrateResponse, ApiError> {
+    async fn handle(&self, Integrate(ends): Integrate) -> Result<Committed<RelationName>, ApiError> {
         let model = self.model().await?;
         let (id, now_ms) =
             (environment::random_uuid(&self.controller.environment), self.controller.environment.wall_ms());
         let transition =
             move |draft: &mut Draft<'_>| relation::add(draft, model, [&ends.a, &ends.b], id, now_ms);
-        let committed = self.controller.run(transition).await?;
-        let (number, key) = (committed.answer.number, committed.answer.key_text());
-        Ok(IntegrateResponse { relation: number, key, revision: committed.revision })
+        self.controller.run(transition).await
     }
 }
 

@@ -38,8 +38,7 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 }
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Simulates a removal with what the agents report, and completes its blockers: silent agents, and since when each
-    /// blocker waits.
+    /// Simulates a removal with what the agents report. Adds to each blocker the time since which it waits.
     async fn dry_run<F>(&self, simulate: F) -> Result<DryRun, ApiError>
     where
         F: FnOnce(&dyn Reader, Model, &dry_run::AgentReports<'_>) -> Result<DryRun, Refusal> + Send + 'static,
@@ -51,15 +50,13 @@ impl<S: Store, E: Environment> Authorised<S, E> {
             let sources = Sources { reader, model, presence, commit_times, force_timers, now_ms };
             sources.with_facts(|facts| {
                 let reports = dry_run::AgentReports {
-                    is_lost: &|entity| why::silent_agent(facts, entity).is_some(),
+                    silent_agent: &|entity| why::silent_agent(facts, entity),
                     running_hook: &|id| presence.executing(id).map(|running| running.activity.clone()),
                 };
                 let mut result = simulate(reader, model, &reports)?;
-                let lost_agents = std::mem::take(&mut result.lost_agents);
-                let silent = lost_agents.into_iter().filter_map(|entity| why::silent_agent(facts, entity));
                 let (pending_since, blockers) = (facts.pending_since(), std::mem::take(&mut result.blockers));
                 let blocked = blockers.into_iter().map(|cause| pending_since.with_since(cause));
-                result.blockers = silent.chain(blocked).collect();
+                result.blockers = blocked.collect();
                 Ok(result)
             })
         });

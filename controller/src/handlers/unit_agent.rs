@@ -153,7 +153,7 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
         };
         let log_bytes = self.controller.run(transition).await?.answer;
         self.controller.note_log_bytes(model, log_bytes);
-        // an operation cannot run for longer than the clock has: differences of such times never overflow
+        // The start is never before the epoch, so that differences of such times do not overflow.
         let since_ms = now_ms.saturating_sub_unsigned(executing_for_ms).max(0);
         let executing = executing.map(|activity| ExecutingRun { run, activity, since_ms });
         self.controller.presence.set_executing(unit, executing, self.controller.environment.monotonic_ms());

@@ -1,7 +1,7 @@
 //! Handlers of units: add, show, mark as resolved, and remove.
 //!
 //! A request that adds more units than fit into one transaction is committed in batches, several of them with one sync.
-//! If it fails in between, or the controller ends, the batches before stay: whole units that run. A request that is
+//! If it fails in between, or the controller stops, the units of the committed batches remain. A request that is
 //! repeated adds further units.
 
 use crate::environment::{Environment, Uuids};
@@ -11,9 +11,8 @@ use crate::session::Authorised;
 use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
-use api::{
-    AddUnits, AddUnitsResponse, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo, WriteResponse,
-};
+use api::{AddUnits, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo, WriteResponse};
+use futures_util::future::join_all;
 use state::documents::draft::Draft;
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;
@@ -23,25 +22,23 @@ use state::operations::force;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::Committed;
 use state::terms::refusal::{AddedKind, EntityKind};
-use std::future::{Future, poll_fn};
-use std::task::Poll;
 
-/// Batches of one request that wait for the writer at the same time: a quarter of what it commits with one sync, so that
-/// other requests wait no longer than for one commit.
+/// Batches of one request that wait for the writer at the same time: a quarter of what the writer commits with one
+/// sync, so that other requests wait for one commit at most.
 const BATCHES_AT_ONCE: usize = 16;
 
 impl<S: Store, E: Environment> Authorised<S, E> {
-    /// Adds units in as few transactions as possible; the first one on machine `to`.
+    /// Adds units in as few transactions as possible; the first unit on machine `to`.
     pub(super) async fn add_units(
         &self,
         model: Model,
         application: Uuid,
         count: u32,
         mut to: Option<String>,
-    ) -> Result<AddUnitsResponse, ApiError> {
-        let mut added = AddUnitsResponse { units: Vec::new(), revision: 0 };
-        while added.units.len() < count as usize {
-            let missing = count - added.units.len() as u32;
+    ) -> Result<Committed<Vec<UnitName>>, ApiError> {
+        let mut added = Committed { answer: Vec::new(), revision: 0 };
+        while added.answer.len() < count as usize {
+            let missing = count - added.answer.len() as u32;
             let batches = (0..missing.div_ceil(unit::ADDED_PER_TRANSACTION)).take(BATCHES_AT_ONCE);
             let batches = batches.map(|batch| {
                 let remaining = missing - batch * unit::ADDED_PER_TRANSACTION;
@@ -49,11 +46,11 @@ impl<S: Store, E: Environment> Authorised<S, E> {
             });
             for committed in join_all(batches).await {
                 let Committed { answer, revision } = committed?;
-                added.units.extend(answer);
+                added.answer.extend(answer);
                 added.revision = added.revision.max(revision);
             }
         }
-        added.units.sort();
+        added.answer.sort();
         Ok(added)
     }
 
@@ -74,23 +71,8 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 }
 
-/// Completes all futures at the same time. Returns their outputs in the same order.
-async fn join_all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
-    let mut all: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
-    poll_fn(|context| {
-        for (future, output) in all.iter_mut().filter(|(_, output)| output.is_none()) {
-            if let Poll::Ready(ready) = future.as_mut().poll(context) {
-                *output = Some(ready);
-            }
-        }
-        if all.iter().all(|(_, output)| output.is_some()) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    all.into_iter().filter_map(|(_, output)| output).collect()
-}
-
 impl<S: Store, E: Environment> Handle<AddUnits> for Authorised<S, E> {
-    async fn handle(&self, add: AddUnits) -> Result<AddUnitsResponse, ApiError> {
+    async fn handle(&self, add: AddUnits) -> Result<Committed<Vec<UnitName>>, ApiError> {
         let (name, count) = (add.application, add.units);
         let found = self.view(move |reader, model| {
             creation::require_count(count, AddedKind::Units)?;

@@ -1,12 +1,13 @@
 //! Removes charm archives that nothing uses.
 //!
-//! An archive is removed when it has had no use for [`ARCHIVE_GRACE_MS`] (`state::lifecycle::archive`), and no client has
-//! uploaded it or asked for it in that time: a client with the answer that the archive is stored is about to deploy it.
+//! An archive is removed when it has had no use for [`ARCHIVE_GRACE_MS`] (`state::lifecycle::archive`), and no client
+//! has uploaded it or looked it up in that time: a client that has received the answer that an archive is stored is
+//! about to deploy it.
 //!
-//! The order is: 1. the document is removed, in a transaction that a concurrent deployment conflicts with; 2. the file is
-//! deleted. A crash in between leaves a file without a document, which the next sweep deletes. An upload stores the file
-//! first and the document second; the lock of `Controller::archives` keeps the janitor out in between, and while a client is answered
-//! that an archive is here.
+//! The order is: 1. the document is removed, in a transaction that conflicts with a concurrent deployment; 2. the file
+//! is deleted. A crash in between leaves a file without a document, which a later sweep deletes. An upload stores the
+//! file first and the document second. The lock of `Controller::archives` excludes the janitor between these steps,
+//! and until the grace period of an archive that a client looks up starts again.
 
 use super::batch::log_and_skip;
 use crate::environment::Environment;
@@ -18,12 +19,12 @@ use state::documents::prelude::{ArchiveUse, GLOBAL, Kind, Parts};
 use state::lifecycle::archive::{self, USES_PER_BATCH};
 use std::collections::BTreeSet;
 
-/// How long an archive that nothing uses is kept: an hour, in which `pintle remove-application` and another `pintle deploy`
-/// of the same charm need no upload.
+/// How long an archive that nothing uses is kept: an hour, so that `pintle deploy` of the same charm soon after
+/// `pintle remove-application` needs no upload.
 pub const ARCHIVE_GRACE_MS: u64 = 60 * 60 * 1000;
 /// Uses that one sweep reads: some 250 bytes and two reads each.
 const USES_PER_SWEEP: usize = 1_000;
-/// How often all uses are read while an archive waits for its removal: every six minutes.
+/// How often all uses are read in one grace period: every six minutes.
 const SCANS_PER_GRACE: u64 = 10;
 
 /// The progress through the uses of all archives.
@@ -31,12 +32,12 @@ const SCANS_PER_GRACE: u64 = 10;
 pub(super) struct ArchiveScan {
     /// The key of the last use that was read; empty if none or all were read.
     after: String,
-    /// When the uses are read again from the first one on, on the monotonic clock.
+    /// When the next pass through the uses starts, on the monotonic clock.
     next_ms: u64,
 }
 
-/// Deletes ended uses, those of one page, and removes what has had no use for `grace_ms`. Nothing depends on the moment:
-/// all uses are read once in a [`SCANS_PER_GRACE`]th of that time.
+/// Deletes the ended uses of one page, and removes the archives that have had no use for `grace_ms`. An archive may be
+/// removed later than that, because a pass through all uses starts only [`SCANS_PER_GRACE`] times in that period.
 pub(super) async fn sweep<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     scan: &mut ArchiveScan,
@@ -58,7 +59,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     scan.next_ms = now_ms + grace_ms / SCANS_PER_GRACE;
     for batch in ended.chunks(USES_PER_BATCH) {
         if !delete_ended_uses(controller, batch).await? && batch.len() > 1 {
-            // one damaged document does not keep the uses beside it
+            // One by one, so that a damaged document does not prevent the deletion of the other uses.
             for archive_use in batch {
                 delete_ended_uses(controller, std::slice::from_ref(archive_use)).await?;
             }
@@ -73,8 +74,8 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     });
     let unused: BTreeSet<String> = unused.await;
     controller.archives.retain(&unused);
-    // An upload may take minutes: the next sweep finds the same archives. What was uploaded since they were listed is
-    // noted as needed, and a deployment of one of them refuses its removal.
+    // An upload may hold the lock for long; the next sweep finds the same archives. The grace period of an archive that
+    // was uploaded since the archives were listed has started again, and the transition keeps one that was deployed.
     let Ok(_exclusive) = controller.archives.lock.try_write() else { return Ok(()) };
     for sha256 in controller.archives.expired(&unused, controller.environment.monotonic_ms(), grace_ms) {
         let digest = sha256.clone();
@@ -88,7 +89,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
     Ok(())
 }
 
-/// Deletes the ended ones of these uses in one transaction. Returns whether it succeeded.
+/// Deletes those of these uses that have ended, in one transaction. Returns whether it succeeded.
 async fn delete_ended_uses<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     uses: &[ArchiveUse],

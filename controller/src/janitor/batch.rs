@@ -1,11 +1,11 @@
-//! What the janitor does when a batch fails.
+//! Logs the failure of a batch of the janitor, so that the sweep continues.
 
 use crate::store::unavailable::is_damage;
 use api::error::ApiError;
 use std::fmt::Display;
 
 /// Logs a failed batch and returns none, so that the sweep continues; the next sweep repeats the batch. `task` and
-/// `id` complete the sentence "cannot ..". Returns the error if the store accepts no writes at the moment.
+/// `id` complete the log line "cannot TASK ID". Returns the error if the store accepts no writes at the moment.
 pub(super) fn log_and_skip<T>(
     task: &str,
     id: impl Display,

@@ -3,7 +3,7 @@
 use state::documents::draft::{Reader, StoredDocument};
 use std::collections::BTreeSet;
 
-/// Keys that one scan collects at most: some 100 bytes each, 400 KiB.
+/// The most keys that one scan collects: some 100 bytes each, 400 KiB.
 const EXPIRED_MAX: usize = 4_000;
 
 /// One pass through all documents of a kind, one page per sweep. It counts them and collects the oldest ones.
@@ -13,16 +13,16 @@ pub(super) struct ExpiryScan {
     after: String,
     count: usize,
     bytes: u64,
-    /// The revision, the key and the size of each.
+    /// The revision, the key and the size of each of the oldest documents.
     oldest: BTreeSet<(u64, String, u64)>,
-    /// Result of the last complete pass: the oldest documents beyond the limit. They are deleted before the next pass
-    /// starts.
+    /// The result of the last complete pass: the keys of the oldest documents beyond the limits. They are deleted
+    /// before the next pass starts.
     pub(super) expired: Vec<String>,
-    /// The last pass found more than [`EXPIRED_MAX`] documents: the next pass starts at once.
+    /// Whether the last pass found more than [`EXPIRED_MAX`] documents, so that the next pass starts at once.
     pub(super) needs_next_round: bool,
 }
 
-/// What an [`ExpiryScan`] keeps, and how much it reads at a time.
+/// The bounds beyond which documents expire, and the number of documents that are read at a time.
 pub(super) struct ScanLimits {
     pub(super) documents_max: usize,
     pub(super) bytes_max: u64,

@@ -2,8 +2,8 @@
 //!
 //! A sweep reads one page of lines and measures the bytes of each unit. Once the lines that were read exceed the bound,
 //! the core decides which ones are deleted (`state::operations::log_retention`), they are deleted in batches, and the
-//! measurement starts again. When the log of a model has grown fast (`log_growth`), the sweeps follow each other without
-//! a pause until one measurement is complete, so that the log cannot grow faster than it is measured.
+//! measurement starts again. When the log of a model has grown fast (`log_growth`), the sweeps follow each other
+//! without a pause until one measurement is complete, so that the log cannot grow faster than it is measured.
 
 use super::batch::log_and_skip;
 use crate::environment::Environment;
@@ -25,9 +25,9 @@ const BATCHES_PER_SWEEP: usize = LINES_PER_SWEEP / PAGE_MAX;
 pub(super) struct LogScan {
     /// The last key that was read.
     after: String,
-    /// The bytes of each unit, as far as they were read.
+    /// The bytes of each unit in the pages that were read.
     usage: BTreeMap<Uuid, u64>,
-    /// What each unit has to give up. It is deleted before the measurement starts again.
+    /// The bytes that must be deleted of each unit, before the measurement starts again.
     excess: BTreeMap<Uuid, u64>,
     /// Whether the sweeps follow each other without a pause until the measurement is complete.
     is_urgent: bool,
@@ -78,7 +78,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         match log_and_skip("delete old log lines of unit", unit, deleted)? {
             Some(_) if left > 0 => drop(scan.excess.insert(unit, left)),
             Some(_) => {}
-            // the next regular sweep measures again: without a pause the same batch would fail again at once
+            // Without a pause the same batch would fail again at once. The next regular sweep measures again.
             None => scan.is_urgent = false,
         }
     }

@@ -1,4 +1,5 @@
-//! Ends the oldest retired tokens: those of removed machines whose agents have not come back (`state::documents::token`).
+//! Ends the oldest retired tokens beyond their limit. A retired token belongs to a removed machine whose agent has not
+//! confirmed the removal yet (`state::documents::token`).
 
 use super::batch::log_and_skip;
 use super::expiry::{ExpiryScan, ScanLimits};
@@ -10,11 +11,11 @@ use state::documents::prelude::{GLOBAL, Kind, last_id};
 use state::documents::token::{RETIRED_TOKENS_PER_BATCH, end_retired};
 use state::terms::names::Uuid;
 
-/// Retired tokens read by one sweep: some 150 bytes each. More are there only until the oldest are ended.
+/// Retired tokens read by one sweep: some 150 bytes each. More exist only until the oldest ones are ended.
 const TOKENS_PER_SWEEP: usize = 1_000;
 
-/// Counts the next page of the retired tokens, or ends one batch of the oldest beyond `tokens_max`. Returns true if there
-/// is more to do now.
+/// Counts the next page of the retired tokens, or ends one batch of the oldest beyond `tokens_max`. Returns true if
+/// there is more to do now.
 pub(super) async fn sweep<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     scan: &mut ExpiryScan,

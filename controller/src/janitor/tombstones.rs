@@ -14,8 +14,8 @@ use state::terms::names::Uuid;
 /// Tombstones read by one sweep: some 200 bytes and one read each.
 const TOMBSTONES_PER_SWEEP: usize = 1_000;
 
-/// Counts the next page of a model's tombstones, or deletes one batch of the oldest. Returns true if there is more to do
-/// now.
+/// Counts the next page of a model's tombstones, or deletes one batch of the oldest. Returns true if there is more to
+/// do now.
 pub(super) async fn sweep<S: Store, E: Environment>(
     controller: &Controller<S, E>,
     model: Model,

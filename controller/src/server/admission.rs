@@ -1,24 +1,24 @@
-//! Which connection may be opened, and which is closed for it: the decisions about connections, without any of them.
+//! Decides which new connections may be opened, and which open connections are closed to make room for them.
 //!
 //! The open connections never use more descriptors than the limit leaves beside the store's. Before its first valid
 //! token, a connection counts against a limit for all such connections and one for its address, and it can be closed
 //! for a new one. After that it counts against the limit of its token only, because the agents of a host share an
 //! address. If it carries requests with several tokens, as from a proxy, it counts for each, and ends with any of them.
 //!
-//! It has no clock: times come in as arguments. `connections` carries the decisions out.
+//! This module has no sockets and no clock: times are arguments. `connections` executes the decisions.
 
 use state::documents::prelude::TokenHolder;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Descriptors that connections never use: the store (5 connections with database and WAL, shared memory, lock,
-/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives being read, 16 uploads, and
-/// 7 for files that are read or replaced now and then.
+/// `generation.yaml`: 13), standard streams (3), the runtime (8), 1 + 8 listeners, 8 archives that are read, 16
+/// uploads, and 7 for files that are read or replaced now and then.
 pub const DESCRIPTORS_RESERVED: u64 = 64;
 /// The smallest limit of descriptors with which the controller starts: the reserve, and as many connections.
 pub const DESCRIPTORS_MIN: u64 = 2 * DESCRIPTORS_RESERVED;
-/// Connections at the same time: 2,000 unit agents with a stream and two idle connections each, 500 machine agents
-/// alike, and 692 of users. An idle one needs about 32 KiB: 256 MiB.
+/// Connections at the same time: a stream and two idle connections for each of 2,000 unit agents and 500 machine
+/// agents, and 692 of users. An idle one needs about 32 KiB: 256 MiB.
 const CONNECTIONS_MAX: usize = 8_192;
 /// Connections without a valid token (S18). A handshake takes 1 to 3 ms of the processor, so 256 of them that progress
 /// all end within [`PROGRESS_MS`].
@@ -31,14 +31,14 @@ const OF_USER_MAX: usize = 256;
 /// An unauthenticated connection that has sent nothing for this long may be closed for a new one. The first message of
 /// a client arrives with the end of the TCP handshake; the time is for the server to notice it.
 const SILENT_MS: u64 = 50;
-/// A connection that has sent a part of its first message is protected for so long: clients send that message at once, in
-/// one or two packets.
+/// An unauthenticated connection that has sent only a part of its first message may be closed for a new one after this
+/// time: clients send that message at once, in one or two packets.
 const HALF_HELLO_MS: u64 = 100;
 /// An unauthenticated connection that has sent something may be closed for a new one after this time: many times the
 /// few milliseconds that handshake and first request take.
 const PROGRESS_MS: u64 = 1_000;
 
-/// How many connections there may be.
+/// The limits of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// All connections.
@@ -55,8 +55,8 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the limits of a process that may open this many descriptors. One address has at most half of the
-    /// unauthenticated connections, so that clients of another one always find room; one user has at most a quarter of
-    /// all connections, and so have unauthenticated clients.
+    /// unauthenticated connections, so that clients of other addresses always find room. One user has at most a quarter
+    /// of all connections, and all unauthenticated clients together have at most a quarter.
     pub fn for_descriptors(descriptors: u64) -> Limits {
         let free = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED)).unwrap_or(usize::MAX);
         let connections = free.clamp(4, CONNECTIONS_MAX);
@@ -117,32 +117,32 @@ impl Connection {
     }
 }
 
-/// How far a peer has come with its handshake.
+/// What a peer has sent of its TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
-    /// It has sent nothing.
+    /// The peer has sent nothing.
     Silent,
-    /// It has sent a part of the first message of its handshake.
+    /// The peer has sent a part of the first message (ClientHello).
     HalfHello,
-    /// It has sent the whole of it.
+    /// The peer has sent the whole first message.
     Hello,
 }
 
 /// What to do about a new connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
-    /// It is open, with this number.
+    /// The connection is open, with this number.
     Open(ConnectionId),
-    /// Close this one first, then ask again.
+    /// Close this connection first, then call again.
     CloseFirst(ConnectionId),
-    /// Ask again once a connection was closed or authenticated, at this time at the latest.
+    /// Call again once a connection was closed or authenticated, at this time at the latest.
     Wait {
         /// The time, if one is known.
         until_ms: Option<u64>,
     },
 }
 
-/// What follows from a valid token.
+/// What to do about a request with a valid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authenticated {
     /// The request is answered.
@@ -166,12 +166,12 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// No connection is open.
+    /// Returns the state in which no connection is open.
     pub fn new(limits: Limits) -> Admission {
         Admission { limits, connections: BTreeMap::new(), next: 0, used: 0 }
     }
 
-    /// The limits.
+    /// Returns the limits.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -214,8 +214,8 @@ impl Admission {
         Admit::Open(id)
     }
 
-    /// Closes the oldest unauthenticated connection of these. If one is being closed already, or all of them may still
-    /// progress, the new connection waits.
+    /// Closes the oldest unprotected one of the unauthenticated connections for which `of` is true. If one of them is
+    /// being closed already, or all of them are protected, the new connection waits.
     fn oldest_unauthenticated(&mut self, now_ms: u64, of: impl Fn(&Connection) -> bool) -> Admit {
         let candidates = self.connections.iter().filter(|(_, c)| !c.is_authenticated() && of(c));
         if candidates.clone().any(|(_, c)| c.is_closing) {
@@ -238,7 +238,7 @@ impl Admission {
         self.connections.values().any(|c| c.is_closing)
     }
 
-    /// Returns the idle authenticated connection of these that was used least recently.
+    /// Returns the least recently used one of the idle authenticated connections for which `of` is true.
     fn least_recently_used(&self, of: impl Fn(&Connection) -> bool) -> Option<ConnectionId> {
         let idle = self
             .connections
@@ -247,7 +247,7 @@ impl Admission {
         idle.min_by_key(|(_, c)| c.last_used).map(|(id, _)| *id)
     }
 
-    /// Records how far the peer has come.
+    /// Records what the peer has sent of its handshake.
     pub fn progress(&mut self, id: ConnectionId, progress: Progress) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.progress = progress;
@@ -257,7 +257,7 @@ impl Admission {
     /// Records that a request with the token of this hash has arrived, before the token is looked up.
     ///
     /// The order matters. 1. A request is authenticated. 2. Its token is revoked, and the connections of the token are
-    /// closed. 3. The connection is recorded under the token: nobody would ever close it.
+    /// closed. 3. The connection is recorded under the token: it would never be closed.
     pub fn present(&mut self, id: ConnectionId, token: &str) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.presented = Some(token.to_owned());
@@ -323,7 +323,7 @@ impl Admission {
         tokens
     }
 
-    /// Returns the connections of a token that was revoked. They are being closed.
+    /// Marks the connections of a token that was revoked as being closed, and returns them.
     pub fn revoke(&mut self, token: &str) -> Vec<ConnectionId> {
         let of_token = self
             .connections
@@ -409,8 +409,8 @@ mod tests {
         assert_eq!(admission.admit(LOCAL, PROGRESS_MS), Admit::CloseFirst(first));
     }
 
-    /// Whoever starts handshakes and does not go on delays new clients of the address by a tenth of a second, not by a
-    /// second: with 120 connections, 1,200 of them a second are survived.
+    /// A client that starts handshakes and does not continue them delays new clients of its address by a tenth of a
+    /// second, not by a second: with 120 connections, the server tolerates 1,200 such handshakes per second.
     #[test]
     fn a_handshake_that_was_started_and_does_not_go_on_makes_room_soon() {
         let mut admission = Admission::new(LIMITS);

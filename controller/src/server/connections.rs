@@ -1,7 +1,7 @@
-//! The open connections: carries out what `admission` decides, and ends the connections of revoked tokens.
+//! The open connections: executes the decisions of `admission`, and ends the connections of revoked tokens.
 //!
 //! Every connection has a [`Connection`], which counts it until its socket is closed. The accept loop of `server`
-//! opens them with [`Connections::admit`]; the handlers of requests present tokens to them.
+//! creates it with [`Connections::admit`]; each request records its token in it.
 
 use super::admission::{Admission, Admit, Authenticated, ConnectionId, Limits, Progress};
 use api::error::{ApiError, ErrorCode};
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// Between two log lines that say that the limit of connections is reached.
+/// The least time between two log lines about the limit of connections.
 const FULL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The connections of one server.
@@ -35,21 +35,21 @@ struct Table {
     logged_full: Option<Instant>,
 }
 
-/// How far a connection has come.
+/// The stage of a connection; it only advances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// It has not presented a valid token.
+    /// No request has presented a valid token.
     Unauthenticated,
-    /// It has presented a valid token.
+    /// A request has presented a valid token.
     Authenticated,
-    /// Its token was revoked: it ends once what it transfers has ended, or soon.
+    /// A token was revoked: the connection ends after the requests in progress, or after a short time.
     Revoked,
-    /// It makes room for another connection: it ends at once.
+    /// The connection ends at once, to make room for another one.
     Closed,
 }
 
 impl Connections {
-    /// No connection is open.
+    /// Returns an empty table of connections with these limits.
     pub fn new(limits: Limits) -> Arc<Connections> {
         let table = Table { admission: Admission::new(limits), stages: BTreeMap::new(), logged_full: None };
         Arc::new(Connections { started: Instant::now(), table: Mutex::new(table), changed: Notify::new() })
@@ -62,7 +62,7 @@ impl Connections {
     /// Waits until a new connection from an address may be opened, and closes others for it.
     pub async fn admit(self: &Arc<Self>, address: IpAddr) -> Connection {
         loop {
-            // The tasks of connections that have just been accepted notice first what their peers have sent.
+            // First, the tasks of the connections that were just accepted record what their peers have sent.
             tokio::task::yield_now().await;
             let until_ms = {
                 let mut table = self.table();
@@ -117,7 +117,7 @@ impl Table {
         }
     }
 
-    /// Logs that the limit of all connections is reached, not more often than once in a while.
+    /// Logs that the limit of all connections is reached, at most once per [`FULL_LOG_INTERVAL`].
     fn log_full(&mut self) {
         let is_due = self.logged_full.is_none_or(|logged| logged.elapsed() >= FULL_LOG_INTERVAL);
         if self.admission.is_full() && is_due {
@@ -131,7 +131,7 @@ impl Table {
     }
 }
 
-/// One open connection. It counts until the last clone is dropped.
+/// One open connection. It is counted until the last clone is dropped.
 #[derive(Clone)]
 pub struct Connection(Arc<Open>);
 
@@ -154,12 +154,12 @@ impl Connection {
     pub async fn reached(&self, stage: Stage) {
         let current = self.0.connections.table().stages.get(&self.0.id).map(watch::Sender::subscribe);
         if let Some(mut current) = current {
-            // An error means that the connection is gone.
+            // An error means that the connection is closed.
             current.wait_for(|current| *current >= stage).await.ok();
         }
     }
 
-    /// Records how far the peer has come with its handshake.
+    /// Records what the peer has sent of its handshake.
     pub fn progress(&self, progress: Progress) {
         self.0.connections.table().admission.progress(self.0.id, progress);
     }

@@ -4,8 +4,8 @@ use super::admission::{DESCRIPTORS_MIN, Limits};
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the soft limit of descriptors to the hard limit. An error if that is too few to serve anyone. `main` calls it
-/// before anything is opened.
+/// Raises the soft limit of descriptors to the hard limit. An error if the hard limit is below `DESCRIPTORS_MIN`.
+/// `program` calls it before it opens the store.
 pub fn raise_limit() -> Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("cannot read the limit of open files")?;
     if hard < DESCRIPTORS_MIN {

@@ -1,8 +1,8 @@
 //! Ends the connections of revoked tokens, with their streams and requests (S27).
 //!
-//! It follows the change log of the store, so it does not depend on who revokes a token, or how: a token's document is
-//! replaced or deleted, or the machine that holds the token is removed. The connections of a token that is not valid
-//! any more are ended within [`CHECK_INTERVAL`] and the time that `server` grants their streams to end by themselves.
+//! It follows the change log of the store, so it does not depend on how a token is revoked: the token's document is
+//! replaced or deleted, or the machine that holds the token is removed. The connections of a token that is no longer
+//! valid are ended within [`CHECK_INTERVAL`] and the time that `server` grants their streams to end by themselves.
 
 use super::connections::Connections;
 use crate::environment::Environment;
@@ -15,12 +15,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two reads of the change log: at most four a second, however much is committed.
+/// The pause between two reads of the change log: at most four reads per second, however much is committed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// Commits per read: two reads cover a second of a busy controller (1,000 commits).
+/// The most commits per read: two reads cover a second of a busy controller (1,000 commits).
 const COMMITS_PER_READ: usize = 512;
 
-/// Ends the connections of the tokens that are revoked from now on, for ever.
+/// Returns a future that ends the connections of each token that is revoked from now on. It never completes.
 pub fn enforce<S: Store, E: Environment>(
     controller: Arc<Controller<S, E>>,
     connections: Arc<Connections>,
@@ -85,7 +85,7 @@ fn affected_tokens(
         }
     }
     if changed_tokens.is_empty() && changed_machines.is_empty() {
-        return BTreeMap::new(); // as of almost every commit
+        return BTreeMap::new(); // true for almost every commit
     }
     let mut tokens = connections.tokens();
     tokens.retain(|token, holder| {

@@ -1,8 +1,8 @@
-//! Receives charm archives into files, so that an upload needs neither memory nor patience.
+//! Receives charm archives into files, so that an upload needs little memory.
 //!
-//! An upload that is slower than a minimum rate is ended, and a user has few at the same time: a stalled one does not
-//! hold up those of others. The file is beside the archives and is removed unless the archive was stored. Called by
-//! `server` after the caller was authorised.
+//! An upload that is slower than a minimum rate is ended, and the uploads of one user at the same time are bounded, so
+//! that stalled uploads of one user do not delay those of others. The file is in the folder of the archives, and is
+//! removed unless the archive is stored. Called by `server` after the caller was authorised.
 
 use crate::environment::Environment;
 use api::ARCHIVE_BYTES_MAX;
@@ -29,14 +29,14 @@ const OF_USER_MAX: usize = 2;
 const UPLOADS_MAX: usize = 16;
 /// The minimum rate of an upload on average, in bytes per second: a slow mobile link.
 const RATE_MIN: u64 = 64 << 10;
-/// How much later than the minimum rate requires an upload may be: a stall of ten seconds is survived.
+/// How far an upload may fall behind the minimum rate: a stall of ten seconds is tolerated.
 const LATE_MAX: Duration = Duration::from_secs(10);
-/// The limit for an upload in total: 512 MiB at 1 MiB/s. Clients wait as long.
+/// The time limit for a whole upload: 512 MiB at 1 MiB/s. Clients wait as long.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(512);
-/// The bytes that are collected before they are written: 1 MiB, of which 16 uploads need 16.
+/// The bytes that are collected before they are written: 1 MiB for each of 16 uploads.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// The slots of uploads.
+/// The slots of uploads, for each user and in total.
 pub struct Uploads {
     all: Arc<Semaphore>,
     of_users: Mutex<BTreeMap<TokenHolder, Arc<Semaphore>>>,
@@ -49,12 +49,12 @@ pub struct Slot {
 }
 
 impl Uploads {
-    /// All slots are free.
+    /// Returns the slots, all of them free.
     pub fn new() -> Uploads {
         Uploads { all: Arc::new(Semaphore::new(UPLOADS_MAX)), of_users: Mutex::default() }
     }
 
-    /// Waits for a slot of this user, then for one of all.
+    /// Waits for a slot of this user, then for one of the total.
     pub async fn slot(&self, user: &TokenHolder) -> Slot {
         let of_user = {
             let mut of_users = self.of_users.lock().expect("no holder panics");
@@ -73,7 +73,7 @@ impl Uploads {
 pub struct Received(PathBuf);
 
 impl Received {
-    /// The file.
+    /// Returns the file of the archive.
     pub fn file(&self) -> &Path {
         &self.0
     }
@@ -85,7 +85,7 @@ impl Drop for Received {
     }
 }
 
-/// Returns when an upload must have more than these bytes.
+/// Returns the time after the start of an upload at which it must have received more than these bytes.
 fn deadline(received: u64) -> Duration {
     (LATE_MAX + Duration::from_secs(received / RATE_MIN)).min(UPLOAD_TIMEOUT)
 }
@@ -93,7 +93,7 @@ fn deadline(received: u64) -> Duration {
 /// Receives the body of a request into a file. The content is durable when this returns.
 ///
 /// # Errors
-/// If it is too large or too slow, ends early, or cannot be stored.
+/// If the body is too large or too slow, ends early, or cannot be stored.
 pub async fn receive(environment: &impl Environment, request: Request) -> Result<Received, ApiError> {
     let Some(folder) = environment.receiving_folder() else {
         return Err(ApiError::new(

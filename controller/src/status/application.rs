@@ -1,4 +1,4 @@
-//! The status of an application: its charm, its relations and its units, and the worst status of these.
+//! The status of an application: its charm, its relations and its units, and the worst status of its units.
 
 use super::unit::UnitPart;
 use api::{ApplicationStatus, RelatedApplication, StatusInfo};
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An application without its units.
 pub(super) struct ApplicationPart {
     name: String,
-    /// If the leader has set no status, it is that of an application without units.
+    /// If the leader has set no status, this is the status of an application without units.
     status: ApplicationStatus,
     /// Whether the leader has set the status.
     is_status_set: bool,
@@ -25,7 +25,7 @@ pub(super) struct ApplicationPart {
 pub(super) fn application_part(reader: &dyn Reader, model: Model, id: Uuid) -> Option<ApplicationPart> {
     let doc: ApplicationDoc = read(reader, &model.application(id))?;
     let (charm, declared) = application::charm_of(&mut { reader }, model, id)?;
-    // That of the first unit whose machine exists.
+    // The base of the first unit whose machine has an instance with a known base.
     let mut units = read_all::<()>(reader, &model.units_of(id)).into_iter();
     let base = units.find_map(|(key, ())| {
         let unit = read(reader, &model.unit(last_id(&key)?))?;

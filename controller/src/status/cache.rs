@@ -1,12 +1,12 @@
 //! The parts of one model's status, kept between requests.
 //!
-//! A part is the status of one unit, machine or relation, or what an application has beside its units. It is kept with
+//! A part is the status of one unit, machine or relation, or of an application without its units. It is kept with
 //! everything that it was computed from: the documents that it read, the ranges that it listed, and what it read of
-//! the presence of agents. Before a part is used again, all commits since the last request are compared with the former
-//! and the presence at this moment with the latter, so that a response is never older than its request: it is what a
-//! computation without a cache returns.
+//! the presence of agents. Before a part is used again, the commits since the last request are compared with these
+//! documents and ranges, and the current presence with the one that was read. A response is therefore never older than
+//! its request: it equals the result of a computation without a cache.
 //!
-//! Used by [`super::model_status`]; the handler passes the commits.
+//! Used by [`super::model_status`]; the handler passes the changed keys.
 
 use super::application::{self, ApplicationPart};
 use super::model::{ModelParts, ids, model_parts};
@@ -23,7 +23,7 @@ use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How long the parts of a model that nobody asks about are kept.
+/// How long the parts of a model without requests are kept: ten minutes.
 const UNUSED_MAX_MS: u64 = 600_000;
 
 /// The parts of one model's status.
@@ -61,13 +61,13 @@ pub struct Sources<'a> {
 }
 
 impl StatusCache {
-    /// The position that all parts were valid at.
+    /// Returns the position at which all parts were valid.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// Removes the parts that read something that was changed since [`Self::position`]. `changed` are the keys of these
-    /// documents; none if they are not known. `position` is that of the newest commit among them.
+    /// Removes the parts that depend on a document that was changed since [`Self::position`]. `changed` contains the
+    /// keys of the changed documents; none if they are not known. `position` is the position of the newest commit.
     pub fn advance(&mut self, changed: Option<Vec<String>>, position: Position) {
         let Some(changed) = changed else {
             *self = StatusCache { position, ..StatusCache::default() };
@@ -124,7 +124,7 @@ fn retain_unchanged<K: Ord, T>(parts: &mut BTreeMap<K, Part<T>>, changed: &Chang
     parts.retain(|_, part| !part.reads.contain(changed));
 }
 
-/// Returns the part, computed now unless the presence that it was computed from is the same.
+/// Returns a part. Computes it if it is absent, or if the presence that it was computed from has changed.
 fn part<'p, K: Ord + Copy, T>(
     parts: &'p mut BTreeMap<K, Part<T>>,
     key: K,
@@ -163,8 +163,8 @@ impl StatusCaches {
         entry.cache.clone()
     }
 
-    /// Advances the caches that no request uses at the moment, so that the next request finds few commits to compare. Called
-    /// by the janitor.
+    /// Advances the caches that no request uses at the moment, so that the next request has few commits to compare.
+    /// Called by the janitor.
     pub(crate) async fn advance<S: Store>(&self, store: &S) {
         let caches: Vec<_> = {
             let caches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +180,7 @@ impl StatusCaches {
         }
     }
 
-    /// Removes the caches of models that nobody has asked about for [`UNUSED_MAX_MS`], removed models among them.
+    /// Removes the caches that no request has used for [`UNUSED_MAX_MS`], including those of removed models.
     pub(crate) fn forget_unused(&self, now_ms: u64) {
         let mut caches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         caches.retain(|_, entry| now_ms.saturating_sub(entry.used_ms) < UNUSED_MAX_MS);

@@ -1,4 +1,4 @@
-//! A machine as it is shown: its statuses (`state::status::machine`) and its instance.
+//! The status of a machine: its statuses (`state::status::machine`), its address and its instance.
 
 use api::{MachineStatus, Shared};
 use state::documents::draft::{Reader, read};

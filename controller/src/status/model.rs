@@ -1,4 +1,4 @@
-//! A model as it is shown, and the entities in it.
+//! The status of a model itself, and the ids of the entities in it.
 
 use api::ModelStatus;
 use state::documents::draft::{Reader, read};
@@ -8,7 +8,7 @@ use state::status::relation::relations;
 use state::terms::names::Uuid;
 use std::sync::Arc;
 
-/// The model itself, and the entities in it.
+/// The status of a model itself, and the ids of the entities in it.
 #[derive(Clone)]
 pub(super) struct ModelParts {
     pub(super) status: ModelStatus,
@@ -18,7 +18,7 @@ pub(super) struct ModelParts {
     pub(super) relations: Arc<[Uuid]>,
 }
 
-/// Returns the model itself and its entities; none if it does not exist.
+/// Returns the status of the model itself and the ids of its entities; none if it does not exist.
 pub(super) fn model_parts(reader: &dyn Reader, model: Model) -> Option<ModelParts> {
     let doc = read(reader, &model.model())?;
     let relations = relations(reader, model).into_iter();

@@ -1,7 +1,7 @@
 //! Records what a part of the status is computed from: the keys and prefixes that it reads, and what it observes of the
 //! presence of agents.
 //!
-//! Keys are recorded as hashes. Two keys with the same hash cost a computation without need, and never a wrong result.
+//! Keys are recorded as hashes. A hash collision causes an unnecessary computation, never a wrong result.
 
 use crate::presence::PresenceSnapshot;
 use state::documents::draft::{Reader, Revision, StoredDocument};
@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The reads of one part that are recorded one by one. Beyond, only the kinds of the documents are recorded: 8 KiB.
+/// The most reads of one part that are recorded one by one: 8 KiB. Of further reads, only the kind of the document is
+/// recorded.
 const READS_MAX: usize = 1_000;
 
 fn hash(text: &str) -> u64 {
@@ -32,7 +33,7 @@ fn kind(key: &str) -> &str {
     prefixes(key).nth(1).unwrap_or(key)
 }
 
-/// Documents that were changed, and all ranges that contain one of them.
+/// The hashes of the documents that were changed, and of all ranges that contain one of them.
 pub(super) struct Changed(HashSet<u64>);
 
 impl Changed {
@@ -45,7 +46,7 @@ impl Changed {
 /// Stands for a range that contains every document.
 const ANY: &str = "";
 
-/// The documents that were read and the ranges that were listed.
+/// The hashes of the documents that were read and of the ranges that were listed.
 pub(super) struct Reads(Box<[u64]>);
 
 impl Reads {
@@ -58,7 +59,7 @@ impl Reads {
 pub(super) struct RecordingReader<'r> {
     reader: &'r dyn Reader,
     reads: RefCell<Vec<u64>>,
-    /// Beyond [`READS_MAX`].
+    /// The kinds of the documents that were read beyond [`READS_MAX`].
     kinds: RefCell<BTreeSet<u64>>,
 }
 
@@ -83,7 +84,7 @@ impl<'r> RecordingReader<'r> {
 }
 
 impl Reader for RecordingReader<'_> {
-    /// It is not recorded: a part may use the revisions of documents, and not that of the reader.
+    /// Not recorded: a part may depend on the revisions of documents, but must not depend on that of the reader.
     fn revision(&self) -> Revision {
         self.reader.revision()
     }
@@ -94,7 +95,7 @@ impl Reader for RecordingReader<'_> {
     }
 
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument> {
-        // the longest range that ends with a slash, because a changed key is compared with these alone
+        // The longest range that ends with a slash, because changed keys are compared only with such ranges.
         self.record(prefixes(prefix).last().unwrap_or(ANY));
         self.reader.scan(prefix, after, limit)
     }
@@ -115,7 +116,7 @@ pub(super) enum Observation {
 }
 
 impl Observation {
-    /// Whether the presence is the same now.
+    /// Whether a read of the presence returns the same now.
     pub(super) fn still_holds(&self, presence: &PresenceSnapshot) -> bool {
         match self {
             Observation::Health(unit, seen) => presence.health(*unit).as_ref() == seen.as_deref(),

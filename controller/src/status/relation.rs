@@ -1,4 +1,4 @@
-//! A relation as it is shown: its ends and its status (`state::status::relation`).
+//! The status of a relation: its ends and its state (`state::status::relation`).
 
 use api::{RelationEnd, RelationStatus};
 use state::charm::Role;

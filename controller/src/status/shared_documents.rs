@@ -1,8 +1,9 @@
-//! Reads each document once that the status of many entities depends on: models, applications, relations, and the lives
-//! of the members of relations. A document that is read once is also parsed once, however many parts read it
-//! ([`state::documents::json_text`]).
+//! A reader that reads each document only once if the status of many entities depends on it: models, applications,
+//! relations, and the lives of the members of relations. A document that is read once is also parsed once, however many
+//! parts read it ([`state::documents::json_text`]).
 //!
-//! It lives as long as one request, over one revision. Documents of single units, which are the largest, pass through.
+//! It is used for one request and one revision. It does not keep the documents that only one unit's status depends on,
+//! which are the largest.
 
 use state::documents::draft::{Reader, Revision, StoredDocument};
 use state::documents::key::{Kind, Parts};

@@ -1,4 +1,4 @@
-//! A unit as it is shown: its statuses (`state::status::unit`), its machine and its open ports.
+//! The status of a unit: its statuses (`state::status::unit`), its machine and its open ports.
 
 use api::{Shared, UnitStatus};
 use state::documents::draft::{Reader, Revision, StoredDocument, parse, read};
@@ -9,16 +9,16 @@ use state::status::unit::{UnitStatuses, statuses};
 use state::terms::names::{UnitName, Uuid};
 use state::terms::port_range::{PortRange, Protocol};
 
-/// A unit as it is shown.
+/// The name and the status of a unit, and its workload version.
 #[derive(Clone)]
 pub(super) struct UnitPart {
     pub(super) name: UnitName,
     pub(super) status: Shared<UnitStatus>,
-    /// What the unit has set last as the version of the workload, and in which revision.
+    /// The workload version that the unit has set last, with the revision of that commit.
     pub(super) workload_version: Option<(Revision, String)>,
 }
 
-/// Returns a unit as it is shown; none if it does not exist, or is damaged on disk.
+/// Returns the status of a unit; none if the unit does not exist, or is damaged on disk.
 pub(super) fn unit_part(
     reader: &dyn Reader,
     model: Model,

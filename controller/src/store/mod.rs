@@ -6,8 +6,8 @@
 //!   whose position is not in the log, or belongs to another store generation, gets [`Compacted`] and must read all
 //!   documents again (I46).
 //! * Results and refusals are returned only after everything they depend on is synced.
-//! * A document that is damaged on disk is never served. A request that reads one ends with its name, since nothing may
-//!   be concluded from its absence; [`Store::read_available`] reads what is left.
+//! * A document that is damaged on disk is never served. A request that reads one fails with an error that names it,
+//!   since nothing may be concluded from its absence; [`Store::read_available`] reads the other documents.
 //!
 //! A transition never waits, reads no clock and has no side effects, because an engine may run it more than once.
 //! The engine of the controller is `sqlite`; tests and the simulator have one in memory (`tests/support/`).
@@ -26,13 +26,9 @@ use std::future::Future;
 use std::sync::Arc;
 use usage::StoreUsage;
 
-/// Retries of one transition after conflicts. Each conflict means that another transaction committed, so this is the
-/// number of concurrent writers of one document that a request tolerates.
-pub const RETRIES_MAX: usize = 100;
-
 /// Revisions in the change log. The commit of a hook writes some four documents of 1 KiB, and the log contains each
-/// twice (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several times
-/// the pause of an agent that reconnects.
+/// twice (new and previous): 10,000 × 4 × 2 KiB = 80 MiB. At 50 commits per second the log covers 200 s, several
+/// times the pause of an agent that reconnects.
 pub const CHANGES_KEPT: u64 = 10_000;
 
 /// Bytes in the change log: 128 MiB. The largest commit takes 2 MiB (1 MiB of new documents, and as much of previous
@@ -95,8 +91,8 @@ pub enum RunError<R> {
     Refused(R),
     /// The transaction exceeds a size limit.
     TooLarge(TransactionRefusal),
-    /// [`RETRIES_MAX`] attempts conflicted with other transactions; the last conflict. The request may be repeated; it
-    /// must not be shown as a refusal.
+    /// Repeated attempts conflicted with other transactions; the last conflict. The request may be repeated; it must not
+    /// be shown as a refusal. SQLite has a single writer, so it never returns this.
     Busy(Conflict),
     /// The store failed.
     Failed(StoreError),
@@ -126,8 +122,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         T: Send + 'static,
         F: FnOnce(&dyn Reader) -> T + Send + 'static;
 
-    /// Like [`Store::read`], but damaged documents appear as absent. Returns the names of those that the view read as
-    /// well: an agent must never be shown such a view, because absence has a meaning there.
+    /// Like [`Store::read`], but damaged documents appear as absent. Also returns the names of those that the view
+    /// read. Must not be used for the view of an agent, in which absence has a meaning.
     fn read_available<T, F>(&self, view: F) -> impl Future<Output = (T, Vec<String>)> + Send
     where
         T: Send + 'static,
@@ -136,8 +132,8 @@ pub trait Store: Clone + Send + Sync + 'static {
         async { (self.read(view).await, Vec::new()) }
     }
 
-    /// Like [`Store::read_available`]. `view` also receives the keys of all documents that were changed after a position,
-    /// up to the revision of the snapshot; none if they are not known.
+    /// Like [`Store::read_available`]. `view` also receives the keys of all documents that were changed after a
+    /// position, up to the revision of the snapshot; none if they are not known.
     fn read_since<T, F>(&self, after: Position, view: F) -> impl Future<Output = (T, Vec<String>)> + Send
     where
         T: Send + 'static,
@@ -168,7 +164,7 @@ pub trait Store: Clone + Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<CommitChanges>, Compacted>> + Send;
 
-    /// Returns what the files and the documents of the store take.
+    /// Returns the bytes of the files and of the documents of the store.
     fn usage(&self) -> impl Future<Output = StoreUsage> + Send {
         self.read(|reader| {
             let mut usage = StoreUsage::default();

@@ -8,11 +8,12 @@
 //! After a failed commit the state on disk is unknown, unless the disk is full. The engine then rejects all further
 //! requests ([`Sqlite::broken`]), and the process must exit.
 //!
-//! The folder also contains `store.lock` (the process that has the store open) and `generation.yaml` (the store generation
-//! and a revision that it has reached). With the latter, a database is refused that is missing, empty, truncated, of
-//! another store generation, or older than the recorded revision.
+//! The folder also contains `store.lock` (the process that has the store open) and `generation.yaml` (the store
+//! generation and a revision that it has reached). With the latter, [`Sqlite::open`] refuses a database that is
+//! missing, empty, truncated, of another store generation, or older than the recorded revision.
 //!
-//! Every row has a checksum. A damaged document ends the requests that need it, by name, and no others (`damaged_documents`).
+//! Every row has a checksum. A damaged document fails the requests that need it, and no others; their error names it
+//! (`damaged_documents`).
 
 mod checksum;
 mod damaged_documents;
@@ -22,7 +23,7 @@ mod reads;
 mod recent;
 mod writer;
 
-pub use open::{OpenError, Options, VERSION};
+pub use open::{GenerationFile, OpenError, Options, VERSION};
 
 use super::usage::StoreUsage;
 use super::{
@@ -170,7 +171,7 @@ impl Store for Sqlite {
             return Err(Compacted);
         }
         let earlier = move |newest: &ConnectionReader<'_>| {
-            // A log that cannot be read is as good as none.
+            // A log that cannot be read is treated like one that was compacted.
             if !covers(newest, at.revision).unwrap_or(false) {
                 return Err(Compacted);
             }

@@ -1,10 +1,10 @@
-//! Answers a request for which the store could not be read (design 15).
+//! Ends a request for which the store cannot be read (design 15).
 //!
-//! A view of the store cannot fail: it is a pure function of documents. When an engine cannot begin the read, because
-//! the process or the host has no file descriptor left, or when the view has read a damaged document, the request must
-//! end instead of its process. The engine then calls `retry` or `damaged`, which end the innermost [`answer`] around
-//! them: the future of the request is dropped at this await, as if its client had gone. Outside of a request, such as in
-//! the janitor, `retry` waits, and the engine tries again.
+//! A view of the store has no error result: it is a pure function of documents. When an engine cannot begin the read,
+//! because the process or the host has no file descriptor left, or when the view has read a damaged document, only the
+//! request must end, not the process. The engine then calls `retry` or `damaged`, which end the innermost [`answer`]
+//! around them: the future of the request is dropped at this await, as if its client had disconnected. Outside of a
+//! request, such as in the janitor, `retry` waits, and the engine tries again.
 
 use api::error::{ApiError, ErrorCode};
 use state::documents::prelude::Parts;
@@ -26,7 +26,7 @@ tokio::task_local! {
 struct Reads {
     /// Why the store cannot be read.
     failure: RefCell<Option<Unavailable>>,
-    /// Whether a read that cannot begin waits, as in a stream.
+    /// Whether a read that cannot begin waits, as in a stream, instead of ending the request.
     waits: bool,
 }
 
@@ -51,17 +51,17 @@ impl From<Unavailable> for ApiError {
     }
 }
 
-/// Damaged documents that one message names; beyond them, only the fact that there are more.
+/// The most damaged documents that one message names.
 const NAMES_MAX: usize = 3;
 
-/// The message for a request that needs these damaged documents.
+/// Returns the message for a request that needs these damaged documents.
 pub(super) fn damaged_text(documents: &[String]) -> String {
     let names = documents.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if documents.len() > NAMES_MAX { ", ..." } else { "" };
     format!("cannot read from the store: damaged on disk: {names}{more}")
 }
 
-/// The error of a request that needs these damaged documents. Its blockers name them.
+/// Returns the error of a request that needs these damaged documents. Its blockers name them.
 pub fn damage_error(documents: &[String]) -> ApiError {
     let cause = |document: &String| {
         let model = Parts::of(document).map_or(document.as_str(), |parts| parts.model);
@@ -73,12 +73,12 @@ pub fn damage_error(documents: &[String]) -> ApiError {
     ApiError { blockers, ..error }
 }
 
-/// The cause of what depends on a damaged document.
+/// Returns the cause for an entity that depends on a damaged document.
 pub fn restore_cause(entity: Entity, document: &str) -> Cause {
     Cause::new(entity, Duty::RestoreDocument { document: document.to_owned() }, Actor::Operator)
 }
 
-/// Whether a request failed only because a document that it needs is damaged: others succeed.
+/// Whether a request failed because a document that it needs is damaged. Requests that do not need it succeed.
 pub fn is_damage(error: &ApiError) -> bool {
     error.blockers.iter().any(|blocker| matches!(blocker.duty, Duty::RestoreDocument { .. }))
 }
@@ -88,8 +88,8 @@ pub async fn answer<T>(request: impl Future<Output = T>) -> Result<T, Unavailabl
     scope(request, false).await
 }
 
-/// Returns the next item of a stream, or which damaged documents it needs. If the store cannot open a file, the stream
-/// waits.
+/// Returns the next item of a stream, or the damaged documents that it needs. If the store cannot open a file, the
+/// stream waits.
 pub async fn answer_stream<T>(next: impl Future<Output = T>) -> Result<T, Unavailable> {
     scope(next, true).await
 }
@@ -109,8 +109,8 @@ async fn scope<T>(request: impl Future<Output = T>, waits: bool) -> Result<T, Un
     scoped.as_mut().await
 }
 
-/// Ends the request of the caller, because it read damaged documents. Outside of a request nothing is answered, so the
-/// caller waits for ever instead of acting on an absence; what is no request reads what is available.
+/// Ends the request of the caller, because it read damaged documents. Outside of a request, the caller waits for ever,
+/// because it must not act on an absence; such callers use `read_available` instead.
 pub(super) async fn damaged<T>(documents: Vec<String>) -> T {
     let failure = Unavailable::Damaged(documents);
     if READS.try_with(|reads| drop(reads.failure.replace(Some(failure.clone())))).is_err() {
@@ -119,7 +119,7 @@ pub(super) async fn damaged<T>(documents: Vec<String>) -> T {
     std::future::pending().await
 }
 
-/// Ends the request of the caller, or waits until the read may be tried again.
+/// Ends the request of the caller. In a stream, and outside of a request, waits until the read may be tried again.
 pub(super) async fn retry(why: String) {
     let failure = Unavailable::CannotOpen(why.clone());
     let ends = READS.try_with(|reads| {
@@ -148,6 +148,6 @@ mod tests {
         let error = ApiError::from(damage.expect_err("it is damaged"));
         assert!(error.message.contains("m/unit/a") && is_damage(&error), "{error:?}");
         assert_eq!(answer(async { tokio::task::yield_now().await }).await, Ok(()));
-        retry("too many open files".to_owned()).await; // returns: there is no request
+        retry("too many open files".to_owned()).await; // it returns, because there is no request
     }
 }

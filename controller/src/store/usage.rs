@@ -1,4 +1,4 @@
-//! What the documents of a store take, by model and kind.
+//! The bytes of a store's files, and of its documents by model and kind.
 
 use state::documents::prelude::{Kind, Parts};
 use state::terms::names::Uuid;
@@ -13,9 +13,9 @@ pub struct StoreUsage {
     pub wal_bytes: u64,
     /// The change log in the database.
     pub change_log_bytes: u64,
-    /// Keys and documents by model and kind.
+    /// The bytes of documents with their keys, by model and kind.
     pub documents: BTreeMap<(Uuid, Kind), u64>,
-    /// The lines of the debug log by model and unit.
+    /// The bytes of log lines with their keys, by model and unit.
     pub log_lines: BTreeMap<(Uuid, Uuid), u64>,
 }
 
@@ -31,12 +31,12 @@ impl StoreUsage {
         }
     }
 
-    /// The bytes of one kind of documents of a model.
+    /// Returns the bytes of one kind of documents of a model.
     pub fn of_kind(&self, model: Uuid, kind: Kind) -> u64 {
         self.documents.get(&(model, kind)).copied().unwrap_or(0)
     }
 
-    /// The bytes of all documents of a model.
+    /// Returns the bytes of all documents of a model.
     pub fn of_model(&self, model: Uuid) -> u64 {
         self.documents.iter().filter(|((of, _), _)| *of == model).map(|(_, bytes)| bytes).sum()
     }

@@ -1,4 +1,4 @@
-//! What the tests share: the causes of an entity, and the agent of a machine.
+//! The fixture of these tests: the causes of an entity, and the session of a machine agent.
 
 use crate::support::*;
 use api::{GetWhy, Handle, SetMachineToken};
@@ -12,7 +12,7 @@ pub async fn causes(fixture: &MemoryFixture, entity: &str) -> Vec<Cause> {
     fixture.admin.handle(GetWhy { entity: crate::support::entity(entity) }).await.expect("it exists").causes
 }
 
-/// Returns the first cause of `entity`, which is named like `unit web/0`.
+/// Returns the first cause of `entity`, for example of `unit web/0`.
 pub fn cause_of<'a>(causes: &'a [Cause], entity: &str) -> &'a Cause {
     let found = causes.iter().find(|cause| cause.entity.to_string() == entity);
     found.unwrap_or_else(|| panic!("{entity} in {causes:#?}"))

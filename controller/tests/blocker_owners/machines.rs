@@ -1,4 +1,4 @@
-//! What waits for a machine: its provisioner, its operator or its agent.
+//! What machines wait for: the provisioner, an operator or the machine agent.
 
 use crate::fixture::{cause_of, causes, machine_agent, now};
 use crate::support::*;
@@ -21,7 +21,7 @@ async fn a_provisioning_error_is_the_cause_for_all_entities_that_wait_for_the_ma
     let report = async |what| {
         fixture.admin.handle(ReportInstance { machine, what }).await.expect("the report is accepted")
     };
-    // like the provisioner: the instance is created, its token stored, the start recorded, and then the start fails
+    // As by the provisioner: the instance is created, its token is stored, the start is recorded, and the start fails.
     report(ProvisioningReport::Starting { provider: ProviderKind::Nspawn, nonce: Uuid(5) }).await;
     let agent = machine_agent(&fixture, machine).await;
     report(ProvisioningReport::Started {

@@ -1,4 +1,4 @@
-//! `why` names the actor that must act, since when it is awaited, and the command that helps (issue 4.3).
+//! `why` names the actor that must act, the time since which it is awaited, and the command that helps.
 
 mod fixture;
 mod machines;

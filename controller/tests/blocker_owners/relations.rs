@@ -1,4 +1,4 @@
-//! What waits for a relation: its resumption, or an integration.
+//! What units and subordinate applications wait for: the resumption of a relation, or an integration.
 
 use crate::fixture::{cause_of, causes, now};
 use crate::support::*;

@@ -1,5 +1,5 @@
-//! A hostile agent with the token of one unit: its requests are changed in every place, and each is sent to a
-//! controller in the same state (I30, I31).
+//! A hostile agent with the token of one unit: each part of its requests is changed in turn, and each changed request
+//! is sent to a controller in the same state (I30, I31).
 //!
 //! Afterwards the invariants of the documents hold; no document changed that the unit may not change; no counter
 //! of the model moved by more than 1; the unit can fetch no archive that was not assigned to it; and other units
@@ -72,7 +72,7 @@ async fn send(world: &World, api: &Api, route: &str, body: &str) -> Result<(), A
     }
 }
 
-/// All keys, each with the revision that wrote it last.
+/// Returns all keys, each with the revision that wrote the document last.
 fn documents(store: &MemoryStore) -> BTreeMap<String, u64> {
     let all = store.read_now(|reader| reader.scan("", "", usize::MAX));
     all.into_iter().map(|stored| (stored.key, stored.revision)).collect()
@@ -92,7 +92,7 @@ fn may_change(world: &World, key: &str) -> bool {
     }
 }
 
-/// What is wrong after a request of the hostile unit.
+/// Returns what is wrong after a request of the hostile unit.
 async fn damage(world: &World, controller: &Running) -> Vec<String> {
     let store = &controller.store;
     if store.newest_revision() == world.store.newest_revision() {
@@ -114,7 +114,7 @@ async fn damage(world: &World, controller: &Running) -> Vec<String> {
     found
 }
 
-/// What the honest unit and the operators do next: an error if it does not have the expected effect.
+/// Performs what the honest unit and the operators do next. An error if it does not have the expected effect.
 async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), String> {
     let (model, environment) = (world.model, &world.environment);
     let failed = |what: &'static str| move |error: ApiError| format!("{what}: {error}");
@@ -124,14 +124,14 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     admin.handle(GetWhy { entity: support::entity("web/0") }).await.map_err(failed("why"))?;
     admin.handle(ShowUnit { unit: "web/0".parse().expect("a unit") }).await.map_err(failed("show-unit"))?;
     admin.handle(LogQuery::default()).await.map_err(failed("debug-log"))?;
-    // a request for the hostile unit passes the numbers that it has named, which are bounded
+    // The next number of the hostile unit is greater than each number that it has sent, and such numbers are bounded.
     for (unit, expected) in [("web/1", 3..=3), ("web/0", 4..=4 + (1 << 20))] {
         let run = EnqueueAction {
             unit: unit.parse().expect("a unit"),
             action: "backup".to_owned(),
             params: BTreeMap::new(),
         };
-        let id = admin.handle(run).await.map_err(failed("run"))?.id;
+        let id = admin.handle(run).await.map_err(failed("run"))?.answer.id;
         if !expected.contains(&id) {
             return Err(format!("the next action of {unit} has number {id}, expected {expected:?}"));
         }
@@ -168,7 +168,7 @@ async fn others_are_harmed(world: &World, controller: &Running) -> Result<(), St
     Ok(())
 }
 
-/// Sends one request to a controller of its own. Returns whether it was accepted, and what is wrong afterwards.
+/// Sends one request to a new controller. Returns whether it was accepted, and what is wrong afterwards.
 async fn attempt(
     world: Arc<World>,
     route: &'static str,

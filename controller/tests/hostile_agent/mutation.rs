@@ -16,7 +16,7 @@ enum Step {
     Item(usize),
 }
 
-/// A text that no request contains: its place in the JSON is replaced by text that no [`Value`] can represent.
+/// A text that no request contains. In the JSON, it is replaced by text that no [`Value`] can represent.
 const MARK: &str = "@mark@";
 
 /// All mutations of a request, each with a description.
@@ -109,7 +109,7 @@ fn replaced(request: &Value, path: &[Step], by: Value) -> Value {
     changed
 }
 
-/// The request after the object that contains the last step was edited.
+/// Returns the request after the object that contains the last step was edited.
 fn edited(request: &Value, path: &[Step], edit: impl FnOnce(&mut Map<String, Value>)) -> String {
     let mut changed = request.clone();
     let parent = at_mut(&mut changed, &path[..path.len() - 1]);

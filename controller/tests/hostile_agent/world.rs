@@ -31,7 +31,7 @@ use test_support::memory_store::MemoryStore;
 
 pub type Api = Session<MemoryStore, FakeEnvironment>;
 
-/// The place of an agent in its protocol, without its connection.
+/// The state of an agent's session, without its connection.
 #[derive(Clone)]
 pub struct Place {
     pub unit: Uuid,
@@ -49,7 +49,7 @@ pub struct World {
     pub honest: Place,
     pub application: Uuid,
     pub relation: (u32, Uuid),
-    /// Archives that were never assigned to the hostile unit: of another charm, and of its own.
+    /// Archives that were never assigned to the hostile unit: one of another charm, and one of its own charm.
     pub forbidden: Vec<String>,
     pub web: String,
     pub web_local: Local,
@@ -162,7 +162,7 @@ impl World {
         World { store, environment, model, hostile, honest, application, relation, forbidden, web, web_local }
     }
 
-    /// A controller of its own, in the same state.
+    /// Returns a new controller in the same state.
     pub fn fork(&self) -> Arc<Controller<MemoryStore, FakeEnvironment>> {
         let store = self.store.fork(self.store.store_generation());
         Controller::new(store, self.environment.clone(), Uuid(1))
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// Valid requests of the hostile unit, by name.
+    /// Returns valid requests of the hostile unit, each with the name of its route.
     pub fn requests(&self) -> Vec<(&'static str, Value)> {
         let agent = self.agent(&self.fork(), &self.hostile);
         let json =
@@ -222,7 +222,7 @@ impl World {
         let hook = |event: RelationEvent| {
             made(Operation::Hook(Hook::Relation { relation: number, endpoint: "db".to_owned(), event }))
         };
-        let digest = ConfigDigest { settings: "a".to_owned(), addresses: "b".to_owned() };
+        let digest = ConfigDigest { settings: "a".to_owned(), ..ConfigDigest::default() };
         let send = |executing: Activity, reports: Vec<RunReport>| {
             let (epoch, run) = (agent.epoch, agent.sequence + 1);
             let report = Report { epoch, run, reports, executing: Some(executing), executing_for_ms: 10_000 };

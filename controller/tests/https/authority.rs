@@ -1,4 +1,4 @@
-//! Who may send which request: every principal on every route, and tokens.
+//! Authorisation: every principal sends every request; and tokens.
 
 use crate::fixture::TestServer;
 use crate::support::Agent;
@@ -74,7 +74,7 @@ async fn every_request_is_allowed_for_exactly_its_callers() {
                 Method::Post => ("POST", "{"),
             };
             let (status, answer) = served.raw(method, &path, token.as_deref(), body).await;
-            // the agent of a removed machine learns that, and nothing else
+            // The agent of a removed machine receives only the error that its machine was removed.
             let is_refused = status == 401 || *who == "removed machine" && status == 410;
             assert_eq!(!is_refused, may, "{who} {method} {path}: {answer}");
         }

@@ -1,4 +1,4 @@
-//! The HTTPS server on loopback with the SQLite store: authentication, the protocol, and what a restart keeps.
+//! The HTTPS server on loopback with the SQLite store: authentication, the protocol, and restarts.
 
 mod authority;
 mod connections;

@@ -1,4 +1,4 @@
-//! The controller program: what a restart keeps, and a second program on the same folder.
+//! The controller program: what remains the same after a restart, and a second program on the same folder.
 
 use crate::fixture::executable;
 use crate::support::{Agent, next_delta};
@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-/// The controller program, started like the supervisor does.
+/// The controller program, started as the supervisor starts it.
 struct Program(Child);
 
 impl Program {

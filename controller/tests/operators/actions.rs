@@ -19,12 +19,12 @@ async fn completed_actions_beyond_the_limit_are_deleted_oldest_first() {
     };
     let beyond = 3;
     for n in 0..(ACTIONS_MAX + beyond) as u64 {
-        let id = fixture.admin.handle(run()).await.expect("the action is enqueued").id;
+        let id = fixture.admin.handle(run()).await.expect("the action is enqueued").answer.id;
         assert_eq!(id, n + 1);
         let record = web.record(Operation::Action { id, name: "backup".to_owned() });
         web.commit(record).await;
     }
-    let pending = fixture.admin.handle(run()).await.expect("the action is enqueued").id;
+    let pending = fixture.admin.handle(run()).await.expect("the action is enqueued").answer.id;
     fixture.sweep_all_logs().await;
     let kept: Vec<ActionDoc> = fixture.admin.handle(ListActions).await.expect("actions are listed");
     assert_eq!((kept.len(), kept[0].id), (ACTIONS_MAX + 1, beyond as u64 + 1));

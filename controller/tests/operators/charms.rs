@@ -7,7 +7,6 @@ use state::documents::draft::Draft;
 use state::lifecycle::application::register_archive;
 use state::terms::operation::{CharmRef, Operation};
 use state::terms::refusal::application::ApplicationRefusal;
-use std::collections::BTreeMap;
 
 async fn register(
     fixture: &Fixture<test_support::memory_store::MemoryStore, FakeEnvironment>,
@@ -23,8 +22,7 @@ async fn register(
 }
 
 fn refresh(sha256: &str) -> Refresh {
-    let config = BTreeMap::new();
-    Refresh { application: "web".to_owned(), sha256: sha256.to_owned(), forced: false, config }
+    Refresh { application: "web".to_owned(), sha256: sha256.to_owned(), ..Refresh::default() }
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Units that one request adds: in batches, of which each is committed as a whole.
+//! Requests that add many units: they are added in batches, and each batch is committed as a whole.
 
 use crate::support::*;
 use api::error::ErrorCode;
@@ -23,7 +23,7 @@ async fn one_request_adds_nine_units_in_each_transaction() {
     let before = newest_position(&fixture.controller).await.revision;
     let added = fixture.admin.handle(web(25)).await.expect("they are added");
     assert_eq!(added.revision - before, 3, "9 + 9 + 7");
-    let names: Vec<String> = added.units.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = added.answer.iter().map(ToString::to_string).collect();
     let expected: Vec<String> = (1..26).map(|number| format!("web/{number}")).collect();
     assert_eq!(names, expected);
     let deploy = Deploy {
@@ -35,13 +35,13 @@ async fn one_request_adds_nine_units_in_each_transaction() {
         ..Deploy::default()
     };
     let deployed = fixture.admin.handle(deploy).await.expect("it is deployed");
-    assert_eq!((deployed.units.len(), deployed.revision - added.revision), (25, 3), "8 + 9 + 8");
+    assert_eq!((deployed.answer.units.len(), deployed.revision - added.revision), (25, 3), "8 + 9 + 8");
 }
 
 #[tokio::test]
 async fn a_request_that_fails_in_between_leaves_whole_units() {
     let folder = tempfile::tempdir().expect("a folder");
-    // Ten pages are of an empty store. A unit takes some 5 KiB, with its entries in the change log.
+    // An empty store takes ten pages. A unit takes some 5 KiB, with its entries in the change log.
     let options = Options { pages_max: Some(200), ..Options::new(uuid_v4(77)) };
     let store = Sqlite::open(folder.path(), options).expect("a new store");
     let fixture = Fixture::new(Controller::new(store, FakeEnvironment::new(), uuid_v4(1))).await;

@@ -1,4 +1,4 @@
-//! Charm archives: a unit fetches only its own, a lost one is reported, and an unused one is removed.
+//! Charm archives: a unit fetches only its own archive, a lost archive is reported, and an unused one is removed.
 
 use crate::support::*;
 use api::error::ErrorCode;
@@ -77,7 +77,8 @@ async fn deploy(fixture: &MemoryFixture, sha256: &str) {
     fixture.admin.handle(deploy).await.expect("the deployment succeeds");
 }
 
-/// Sweeps until the janitor has nothing to do, as often as ended uses and then archives need.
+/// Sweeps until the janitor has nothing to do. Repeats that, because archives become unused only after their ended uses
+/// were deleted.
 async fn sweep(fixture: &MemoryFixture, janitor: &mut Janitor) {
     for _ in 0..3 {
         while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
@@ -100,13 +101,13 @@ async fn an_archive_without_use_is_removed_after_the_grace_period() {
     fixture.advance(ARCHIVE_GRACE_MS - 1);
     sweep(&fixture, &mut janitor).await;
     assert_eq!(is_there(&fixture, &sha256).await, (true, true));
-    // a client that is told that the archive is here is about to deploy it
+    // A client that receives the answer that the archive is stored is about to deploy it.
     let found = fixture.admin.handle(FindArchive { sha256: sha256.clone() }).await.expect("an answer");
     assert!(found.is_some());
     fixture.advance(ARCHIVE_GRACE_MS - 1);
     sweep(&fixture, &mut janitor).await;
     assert_eq!(is_there(&fixture, &sha256).await, (true, true));
-    // the janitor does not look at archives in every sweep
+    // The janitor does not read the uses of archives in every sweep.
     fixture.advance(ARCHIVE_GRACE_MS / 10);
     sweep(&fixture, &mut janitor).await;
     assert_eq!(is_there(&fixture, &sha256).await, (false, false));
@@ -127,11 +128,10 @@ async fn an_archive_is_kept_while_an_application_or_a_unit_uses_it() {
     };
     let record = agent.record(Operation::InstallCharm(charm));
     agent.commit(record).await;
-    // the application remembers eight archives beside its own
+    // The application keeps its eight previous archives in use.
     for number in 1..=10 {
         let sha256 = upload(&fixture, &number.to_string()).await;
-        let refresh =
-            Refresh { application: "tiny".to_owned(), sha256, forced: false, config: BTreeMap::new() };
+        let refresh = Refresh { application: "tiny".to_owned(), sha256, ..Refresh::default() };
         fixture.admin.handle(refresh).await.expect("the request is accepted");
     }
     for _ in 0..2 {

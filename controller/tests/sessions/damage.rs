@@ -1,4 +1,4 @@
-//! The janitor on a store with damaged documents: they stay, and what is beside them is deleted.
+//! The janitor on a store with damaged documents: these stay, and it deletes the others that must be deleted.
 
 use crate::log::{large_report, stored_lines, write_lines};
 use crate::support::*;

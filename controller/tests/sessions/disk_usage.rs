@@ -1,4 +1,4 @@
-//! `GetDiskUsage`: what the store holds of each model, what the machine agents report, and who uses an archive.
+//! `GetDiskUsage`: the bytes of each model in the store, the reports of machine agents, and the users of archives.
 
 use crate::support::*;
 use api::{ArchiveUser, GetDiskUsage, Handle, MachineDisk, ReportDiskUsage};

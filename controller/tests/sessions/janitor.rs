@@ -1,4 +1,4 @@
-//! What the janitor deletes: leftovers in batches, the presence of removed entities, and tombstones.
+//! The janitor deletes leftovers in batches, the presence of removed entities, and tombstones.
 
 use crate::support::*;
 use api::{
@@ -35,7 +35,7 @@ async fn the_presence_of_removed_units_and_machines_is_deleted() {
         fixture.advance(60_000);
     }
     assert!(!presence.after(None, 1_000).contains(&removed));
-    // requests in progress while their units were removed, more than one sweep visits
+    // Requests were still in progress when their units were removed, of more agents than one sweep visits.
     presence.clear_executing(removed, 1);
     (0..500).for_each(|n| presence.heartbeat(Uuid(n), 1));
     for _ in 0..3 {
@@ -86,7 +86,7 @@ async fn a_tombstone_is_evidence_until_the_machine_has_confirmed_the_recall() {
         machines.map(|machine| fixture.controller.session_for(TokenHolder::Machine { model, machine }));
     let remove = RemoveUnit { unit: "web/0".parse().expect("a unit"), force: Force::No };
     fixture.admin.handle(remove).await.expect("the unit never attached: it is removed");
-    let mut janitor = Janitor::with_limits(JanitorLimits { tombstones_max: 0, ..JanitorLimits::default() });
+    let mut janitor = Janitor::new(JanitorLimits { tombstones_max: 0, ..JanitorLimits::default() });
     let mut sweep = async || {
         for _ in 0..3 {
             while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
@@ -137,7 +137,7 @@ async fn the_newest_tombstones_are_kept() {
         assert_eq!(tombstones(&fixture).await.len(), number + 1);
     }
     let before = tombstones(&fixture).await;
-    let mut janitor = Janitor::with_limits(JanitorLimits { tombstones_max: 2, ..JanitorLimits::default() });
+    let mut janitor = Janitor::new(JanitorLimits { tombstones_max: 2, ..JanitorLimits::default() });
     for _ in 0..3 {
         while janitor.sweep(&fixture.controller).await.expect("the sweep succeeds") {}
     }

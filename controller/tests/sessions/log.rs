@@ -51,7 +51,7 @@ async fn log_lines_are_returned_in_the_order_in_which_they_were_stored() {
     assert_eq!(texts(&page.expect("a page")), ["four"], "only what is new");
 }
 
-/// A report of 60 lines of 4 KB: five of them are more than a log may grow by before it is measured.
+/// Returns a report of 60 lines of 4 KB. Five such reports are more than a log may grow by before it is measured.
 pub fn large_report(run: u64) -> Report {
     let what = ReportContent::Log { level: Level::Info, text: "t".repeat(4_000) };
     let reports = (1..=60).map(|call| RunReport { call, at_ms: 1, what: what.clone() }).collect();
@@ -81,7 +81,7 @@ pub async fn write_lines<S: Store>(
     }
 }
 
-/// The bytes of a unit's lines, and the key of its oldest one.
+/// Returns the bytes of a unit's lines, and the key of the oldest line.
 pub async fn stored_lines<S: Store>(fixture: &Fixture<S, FakeEnvironment>, unit: Uuid) -> (u64, String) {
     let prefix = fixture.model.logs_of(unit);
     let scan = move |reader: &dyn Reader| reader.scan(&prefix, "", usize::MAX);

@@ -83,10 +83,10 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
     fixture.deploy("sub", 1).await;
     let ends = Ends { a: "db".to_owned(), b: "sub".to_owned() };
     let related = fixture.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
-    let (model, key) = (fixture.model, related.key);
+    let (model, key) = (fixture.model, related.answer.ends);
     let id = fixture.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
     let mut db = fixture.attach_agent("db/0").await;
-    db.enter((related.relation, id.expect("it was just created")), "server", "sub").await;
+    db.enter((related.answer.number, id.expect("it was just created")), "server", "sub").await;
 
     let sub = fixture.unit("sub/0").await;
     let machine = fixture.machine_of_unit(fixture.unit("db/0").await).await;
@@ -99,7 +99,7 @@ async fn a_machine_view_shows_a_subordinate_and_the_end_of_its_relation() {
     assert_eq!(shown.subordinate_to, ["db"]);
     assert_eq!(shown.units.values().next().and_then(|unit| unit.principal.clone()), "db/0".parse().ok());
 
-    let choice = RelationChoice::Number(related.relation);
+    let choice = RelationChoice::Number(related.answer.number);
     fixture
         .admin
         .handle(RemoveRelation { relation: choice, force: Force::No })

@@ -162,7 +162,7 @@ async fn an_action_is_running_once_its_unit_reports_it() {
     };
     let unknown = fixture.admin.handle(run("restore")).await.expect_err("there is no such action");
     assert_eq!(unknown.code, ErrorCode::UnknownAction);
-    let id = fixture.admin.handle(run("backup")).await.expect("the action is enqueued").id;
+    let id = fixture.admin.handle(run("backup")).await.expect("the action is enqueued").answer.id;
     assert_eq!(
         fixture.admin.handle(GetAction { id }).await.expect("it exists").status,
         ActionStatus::Pending

@@ -1,4 +1,4 @@
-//! A status for which parts of the last one were used is the status that is computed anew: never an older one.
+//! A status that was computed with cached parts equals one that is computed without a cache.
 
 use crate::support::*;
 use api::{
@@ -30,7 +30,7 @@ type MemoryAgent = Agent<Session<MemoryStore, FakeEnvironment>>;
 /// Steps of the walk. Each kind of step is taken some ten times.
 const STEPS: u64 = 400;
 
-/// The status, computed from the documents and the presence alone.
+/// Computes the status from the documents and the presence, without a cache.
 async fn computed_anew(fixture: &MemoryFixture) -> Option<Status> {
     let (controller, model) = (&fixture.controller, fixture.model);
     let wall_ms = controller.environment.wall_ms();
@@ -44,7 +44,7 @@ async fn computed_anew(fixture: &MemoryFixture) -> Option<Status> {
     status.await
 }
 
-/// Draws numbers: the same ones in each run.
+/// A generator of pseudo-random numbers, which are the same in each run.
 struct Draws(u64);
 
 impl Draws {
@@ -54,7 +54,7 @@ impl Draws {
     }
 }
 
-/// A model that changes at random.
+/// A model to which random changes are made.
 struct Walk {
     fixture: MemoryFixture,
     janitor: Janitor,
@@ -64,7 +64,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Whether an agent of the unit may write: it has attached, and the unit exists.
+    /// Returns a random unit that exists; none if there is no unit.
     async fn any_unit(&mut self) -> Option<UnitName> {
         let model = self.fixture.model;
         let units = self.fixture.controller.read(move |reader| {
@@ -78,7 +78,7 @@ impl Walk {
         (!units.is_empty()).then(|| units[self.draws.below(units.len())].clone())
     }
 
-    /// One change, or an attempt at one.
+    /// Makes one random change, or tries to.
     async fn step(&mut self) {
         let kind = self.draws.below(24);
         let Some(unit) = self.any_unit().await else {
@@ -105,10 +105,10 @@ impl Walk {
             2 if self.relation.is_none() => {
                 let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
                 if let Ok(done) = admin.handle(Integrate(ends)).await {
-                    let (model, key) = (self.fixture.model, done.key);
+                    let (model, key) = (self.fixture.model, done.answer.ends);
                     let id =
                         self.fixture.controller.read(move |reader| read(reader, &model.relation_key(&key)));
-                    self.relation = Some((done.relation, id.await.expect("it was just created")));
+                    self.relation = Some((done.answer.number, id.await.expect("it was just created")));
                 }
             }
             3 => self.fixture.advance(LATE_AFTER_MS / 2),
@@ -159,7 +159,7 @@ impl Walk {
         }
     }
 
-    /// The agent of a unit attaches, or does something.
+    /// Attaches the agent of a unit, or sends one of its requests.
     async fn act_as_agent(&mut self, name: UnitName, kind: usize, number: usize) {
         let Some(mut agent) = self.agents.remove(&name) else {
             let unit = self.fixture.unit(&name.to_string()).await;
@@ -207,7 +207,7 @@ impl Walk {
                 }
                 None => true,
             },
-            // what its own decision demands
+            // The next operation of the unit.
             _ => match self.next(&name, &agent).await {
                 Some(record) => self.commits(&mut agent, record).await,
                 None => true,

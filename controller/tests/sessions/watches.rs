@@ -1,4 +1,4 @@
-//! The stream of a unit agent: which changes it gets, and from where it resumes.
+//! The stream of a unit agent: which changes it receives, and from which position it resumes.
 
 use crate::support::*;
 use api::error::ErrorCode;
@@ -110,7 +110,7 @@ async fn the_stream_of_a_unit_that_is_removed_by_force_is_refused_for_that_reaso
     let (model, unit) = (fixture.model, fixture.unit("web/0").await);
     let force = move |draft: &mut Draft<'_>| force::unit(draft, model, unit, Force::AtOnce, 1).map(drop);
     fixture.controller.run(force).await.expect("the forced removal is accepted");
-    // the first batch fences the agent and does nothing else
+    // The first batch only fences the agent.
     let fence = move |draft: &mut Draft<'_>| force::force_batch(draft, model, unit, 1).map(drop);
     fixture.controller.run(fence).await.expect("it is due");
     let refused =

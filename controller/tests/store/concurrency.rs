@@ -37,7 +37,7 @@ pub async fn concurrent_increments_are_all_counted<S: Store, G>(open: impl Fn(u6
     assert_eq!(scan(&store, "m/").await, [stored("m/count", 200, 200)]);
 }
 
-/// The reads of one transition in the check below: single documents and a page.
+/// The reads of one transition in the check below: single documents, a page, and the first document of a prefix.
 type Shown = (Vec<(String, Option<u64>)>, Vec<(String, u64)>, Option<String>);
 
 /// Serialisability: each transition writes what it has read. If the commits are replayed in the order of revisions,

@@ -1,4 +1,4 @@
-//! Damaged and missing databases: refused with the ways out, or served without the documents that are damaged.
+//! Damaged and missing databases are refused, or served without the damaged documents.
 
 use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
@@ -16,7 +16,7 @@ async fn filled() -> tempfile::TempDir {
     folder
 }
 
-/// Why the database is not the store.
+/// Returns the reason for which the database is refused.
 fn refusal(folder: &Path) -> String {
     match Sqlite::open(folder, Options::new(OTHER_GENERATION)).err() {
         Some(OpenError::NotTheStore { why, .. }) => why,
@@ -97,18 +97,19 @@ async fn the_answer_to_a_request_that_needs_a_damaged_document_names_it_and_noth
             if seen { Ok(()) } else { Err(()) }
         }
     };
-    // Both are in one batch: the other one is committed.
+    // Both requests are in one batch: the one that does not need the damaged document is committed.
     let (damaged, other) = tokio::join!(store.run(decide("m/unit/b")), store.run(decide("m/unit/a")));
     assert_eq!(damaged, Err(RunError::Failed(StoreError::Damaged(vec!["m/unit/b".to_owned()]))));
     assert_eq!(other.map(|committed| committed.revision), Ok(3));
-    // What does not read it may replace it. Readers of the log read all again then, since it has no previous document.
+    // A transition that does not read the document may replace it. The log does not contain the previous document, so
+    // readers of the log must read all documents again.
     assert_eq!(write(&store, &[("m/unit/b", Some(9))]).await, 4);
     assert_eq!(scan(&store, "m/unit/b").await, [stored("m/unit/b", 4, 9)]);
     assert_eq!(store.changes_after(at(&store, 3), 9).await, Err(Compacted));
 }
 
-/// For a sample of all bits of the file: the store is refused, or it is served without a wrong document, and what is
-/// missing is named.
+/// For a sample of all bits of the file: the store is refused, or it is served without a wrong document, and the
+/// missing documents are named.
 #[tokio::test]
 async fn no_flipped_bit_is_served_or_ends_the_controller() {
     let (folder, keys): (_, Vec<String>) =

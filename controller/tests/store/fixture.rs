@@ -1,4 +1,4 @@
-//! What the tests of both engines share: how a store is opened, written and read.
+//! The fixture of the tests of both engines: opens, writes and reads a store.
 
 use controller::store::Store;
 use controller::store::sqlite::{Options, Sqlite};
@@ -25,7 +25,7 @@ pub fn key(text: &str) -> Key<u64> {
     Key::new(text.to_owned())
 }
 
-/// Writes documents in one commit; none deletes the document.
+/// Writes documents in one commit. The value none deletes a document.
 pub async fn write(store: &impl Store, documents: &[(&str, Option<u64>)]) -> Revision {
     let writes =
         documents.iter().map(|(key, value)| (key.to_string(), value.map(|v| v.to_string().into()))).collect();

@@ -18,7 +18,7 @@ use state::documents::draft::{Conflict, Draft, READS_MAX, StoredDocument, Transa
 use std::collections::BTreeMap;
 use transitions::all::every_read_of_every_transition_is_a_precondition;
 
-/// Runs each test against each engine. It is a macro because a test is an item with a name.
+/// Runs each test against each engine. It is a macro because each test needs a function of its own.
 macro_rules! for_each_engine {
     ($($promise:ident)*) => {
         mod memory_engine { $(

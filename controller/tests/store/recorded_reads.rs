@@ -7,8 +7,8 @@ use state::documents::draft::Draft;
 type Read = fn(&mut Draft<'_>);
 type Meanwhile = &'static [(&'static str, Option<u64>)];
 
-/// A case: the reads of a draft of `m/x/a`, `m/x/b`, `m/x/d` and `m/one/k` (each 1), a concurrent write, and whether
-/// the reads are still valid.
+/// The cases, each with the reads of a draft, a concurrent write, and whether the reads are still valid. The store
+/// contains `m/x/a`, `m/x/b`, `m/x/d` and `m/one/k`, each with the value 1.
 const RECORDED_READS: &[(&str, Read, Meanwhile, bool)] = &[
     ("a key, changed", |d| assert!(d.get(&key("m/x/a")).is_some()), &[("m/x/a", Some(2))], false),
     ("a key, written the same", |d| assert!(d.get(&key("m/x/a")).is_some()), &[("m/x/a", Some(1))], false),

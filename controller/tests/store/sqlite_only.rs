@@ -1,4 +1,4 @@
-//! Tests of the SQLite engine alone: durability, the lock, restored backups, a full disk.
+//! Tests of the SQLite engine alone: durability, the lock, restored backups, and a full disk.
 
 use super::fixture::{GENERATION, OTHER_GENERATION, at, key, scan, sqlite, stored, write};
 use controller::store::sqlite::{OpenError, Options, Sqlite};
@@ -13,8 +13,8 @@ fn open(folder: &Path, new_generation: Uuid) -> Result<Sqlite, OpenError> {
     Sqlite::open(folder, Options::new(new_generation))
 }
 
-/// A transition that keeps the writer busy until the second future is polled: the requests sent between the two are one
-/// batch.
+/// Returns a transition that keeps the writer busy until the second future is polled. The requests that are sent
+/// between the two futures are one batch.
 fn hold(store: &Sqlite) -> (impl Future + use<>, impl Future<Output = ()> + use<>) {
     let (open, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
@@ -141,7 +141,7 @@ async fn an_older_copy_is_refused_and_starts_a_new_generation_on_request() {
     assert!(matches!(error, OpenError::OlderCopy { found: 1, reached: 2, .. }), "{error}");
     assert!(std::fs::read(&file).expect("readable") == older);
 
-    // Both ways out: the right file, or an explicit new generation.
+    // An operator can put the right file back, or start a new generation.
     std::fs::write(&file, &newest).expect("put back");
     let store = open(folder.path(), Uuid(9)).expect("opens");
     assert_eq!((store.store_generation(), store.newest_revision()), (GENERATION, 2));
@@ -178,7 +178,7 @@ async fn the_operator_can_declare_a_restored_backup() {
 #[tokio::test]
 async fn a_full_disk_changes_nothing_and_writes_succeed_after_space_is_freed() {
     let folder = tempfile::tempdir().expect("a folder");
-    // An empty store has some ten pages of 4 KiB; these leave room for about 100 KiB.
+    // An empty store takes some ten pages of 4 KiB, so 40 pages leave room for about 100 KiB.
     let options = Options { pages_max: Some(40), ..Options::new(GENERATION) };
     let store = Sqlite::open(folder.path(), options).expect("opens");
     write(&store, &[("m/a", Some(1))]).await;
@@ -227,7 +227,8 @@ async fn after_a_failed_commit_every_request_fails() {
 
 const CHILD: &str = "PINTLE_STORE_TEST_FOLDER";
 
-/// The child commits from several tasks and prints each number once it is acknowledged, until it is killed.
+/// A child process commits from several tasks and prints each number once its commit is acknowledged, until it is
+/// killed.
 #[test]
 fn acknowledged_commits_survive_kill_9() {
     use std::io::{BufRead as _, BufReader, Write as _};
@@ -292,7 +293,8 @@ fn acknowledged_commits_survive_kill_9() {
 }
 
 /// 1. A read waits for a thread. 2. The controller stops: the call and the last handle of the store are dropped. 3. The
-///    read gets its thread. Product code aborts on any panic, so a controller that was asked to stop crashed here.
+///    read gets its thread. It must not panic, because product code aborts on any panic: a controller that was stopping
+///    would crash.
 #[test]
 fn a_read_that_starts_after_the_store_was_closed_does_nothing() {
     const WORKER: &str = "a-read-too-late";

@@ -1,9 +1,9 @@
 //! Every recorded read of every transition is a precondition: if it changes before the commit, the commit conflicts and
 //! writes nothing (design 5, I45).
 //!
-//! The fixture calls each transition once. Before a step is committed, it is drafted again for each of its recorded
-//! reads, that read is invalidated by a concurrent write, and the draft is applied. The modules below contain the calls,
-//! one for each kind of transition, in the order in which the fixture makes them.
+//! The fixture calls each transition at least once. Before a step is committed, it is drafted again for each of its
+//! recorded reads, that read is invalidated by a concurrent write, and the draft is applied. The modules below contain
+//! the calls, one module for each kind of transition; `all` makes them in order.
 
 mod agents;
 pub mod all;
@@ -95,7 +95,7 @@ fn invalidations(transaction: &Transaction, reader: &dyn Reader) -> Vec<Invalida
         match reader.get(key) {
             None => all.push(appears("a key", key)),
             Some(there) => {
-                // written again, if only with the same
+                // Even a write of the same value invalidates the read.
                 let same = || puts(key, Some(there.value.to_string()));
                 all.push(Invalidation {
                     what: format!("a key: {key} is written"),
@@ -133,7 +133,7 @@ async fn draft<S: Store>(store: &S, step: &Step) -> Transaction {
 }
 
 impl<S: Store> Fixture<'_, S> {
-    /// Calls one transition, after all writes that may overtake it.
+    /// Commits one transition. First checks that each write that invalidates one of its reads causes a conflict.
     async fn call(
         &mut self,
         name: &'static str,

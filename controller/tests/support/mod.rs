@@ -35,7 +35,7 @@ use test_support::memory_store::MemoryStore;
 #[derive(Clone)]
 pub struct FakeEnvironment {
     pub now_ms: tokio::sync::watch::Sender<u64>,
-    /// How far the wall clock was set forward or back.
+    /// The milliseconds by which the wall clock was set forward or back.
     stepped_ms: Arc<AtomicI64>,
     random: Arc<AtomicU64>,
     archives: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
@@ -68,7 +68,7 @@ impl FakeEnvironment {
     }
 }
 
-/// The message of a refusal, without its hint.
+/// Returns the message of a refusal, without its hint.
 pub fn message(reason: impl Into<RefusalReason>) -> String {
     api::text::refusal::message(&reason.into())
 }
@@ -190,9 +190,9 @@ impl<S: Store, E: Environment> Fixture<S, E> {
     pub async fn integrate(&self) -> (RelationNumber, Uuid) {
         let ends = Ends { a: "web".to_owned(), b: "db".to_owned() };
         let done = self.admin.handle(Integrate(ends)).await.expect("the endpoints are compatible");
-        let (model, key) = (self.model, done.key);
+        let (model, key) = (self.model, done.answer.ends);
         let id = self.controller.read(move |reader| read(reader, &model.relation_key(&key))).await;
-        (done.relation, id.expect("it was just created"))
+        (done.answer.number, id.expect("it was just created"))
     }
 
     pub async fn unit(&self, name: &str) -> Uuid {
@@ -231,7 +231,7 @@ impl<S: Store, E: Environment> Fixture<S, E> {
     }
 }
 
-/// The session of a unit's agent: it sends requests and runs no hooks.
+/// The session of a unit agent that sends requests and runs no hooks.
 pub struct Agent<A> {
     pub api: A,
     pub epoch: u64,

@@ -1,4 +1,4 @@
-//! The size of an answer is bounded, however large the model is.
+//! The sizes of the responses to `why` and dry runs are bounded, however large the model is.
 
 use crate::fixture::MemoryFixture;
 use crate::support::*;

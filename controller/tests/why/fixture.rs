@@ -1,4 +1,4 @@
-//! What the tests of `why` share: agents that run until they are idle, and the causes of an entity.
+//! The fixture of the tests of `why`: agents that run until they are idle, and the causes of an entity.
 
 use crate::support::*;
 use api::{GetWhy, Handle};
@@ -50,7 +50,7 @@ pub async fn idle_agent(fixture: &MemoryFixture, unit: &str) -> Agent<Session<Me
     agent
 }
 
-/// Returns the unit's only pending operation and since when it is pending.
+/// Returns the unit's only pending operation and the time since which it is pending.
 pub async fn pending(fixture: &MemoryFixture, unit: &str) -> (Activity, Option<i64>) {
     let all = causes(fixture, unit).await;
     let next = all.into_iter().find_map(|cause| match cause.duty {

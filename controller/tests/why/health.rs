@@ -1,4 +1,4 @@
-//! What machine agents observe of unit agents: `why` and `status` use it instead of guessing.
+//! What machine agents observe of unit agents, as `why` and `status` show it.
 
 use crate::fixture::{MemoryFixture, causes, idle_agent};
 use crate::support::*;
@@ -85,7 +85,7 @@ async fn the_end_of_a_unit_agent_is_over_when_it_is_heard_again_and_a_new_watch_
     assert_eq!(agent_status(&fixture).await.0, AgentStatus::Idle);
     assert_eq!(causes(&fixture, "web/0").await, []);
 
-    // a full disk does not end the agent: it is shown until the report is changed, or the watch begins again
+    // A full disk does not end the agent: it is shown until another report arrives, or the watch starts again.
     let full = UnitHealth { fault: Some(Fault::Limit(Limit::DiskSpace)), ..UnitHealth::default() };
     report(&agent, unit, full).await;
     fixture.advance(1);

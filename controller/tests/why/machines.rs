@@ -166,7 +166,7 @@ async fn a_dying_machine_with_units_and_no_instance_gets_one_or_is_forced_and_wh
     assert_eq!(missing_instance().await, [], "its agents can end there");
 }
 
-/// A folder of a removed unit that was set aside keeps the unit's tombstone: the machine says so until it is gone.
+/// A folder of a removed unit that was set aside keeps the unit's tombstone. `why` names it until it is deleted.
 #[tokio::test]
 async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
     let fixture = Fixture::in_memory().await;

@@ -1,4 +1,4 @@
-//! `why` over time: since when operations are pending, and the causes for silent agents.
+//! `why`: the times since which operations are pending, and the causes for silent agents and removals.
 
 mod bounds;
 mod fixture;

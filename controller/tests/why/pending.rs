@@ -1,4 +1,4 @@
-//! Since when operations of units are pending, and what `why` reports while hooks wait for each other.
+//! The times since which operations of units are pending, and what `why` reports while hooks wait for each other.
 
 use crate::fixture::{causes, idle_agent, pending, run_until_idle};
 use crate::support::*;
@@ -17,7 +17,7 @@ use state::terms::operation::{Hook, Operation};
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
 
-/// A hook of web for db/0.
+/// Returns a relation hook of web for db/0.
 fn of_db(event: RelationEventName) -> Activity {
     let name = HookName::Relation { endpoint: "db".to_owned(), event };
     Activity::Hook { name, remote_unit: Some(UnitName::new("db", 0)) }
@@ -147,8 +147,8 @@ async fn why_names_the_hook_lock_holder_and_waiters_unless_hooks_run_in_parallel
         action: "backup".into(),
         params: BTreeMap::new(),
     };
-    let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").id;
-    let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").id;
+    let id = fixture.admin.handle(backup("web/0")).await.expect("it is enqueued").answer.id;
+    let next = fixture.admin.handle(backup("web/1")).await.expect("it is enqueued").answer.id;
     let machine = async || {
         let why = fixture.admin.handle(GetWhy { entity: entity("machine/0") }).await.expect("it exists");
         api::text::entity_state::words(&why.now)

@@ -1,4 +1,4 @@
-//! Forced removals and dry runs name the causes that `why` names.
+//! The causes that `why` names for forced removals, and the same causes in dry runs.
 
 use crate::fixture::{causes, idle_agent};
 use crate::support::*;

@@ -1,8 +1,8 @@
 //! Measures the time of one call of a hook tool, from launch to exit.
 //!
-//! The benchmark compares `pintle-hook` with the floor (`tests/benches-src/floor_client.c`, a static program without libc
-//! that makes one round trip) and with `/bin/true`. The programs take turns in one run, so that other load on the machine
-//! affects all of them alike. The ratios are the result: the goal for `pintle-hook` / floor is at most 1.3.
+//! The benchmark compares `pintle-hook` with the floor (`tests/benches-src/floor_client.c`, a static program without
+//! libc that makes one round trip) and with `/bin/true`. The programs take turns in one run, so that other load on the
+//! machine affects all of them alike. The ratios are the result: the goal for `pintle-hook` / floor is at most 1.3.
 //! Run: `cargo bench -p hook-client --bench launch [-- ROUNDS]`.
 
 use std::io::{Read, Write};
@@ -90,7 +90,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Answers one request on every connection. A client that disconnects early fails by its exit code.
+/// Answers one request on every connection. A client that disconnects early reports this by its exit code.
 fn serve(listener: &UnixListener) -> io::Result<()> {
     let mut answer = vec![0; ANSWER.encoded_length().map_err(io::Error::other)?];
     ANSWER.encode(&mut answer).map_err(io::Error::other)?;

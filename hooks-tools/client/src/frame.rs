@@ -8,10 +8,10 @@
 //! 'n'      reply without body: the tool requires stdin
 //! ```
 //!
-//! Stdin is lazy (spec/hook-tools.md 1.2): the first request contains none. After an 'n' the client reads all of its stdin
-//! and sends 's' with the same call id on the same connection. Reading stdin may take any time, so a server counts its
-//! time limit for a frame from the first byte of the frame. After a lost connection a client that has read stdin begins
-//! with 's'. All requests of one call have the same call id, and no other call has it (design 12).
+//! Stdin is lazy (spec/hook-tools.md 1.2): the first request contains none. After an 'n' the client reads all of its
+//! stdin and sends 's' with the same call id on the same connection. Reading stdin may take any time, so a server
+//! counts its time limit for a frame from the first byte of the frame. After a lost connection a client that has read
+//! stdin begins with 's'. All requests of one call have the same call id, and no other call has it (design 12).
 
 /// The version of these frames.
 pub const VERSION: u8 = 1;

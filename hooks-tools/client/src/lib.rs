@@ -1,5 +1,5 @@
-//! What `pintle-hook` and the unit agent agree on: the protocol between a hook tool and the agent over the agent's
-//! socket, and the files that the shim of a hook leaves for the agent.
+//! The interface between `pintle-hook` and the unit agent: the protocol of the hook tools over the agent's socket, and
+//! the files that the shim of a hook leaves for the agent.
 //!
 //! The library encodes and decodes. It does no I/O and allocates no memory, so that `pintle-hook` can use it without a
 //! standard library. Decoding never panics, whatever the bytes, because any process of the hook's user can send them.

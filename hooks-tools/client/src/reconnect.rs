@@ -1,10 +1,11 @@
 //! Delays between the attempts of one call to reach a unit agent that is being restarted (design 12).
 //!
 //! The total delay of a call is bounded, so that a hook does not hang on an agent that does not return. Used by
-//! `pintle-hook` and by the simulator.
+//! `pintle-hook`, by `juju-exec` and by the simulator.
 
-/// Total delay of one call in milliseconds. It is many times the restart of an agent (tens of milliseconds for the replay
-/// of a journal of 1 MiB, some seconds for the restart delay of a service manager) and far below the time limit of a hook.
+/// Total delay of one call in milliseconds. It is many times the restart of an agent (tens of milliseconds for the
+/// replay of a journal of 1 MiB, some seconds for the restart delay of a service manager) and far below the time limit
+/// of a hook.
 pub const WAIT_MAX_MS: u32 = 30_000;
 /// The first delay in milliseconds: about the time of a fast restart.
 pub const PAUSE_FIRST_MS: u32 = 5;

@@ -1,7 +1,7 @@
 //! The shim: a process between the unit agent and a hook, so that the agent can be restarted or upgraded while the hook
-//! runs (design 12). Here: the files that it leaves in the folder of a run, and the form of their content.
+//! runs (design 12). This module defines the files that it leaves in the folder of a run, and their format.
 //!
-//! The shim is `pintle-hook --shim RUN-FOLDER PROGRAM`. Used by it, and by the unit agent, which reads the files.
+//! The shim is `pintle-hook --shim RUN-FOLDER PROGRAM`. It writes the files; the unit agent reads them.
 
 use core::str::Utf8Chunk;
 
@@ -23,7 +23,8 @@ pub const LINE_BYTES_MAX: usize = 4096;
 /// The amount of one run's output that is kept, in bytes. The rest is read and counted, so that the hook never blocks
 /// (I39).
 pub const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// The amount of each stream of an action that is kept unmodified, in bytes; the result is its end.
+/// The amount of each stream of an action that is kept unmodified, in bytes. The action's result contains the end of
+/// it.
 pub const STREAM_BYTES_MAX: usize = OUTPUT_BYTES_MAX;
 /// The interval between two attempts to write to a full disk, in milliseconds.
 pub const DISK_FULL_RETRY_MS: u32 = 500;
@@ -37,15 +38,15 @@ pub const STDOUT: &str = "stdout";
 /// The name of the standard error of a hook in the log of its output.
 pub const STDERR: &str = "stderr";
 
-/// The line of an entry of the log, if the entry is of this stream: the inverse of [`encode_entry`] but for what that
-/// escapes.
+/// The line of an entry of the log, if the entry belongs to this stream: the inverse of [`encode_entry`], except that
+/// escape sequences are kept.
 pub fn decode_entry<'a>(stream: &str, entry: &'a str) -> Option<&'a str> {
     entry.strip_prefix(stream)?.strip_prefix(": ")
 }
 
 /// Encodes one line of output, with or without its newline, as an entry of the log: the name of its stream in front;
-/// control characters except the tab are escaped, because a terminal or a reader of lines could interpret them (security
-/// S42); bytes that are not UTF-8 are replaced. Returns the entry, cut off if the line is longer than
+/// control characters except the tab are escaped, because a terminal or a reader of lines could interpret them
+/// (security S42); bytes that are not UTF-8 are replaced. Returns the entry, cut off if the line is longer than
 /// [`LINE_BYTES_MAX`].
 pub fn encode_entry<'a>(stream: &str, line: &[u8], into: &'a mut [u8; ENTRY_BYTES_MAX]) -> &'a [u8] {
     let mut entry = Entry { bytes: into, length: 0 };

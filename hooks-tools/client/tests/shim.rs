@@ -1,4 +1,4 @@
-//! Tests of the form of the shim's files.
+//! Tests of the format of the shim's files.
 
 use hook_client::shim::{ENTRY_BYTES_MAX, LINE_BYTES_MAX, encode_entry, start_time};
 

@@ -1,7 +1,7 @@
 //! credential-get: prints the cloud of the model with its credential (spec/hook-tools.md 2.2).
 //!
-//! Only applications with trust may read it. The names of the fields are those of Juju's Go encoders: JSON has the names
-//! of the API and omits empty fields, YAML has lower-case names and omits nothing.
+//! Only applications with trust may read it. The names of the fields are those of Juju's Go encoders: JSON has the
+//! names of the API and omits empty fields, YAML has lower-case names and omits nothing.
 
 use crate::flags::{FORMAT, OUTPUT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};

@@ -1,7 +1,8 @@
 //! juju-exec and juju-run: run commands in the context of a unit, outside of its hooks (spec/hook-tools.md 6).
 //!
-//! The program of these names is `pintle-agent`, which passes the commands to the unit agent. It calls this tool only to
-//! learn whether its caller belongs to the running hook: such a caller is refused, because it would wait for itself.
+//! The program behind these names is `pintle-agent`, which passes the commands to the unit agent. It calls this tool
+//! only to determine whether its caller belongs to the running hook: such a caller is refused, because the commands
+//! would wait for that hook to end.
 
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput};

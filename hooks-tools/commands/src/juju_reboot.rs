@@ -1,4 +1,5 @@
-//! juju-reboot: requests a reboot of the machine, after the hook or at once (spec/hook-tools.md 2.3, spec/uniter.md A.10).
+//! juju-reboot: requests a reboot of the machine, after the hook or at once (spec/hook-tools.md 2.3, spec/uniter.md
+//! A.10).
 
 use crate::flags::{Flag, FlagKind};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};

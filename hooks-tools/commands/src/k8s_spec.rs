@@ -1,8 +1,8 @@
-//! k8s-spec-set, k8s-raw-set, k8s-spec-get, k8s-raw-get and the older names pod-spec-set and pod-spec-get: tools of charms
-//! that describe their pods (spec/hook-tools.md 2.8).
+//! k8s-spec-set, k8s-raw-set, k8s-spec-get, k8s-raw-get and the older names pod-spec-set and pod-spec-get: tools of
+//! charms that describe their pods (spec/hook-tools.md 2.8).
 //!
-//! Their arguments are checked as Juju checks them. No model of Pintle is on Kubernetes, where alone a specification has
-//! an effect, so they fail after that.
+//! Their arguments are checked as Juju checks them; then the tools fail, because a specification has an effect on
+//! Kubernetes only, and no model of Pintle is on Kubernetes.
 
 use crate::flags::{Flag, FlagKind};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed};

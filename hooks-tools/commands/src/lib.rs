@@ -1,16 +1,16 @@
 //! The hook tools: each tool is a pure function of its arguments and the context of the hook (spec/hook-tools.md).
 //!
-//! This crate does no I/O. A tool that requires standard input, a file or an omitted bag returns a [`Need`], and the unit
-//! agent calls it again with the content. Output and error texts are those of Juju, byte for byte, because charms parse
-//! them. The unit agent calls [`call`] for each frame that it receives from `pintle-hook`.
+//! This crate does no I/O. A tool that requires standard input, a file or an omitted bag returns a [`Need`], and the
+//! unit agent calls it again with the content. Output and error texts are those of Juju, byte for byte, because charms
+//! parse them. The unit agent calls [`call`] for each frame that it receives from `pintle-hook`.
 //!
-//! Reading order: this file (from a name to a tool, exit codes), `tool` (the parts of a tool), `flags`, then one file for
-//! each tool, and `format`, `yaml` and `json` for the output.
+//! Reading order: this file (from a name to a tool, exit codes), `tool` (the parts of a tool), `flags`, then one file
+//! for each tool, and `format`, `yaml` and `json` for the output.
 //!
 //! A new tool needs a file of its own with a `Tool` and its unit tests, and here its `mod`, a row of `TOOLS` and a name
-//! in [`NAMES`], where an unsupported tool already is. Everything else about it (flags, help, whether it stores its
-//! arguments) is a field of its `Tool`. `docs/reference/hook-tools.md` lists it, and its cases are added to
-//! `tests/conformance/own.yaml`.
+//! in [`NAMES`], unless the name is already there as an unsupported tool. Everything else about it (flags, help,
+//! whether it stores its arguments) is a field of its `Tool`. `docs/reference/hook-tools.md` lists it, and its cases
+//! are added to `tests/conformance/own.yaml`.
 
 #![warn(missing_docs)]
 
@@ -112,8 +112,8 @@ const TOOLS: &[&Tool] = &[
     &unit_get::TOOL,
 ];
 
-/// The sorted names of all tools in a unit's tools folder. A charm crashes if a tool is missing on the PATH, so the folder
-/// also contains the tools that are not supported; they fail with a message.
+/// The sorted names of all tools in a unit's tools folder. A charm crashes if a tool is missing on the PATH, so the
+/// folder also contains the tools that are not supported; they fail with a message.
 pub const NAMES: &[&str] = &[
     "action-fail",
     "action-get",

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 /// Compares letters by code point and after all other characters, and runs of digits as numbers.
 ///
-/// This is not a total order (`a01` and `a1`), so the caller inserts keys one by one and does not call `sort`, which may
-/// panic.
+/// This is not a total order (`a01` and `a1`), so the caller inserts keys one by one and does not call `sort`, which
+/// may panic.
 pub fn natural_order(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = a.iter().zip(&b).position(|(a, b)| a != b) else {

@@ -1,6 +1,7 @@
 //! Formats floats as Go does: the shortest digits that parse back to the same value, in the layouts of `%g` and JSON.
 
-/// The layout of `%g`, which yaml.v2 writes. Exponents below -4 and from 6 use the scientific form (spec/hook-tools.md 1.5).
+/// The layout of `%g`, which yaml.v2 writes. Exponents below -4 and from 6 use the scientific form (spec/hook-tools.md
+/// 1.5).
 pub fn general(value: f64) -> String {
     if value.is_nan() {
         return ".nan".to_owned();
@@ -15,7 +16,8 @@ pub fn general(value: f64) -> String {
     format!("{mantissa}e{}{:02}", sign(exponent), exponent.abs())
 }
 
-/// The layout of encoding/json: the scientific form only below 1e-6 and from 1e21, with an exponent without leading zero.
+/// The layout of encoding/json: the scientific form only below 1e-6 and from 1e21, with an exponent without leading
+/// zero.
 pub fn json(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || (1e-6..1e21).contains(&size) {

@@ -1,7 +1,7 @@
 //! open-port and close-port: request to open or close a range of ports (spec/hook-tools.md 2.4).
 //!
-//! The request is buffered and published when the hook succeeds. A conflict with the ports in the context fails the call;
-//! the controller refuses the conflicts that the context does not show.
+//! The request is buffered and published when the hook succeeds. A conflict with the ports in the context fails the
+//! call; the controller refuses the conflicts that the context does not show.
 
 use crate::flags::{Flag, FlagKind, IGNORED_FORMAT};
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, failed, usage};

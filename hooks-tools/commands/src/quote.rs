@@ -1,4 +1,4 @@
-//! Quotes text as `%q` of Go does. All names in messages of tools are quoted so.
+//! Quotes text as `%q` of Go does. All names in messages of tools are quoted in this way.
 
 use std::fmt::Write;
 
@@ -39,7 +39,8 @@ pub fn quote_all(words: &[String]) -> String {
 }
 
 /// Whether Go prints the character unescaped: letters, marks, numbers, punctuation and symbols. `Debug` of the standard
-/// library uses the same classes, but escapes a mark at the beginning of a text, so a letter precedes the character here.
+/// library uses the same classes, but escapes a mark at the beginning of a text, so a letter precedes the character
+/// here.
 fn is_printable(c: char) -> bool {
     !format!("{:?}", format!("a{c}")).contains('\\')
 }

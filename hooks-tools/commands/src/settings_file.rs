@@ -1,8 +1,8 @@
 //! Reads the YAML of `--file`: one mapping of scalars, each as its source text (spec/hook-tools.md 1.8).
 //!
-//! A merge key `<<` applies where it is written, as in goyaml.v2: it overwrites the keys before it, and the keys after it
-//! overwrite it. Errors have the words of goyaml.v2. The file is untrusted, so size, depth and merges are bounded. Called
-//! by relation-set and state-set; payload-register reads metadata.yaml with it.
+//! A merge key `<<` applies where it is written, as in goyaml.v2: it overwrites the keys before it, and the keys after
+//! it overwrite it. The texts of errors are those of goyaml.v2. The file is untrusted, so size, depth and merges are
+//! bounded. Called by relation-set and state-set; payload-register reads metadata.yaml with it.
 
 use crate::yaml_plain::{is_integer, is_null, is_number, is_word};
 use base64::Engine;
@@ -17,7 +17,7 @@ const BYTES_MAX: usize = 4 << 20;
 
 /// Deepest nesting that is read. Merges of merges need a few levels; a deeper value is reported by its type only.
 const DEPTH_MAX: usize = 16;
-/// Largest number of settings that merges may add, because aliases make a few bytes stand for any number of settings.
+/// Largest number of settings that merges may add, because with aliases a few bytes can represent any number of them.
 const MERGED_MAX: usize = 10_000;
 
 /// A node and the line on which it begins.
@@ -32,7 +32,7 @@ enum Node {
 }
 
 impl Node {
-    /// The node that an alias stands for; every other node itself.
+    /// The node to which an alias refers; any other node itself.
     fn target(&self) -> &Node {
         match self {
             Node::Alias(target) => target.target(),
@@ -57,8 +57,8 @@ impl Node {
     }
 }
 
-/// Reads the settings in the first document of `bytes`. An empty document and null are no settings. The last of two equal
-/// keys counts.
+/// Reads the settings in the first document of `bytes`. An empty document and null are no settings. The last of two
+/// equal keys counts.
 ///
 /// # Errors
 /// The text that the tool prints.

@@ -10,7 +10,7 @@ use state::terms::commands::Counterpart;
 use state::terms::names::UnitName;
 use state::unit::hook_context::{HookContext, HookTrigger, RunningAction};
 
-/// In db-relation-changed of mysql/0.
+/// The context of the hook db-relation-changed for mysql/0.
 pub fn relation_context() -> HookContext {
     let about = Counterpart {
         relation: 1,
@@ -24,7 +24,7 @@ pub fn relation_context() -> HookContext {
     }
 }
 
-/// In the action backup.
+/// The context of the action backup.
 pub fn action_context() -> HookContext {
     let action = RunningAction { name: "backup".to_owned(), id: "3".to_owned(), params: Map::new() };
     HookContext { trigger: HookTrigger::Action(action), ..context() }

@@ -25,8 +25,8 @@ pub struct Tool {
     pub details: &'static str,
     /// The flags that it accepts.
     pub flags: &'static [Flag],
-    /// Whether it stores its arguments, and therefore refuses arguments that are not UTF-8 (design 17). Other tools only
-    /// print theirs.
+    /// Whether it stores its arguments, and therefore refuses arguments that are not UTF-8 (design 17). Other tools
+    /// receive invalid bytes as replacement characters.
     pub stores_arguments: bool,
     /// Its implementation.
     pub run: fn(&mut Invocation) -> Result<ToolOutput, ToolError>,
@@ -44,8 +44,8 @@ pub struct Invocation<'a> {
 
 /// Content that the caller has read for the tool.
 ///
-/// It is empty in the first call. Standard input is read only if a tool requires it, because a tool inside a `while read`
-/// loop must not consume the input of the loop.
+/// It is empty in the first call. Standard input is read only if a tool requires it, because a tool inside a `while
+/// read` loop must not consume the input of the loop.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
     /// All of standard input; `None` if it was not read.
@@ -53,8 +53,8 @@ pub struct Inputs {
     /// The content of files, by the path as the tool named it. The error is the text of the failed open
     /// (`open /x: no such file or directory`).
     pub files: BTreeMap<String, Result<Vec<u8>, String>>,
-    /// The controller's answer to [`Need::LeaderSettings`]; the error is the reason for the charm. `None` if it was not
-    /// asked.
+    /// The controller's answer to [`Need::LeaderSettings`]; the error is the reason for the charm. `None` if the
+    /// change was not requested yet.
     pub leader_write: Option<Result<(), String>>,
 }
 
@@ -151,12 +151,12 @@ impl From<TooLarge> for ToolError {
     }
 }
 
-/// Always a usage error with this text.
+/// Returns a usage error with this text.
 pub fn usage<T>(text: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Usage(text.into()))
 }
 
-/// Always a failure with this text.
+/// Returns a failure with this text.
 pub fn failed<T>(text: impl Into<String>) -> Result<T, ToolError> {
     Err(ToolError::Failed(text.into()))
 }
@@ -215,8 +215,8 @@ impl Invocation<'_> {
     /// Reads the settings of `--file`. Without this flag there are none.
     ///
     /// # Errors
-    /// The need of the file or of stdin if the caller has not read it yet. A failure if the file cannot be opened, or is
-    /// not one mapping of settings.
+    /// The need of the file or of stdin if the caller has not read it yet. A failure if the file cannot be opened, or
+    /// is not one mapping of settings.
     pub fn file(&self) -> Result<BTreeMap<String, String>, ToolError> {
         let Some(path) = self.parsed.text("file") else { return Ok(BTreeMap::new()) };
         let bytes = self.content(path)?;

@@ -1,7 +1,7 @@
 //! Writes YAML as goyaml.v2 does, byte for byte (spec/hook-tools.md 1.6).
 //!
-//! Charms compare and parse the output of tools, so it must not differ from Juju's: block style, an indentation of 2, and
-//! scalars that are folded after column 80. The emitter follows libyaml, from which goyaml.v2 is ported.
+//! Charms compare and parse the output of tools, so it must not differ from Juju's: block style, an indentation of 2,
+//! and scalars that are folded after column 80. The emitter follows libyaml, from which goyaml.v2 is ported.
 
 use crate::natural_order::natural_order;
 use crate::number;

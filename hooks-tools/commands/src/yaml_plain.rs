@@ -1,9 +1,10 @@
 //! Decides how goyaml.v2 reads a plain scalar of YAML 1.1 (spec/hook-tools.md 1.6, rule 3).
 //!
-//! `yaml` writes a string in double quotes if its plain form would be read as another type. `settings_file` uses the same
-//! rules to name the type of a value.
+//! `yaml` writes a string in double quotes if its plain form would be read as another type. `settings_file` uses the
+//! same rules to name the type of a value.
 
-/// Whether the plain text would be read as null, a boolean, a number or a time, or as a base-60 number by other parsers.
+/// Whether the plain text would be read as null, a boolean, a number or a time, or as a base-60 number by other
+/// parsers.
 pub fn needs_quotes(text: &str) -> bool {
     is_word(text) || is_time(text) || is_number(text) || is_base_60(text)
 }

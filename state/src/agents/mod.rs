@@ -1,7 +1,7 @@
-//! What the agent of a unit presents with each request: its session, and its next record.
+//! Checks whether a unit agent may write, and which record it may write next.
 //!
-//! An attach grants a session ([`session`]), and only the newest one may write. A record is the next one or it is
-//! refused (`replica`), and it contains only what a correct agent sends (`record_validation`). Called by the
+//! An attach grants a session ([`session`]); only the newest session of a unit may write. A record is refused unless
+//! it is the next one (`replica`) and contains only what a correct agent sends (`record_validation`). Called by the
 //! transitions that apply what agents send: `operations` and `restore`.
 
 pub(crate) mod record_validation;

@@ -23,17 +23,17 @@ use crate::unit::writes::TEXT_BYTES_MAX;
 use serde::Serialize;
 use serde_json::Value;
 
-/// No number in a message of an agent is larger, and no negative one smaller: 2^53, up to which every JSON reader
-/// is exact. As milliseconds it is the year 287396, so that sums and differences of times never overflow.
+/// The largest absolute value of a number in a message of an agent: 2^53, up to which every JSON reader is exact. As
+/// milliseconds it is the year 287396, so that sums and differences of times never overflow.
 pub const NUMBER_MAX: u64 = 1 << 53;
 
 /// The largest run and sequence number: the ten digits of the keys of log lines. A run a second takes 317 years.
-pub const RUN_MAX: u64 = 9_999_999_999;
+const RUN_MAX: u64 = 9_999_999_999;
 
 /// How far the number of a run may be ahead of the last one that was recorded. Every attempt at an operation has
-/// a number; an attempt without a record was interrupted, and only a reboot that its hook requests can interrupt
-/// it without limit: 2^20 are a reboot a second for 12 days. It also is what an agent may have run since the
-/// backup of a restored store before it resynchronises.
+/// a number; an attempt without a record was interrupted, and only reboots that a hook requests can interrupt it any
+/// number of times: 2^20 are a reboot a second for 12 days. The same limit holds for the runs of an agent between the
+/// backup of a restored store and its resync.
 pub const RUNS_AHEAD_MAX: u64 = 1 << 20;
 
 /// How far the numbers of a resync record may be ahead of the store: what a unit has run since the backup. A run a
@@ -50,11 +50,11 @@ pub const SESSIONS_LOST_MAX: u64 = 1 << 20;
 /// transaction's 1 MiB.
 const RELATIONS_MAX: usize = (1 << 20) / 200;
 
-/// The most bytes of a line or a status message: agents truncate them to half of it, and append how many bytes are
-/// missing.
+/// The most bytes of a line or a status message. Agents truncate a text to half of this and append the number of bytes
+/// that are missing.
 const REPORT_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
 
-/// The letters of an invalid name that a refusal contains: enough to recognise it.
+/// The number of characters of an invalid name that a refusal contains: enough to recognise it.
 const NAME_SHOWN: usize = 40;
 
 /// Refuses a record that no correct agent sends; applying it would violate what `Local` asserts, or affect other
@@ -106,8 +106,8 @@ pub(crate) fn validate_reports(last_run: u64, run: u64, reports: &[RunReport]) -
     require_reports(reports)
 }
 
-/// Refuses an action that was never queued for the unit. After a restore the unit may record one that the store
-/// has lost, whose number is not far ahead of `last`, the last number that was granted in the model.
+/// Refuses an action that was never enqueued for the unit. After a restore the unit may record an action that the
+/// store has lost; its number is not far ahead of `last`, the last number that was granted in the model.
 pub(crate) fn require_lost_action(id: u64, last: u64) -> Result<(), Refusal> {
     if id > last.saturating_add(ACTIONS_LOST_MAX) {
         return Err(RecordRefusal::ActionNeverQueued { id }.into());
@@ -227,8 +227,8 @@ fn require_text(text: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a message with a number beyond [`NUMBER_MAX`], wherever it is: a field that is added later is checked,
-/// too.
+/// Refuses a message with a number beyond [`NUMBER_MAX`] in any field, so that fields that are added later are
+/// checked, too.
 fn require_numbers(message: &impl Serialize) -> Result<(), Refusal> {
     let message = serde_json::to_value(message).expect("messages are plain data");
     match first_too_large(&message) {

@@ -39,8 +39,8 @@ pub(crate) fn is_next(draft: &mut Draft, model: Model, unit: Uuid, record: &Reco
 }
 
 /// Removes the bags from a replica before it is stored: they are documents of their own, and several large ones
-/// would exceed a transaction. [`restore_bags`] puts them back. The application settings that a leader wrote
-/// are in the view that its agent receives.
+/// would exceed a transaction. [`restore_bags`] puts them back. The application settings that a leader wrote are
+/// removed, too; they are in the view that its agent receives.
 pub(crate) fn strip_own_bags(local: &mut Local) {
     for relation in local.relations.values_mut() {
         relation.bag.clear();

@@ -15,8 +15,8 @@ use crate::terms::refusal::session::SessionRefusal;
 use crate::unit::local::Local;
 use serde::{Deserialize, Serialize};
 
-/// The number of nonces of first attaches that are stored for one unit. A folder is lost and created again a
-/// few times in the life of a unit, and no message is delayed for longer than that.
+/// The number of nonces of first attaches that are stored for one unit. The folder of a unit is lost and created
+/// again a few times at most, and no request is delayed for longer than that takes.
 const FIRST_ATTACHES_KEPT: usize = 8;
 
 /// Starts a session: increments the epoch of the unit.
@@ -64,15 +64,15 @@ pub struct GrantedSession {
 /// The agent has journaled the nonce before: the same nonce again (a reply was lost) gets the same epoch. A
 /// unit that was removed is refused with the tombstone as evidence (design 7).
 ///
-/// A folder that held an epoch older than the newest is a copy of a folder whose agent continued (I34). A
-/// folder with a newer epoch is not a copy: the store was restored. The first folder that attaches then
-/// continues:
+/// A folder that holds an epoch older than the newest is a copy of a folder whose agent continued (I34). A folder
+/// with a newer epoch is not a copy: the store was restored, and the first folder that attaches then continues. Its
+/// copies are recognised by the store generation:
 ///
 /// 1. A folder is copied, and the store is restored from a backup.
 /// 2. An agent attaches for one folder, and gets the epoch that the lost store generation had granted to the
 ///    other.
-/// 3. The agent of the other folder attaches with that epoch, and any number of further records. Only the store
-///    generation distinguishes the two.
+/// 3. The agent of the other folder attaches with that epoch, and may have any number of further records. Only the
+///    store generation distinguishes the two.
 pub fn attach(
     draft: &mut Draft,
     model: Model,
@@ -169,7 +169,7 @@ pub fn check_epoch(draft: &mut Draft, session: AgentSession) -> Result<UnitDoc, 
         // 1. An agent attaches.
         // 2. The store is restored from a backup made before.
         // 3. The agent continues to send. Treated as a copy, it would stop permanently, and no agent would
-        //    serve the unit; so it is requested to attach again.
+        //    serve the unit; so this refusal makes it attach again.
         let expected = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.sequence) + 1;
         return Err(SessionRefusal::EpochAhead { epoch, newest, expected }.into());
     }

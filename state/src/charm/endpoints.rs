@@ -24,7 +24,7 @@ pub struct EndpointPair {
     pub scope: Scope,
 }
 
-/// Why no pair of endpoints was selected. Its text is for the user.
+/// Why no pair of endpoints was selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoMatch {
     /// The user named an endpoint that the charm does not have.
@@ -41,7 +41,8 @@ pub enum NoMatch {
         /// The candidate endpoints of the second application.
         right: Vec<String>,
     },
-    /// More than one pair can be related, so the user must choose. Each pair is `web:db` and `db:db`.
+    /// More than one pair can be related, so the user must choose. A pair is, for example, `web:db` and
+    /// `db:db`.
     Ambiguous(Vec<(String, String)>),
     /// The only pairs have container scope, and neither application is a subordinate.
     NoSubordinate,
@@ -112,7 +113,7 @@ fn candidate_endpoints(side: IntegrateEnd) -> Result<Vec<Endpoint>, NoMatch> {
     }
 }
 
-/// `web:db`.
+/// The endpoint with its application: `web:db`.
 fn qualified_name(side: IntegrateEnd, endpoint: &Endpoint) -> String {
     format!("{}:{}", side.application, endpoint.name)
 }

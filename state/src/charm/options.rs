@@ -71,11 +71,7 @@ impl OptionType {
 ///
 /// # Errors
 /// If the text is not of the option's type, or contains NUL.
-pub fn parse_config_value(
-    name: &str,
-    option: &ConfigOption,
-    text: &str,
-) -> Result<Option<Value>, OptionProblem> {
+fn parse_config_value(name: &str, option: &ConfigOption, text: &str) -> Result<Option<Value>, OptionProblem> {
     if text.is_empty() && option.kind != OptionType::String {
         return Ok(None);
     }

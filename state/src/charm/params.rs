@@ -3,10 +3,10 @@
 //! The controller checks them before it queues the action and inserts the defaults, so that the action always
 //! receives complete parameters (spec/clients.md 4.5).
 //!
-//! Supported is the subset of JSON schema that charms use: type, properties, required, additionalProperties,
-//! items, enum, minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems,
-//! anyOf, oneOf. `pattern` and `format` are not evaluated, because this crate has no regular expression engine;
-//! the action still receives the value.
+//! The validator supports the subset of JSON schema that charms use: type, properties, required,
+//! additionalProperties, items, enum, minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength,
+//! minItems, maxItems, anyOf, oneOf. `pattern` and `format` are not evaluated, because this crate has no regular
+//! expression engine; the action still receives the value.
 
 use super::Action;
 use serde::{Deserialize, Serialize};
@@ -53,14 +53,14 @@ pub enum ParameterRule {
         /// Whether the bound itself is refused.
         exclusive: bool,
     },
-    /// A text has at least so many letters, or a list so many items.
+    /// A text has at least this many characters, or a list this many items.
     LengthMin {
         /// The bound.
         bound: Value,
         /// Whether the value is a list.
         items: bool,
     },
-    /// A text has at most so many letters, or a list so many items.
+    /// A text has at most this many characters, or a list this many items.
     LengthMax {
         /// The bound.
         bound: Value,
@@ -76,7 +76,7 @@ pub enum ParameterRule {
         /// The name of the property.
         property: String,
     },
-    /// The object has no property that the schema does not name, as this one.
+    /// The schema declares every property of the object; it does not declare this one.
     NoAdditional {
         /// The name of the property.
         property: String,

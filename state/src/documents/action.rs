@@ -70,7 +70,8 @@ pub enum ActionFailure {
         /// Why.
         refusal: Box<RefusalReason>,
     },
-    /// A restored store had not recorded it, and the unit had passed its number: whether it ran is unknown.
+    /// The unit has passed the number of the action, but the restored store has no record of a run: whether the action
+    /// ran is unknown.
     Lost,
     /// The unit was removed before it had finished the action.
     UnitRemoved,

@@ -66,8 +66,7 @@ impl ArchiveUse {
     }
 }
 
-/// The leader of an application. A new holder starts a new generation. The document contains no times (design
-/// 13).
+/// The leader of an application. A new holder starts a new generation. The document contains no times (design 13).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantDoc {
     /// The unit that leads.
@@ -149,6 +148,11 @@ impl Model {
     /// The settings that the user set. The defaults belong to the charm.
     pub fn application_config(&self, id: Uuid) -> Key<BTreeMap<String, Value>> {
         self.key(Kind::ApplicationConfig, &[id])
+    }
+
+    /// Whether an application is trusted; absent while it is not.
+    pub fn application_trust(&self, id: Uuid) -> Key<bool> {
+        self.key(Kind::ApplicationTrust, &[id])
     }
     /// The application of this name.
     pub fn application_name(&self, name: &str) -> Key<Uuid> {

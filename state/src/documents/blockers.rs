@@ -1,9 +1,9 @@
 //! Blockers: what an entity that is being removed waits for, computed from the documents alone (design 5, I26,
 //! scenario 176).
 //!
-//! The functions return causes and never write. They contain no facts that are not in a document: the
-//! controller adds since when an undated duty waits, because it stores when documents were committed. Called by
-//! transitions for their refusals, by `why`, and by dry runs.
+//! The functions return causes and never write. A cause contains only facts of documents. If no document contains the
+//! time at which the wait began, the controller adds it, because the store records when documents were committed.
+//! Called by transitions for their refusals, by `why`, and by dry runs.
 
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{Model, UnitDoc};
@@ -11,7 +11,7 @@ use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
 
-/// The most blockers that are shown to people; beyond them, only the fact that there are more.
+/// The most blockers that are shown to people. If there are more, only that fact is shown.
 pub const BLOCKERS_MAX: usize = 20;
 /// The most blockers that are searched for. One more than is shown proves that there are more.
 const SEARCHED_MAX: usize = BLOCKERS_MAX + 1;
@@ -29,7 +29,7 @@ pub enum EntityId {
     Machine(Uuid),
 }
 
-/// What an entity that is Dying or Dead waits for. Empty for an entity that is Alive or removed. Returns at
+/// The causes for which an entity that is Dying or Dead waits. Empty for an entity that is Alive or removed. Returns at
 /// most [`BLOCKERS_MAX`] + 1 causes.
 pub fn blockers(documents: &mut impl Documents, model: Model, entity: EntityId) -> Vec<Cause> {
     let mut found = match entity {
@@ -45,7 +45,7 @@ pub fn blockers(documents: &mut impl Documents, model: Model, entity: EntityId) 
     found
 }
 
-/// An obstacle that only a person can remove.
+/// The cause for an entity that only a person can remove.
 pub(crate) fn by_hand(entity: Entity) -> Cause {
     Cause::new(entity, Duty::Remove, Actor::Operator)
 }
@@ -114,7 +114,7 @@ fn unit_blockers(documents: &mut impl Documents, model: Model, id: Uuid) -> Vec<
     vec![agent_blocker(documents, model, id, &doc)]
 }
 
-/// A duty concerning a unit that the agent of its machine has to fulfil.
+/// The cause for a duty of the unit's machine agent.
 fn by_machine_agent(documents: &mut impl Documents, model: Model, doc: &UnitDoc, duty: Duty) -> Cause {
     let machine = documents.document(&model.machine(doc.machine)).map(|machine| machine.name);
     Cause::new(Entity::Unit(doc.name.clone()), duty, Actor::MachineAgent(machine.unwrap_or_default()))
@@ -130,7 +130,7 @@ fn has_hooks_left(documents: &mut impl Documents, model: Model, id: Uuid) -> boo
     has_hooks || !relations_to_leave(documents, model, id).is_empty()
 }
 
-/// What the unit's agent has to do before it may report that the unit is dead.
+/// The cause for the steps of the unit's agent until it may report that the unit is Dead.
 fn agent_blocker(documents: &mut impl Documents, model: Model, id: Uuid, doc: &UnitDoc) -> Cause {
     let relations = relations_to_leave(documents, model, id);
     by_unit_agent(documents, model, id, doc, Duty::Terminate { relations })
@@ -147,7 +147,7 @@ fn relations_to_leave(documents: &mut impl Documents, model: Model, id: Uuid) ->
     scopes
 }
 
-/// A duty of a unit's agent, with the error episode that the agent is in.
+/// The cause for a duty of the unit's agent, with the error of its open failure episode.
 fn by_unit_agent(documents: &mut impl Documents, model: Model, id: Uuid, doc: &UnitDoc, duty: Duty) -> Cause {
     let replica = documents.document(&model.replica(id));
     let episode = replica.as_ref().and_then(|replica| replica.local.episode());

@@ -79,7 +79,9 @@ pub trait Reader {
     fn scan(&self, prefix: &str, after: &str, limit: usize) -> Vec<StoredDocument>;
     /// Notes that a document is damaged: it appears as absent, so a result that depends on it must not be used.
     ///
-    /// Panics unless the reader has documents from a disk: other documents are what this program wrote.
+    /// # Panics
+    /// Unless a reader over a disk implements it. The documents of other readers cannot be damaged, because this
+    /// program has written them.
     fn note_damage(&self, key: &str, why: &str) {
         panic!("stored documents are what this program wrote: {key}: {why}");
     }
@@ -90,7 +92,8 @@ pub fn read<T: Document>(reader: &dyn Reader, key: &Key<T>) -> Option<T> {
     parse(reader, &reader.get(key.text())?)
 }
 
-/// Looks at one document outside a transaction without copying it: for a large document of which little is needed.
+/// Calls `look` with one document outside a transaction, without copying it: for a large document of which little is
+/// needed.
 pub fn look<T: Document, R>(reader: &dyn Reader, key: &Key<T>, look: impl FnOnce(&T) -> R) -> Option<R> {
     let stored = reader.get(key.text())?;
     let looked = stored.value.with(look);
@@ -134,9 +137,9 @@ pub struct Page {
 pub struct Transaction {
     /// The documents that were read: key and revision, 0 if the document was absent.
     pub keys: BTreeMap<String, Revision>,
-    /// The witnesses of "any": these keys exist, at whatever revision.
+    /// The keys that must exist, at any revision: those that [`Draft::first`] has found.
     pub exist: BTreeSet<String>,
-    /// The absences ("none except"): below the prefix, no key exists but these.
+    /// The prefixes below which no key may exist except these: where [`Draft::first`] has found none.
     pub none: BTreeMap<String, BTreeSet<String>>,
     /// The ranges that were read as a whole.
     pub pages: Vec<Page>,
@@ -309,7 +312,7 @@ impl<'r> Draft<'r> {
     /// The finished transaction, or an error if it exceeds a bound.
     pub fn finish(self) -> Result<Transaction, TransactionRefusal> {
         let transaction = self.transaction;
-        // An absence costs one range between each two excluded keys. A page costs one range beside its keys.
+        // An absence is checked as the ranges between its excluded keys, and a page as one range besides its keys.
         let ranges: usize = transaction.none.values().map(|except| except.len() + 1).sum();
         let reads = transaction.keys.len() + transaction.exist.len() + ranges + transaction.pages.len();
         let bytes: usize =

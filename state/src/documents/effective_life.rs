@@ -11,7 +11,7 @@ use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use serde_json::Value;
 
-/// Reads of a draft (recorded) or of a reader (for views). Both must derive the same life.
+/// Reads through a draft, which records them, or through a reader, for views. Both must derive the same life.
 pub trait Documents {
     /// Reads one document.
     fn document<T: Document>(&mut self, key: &Key<T>) -> Option<T>;

@@ -345,6 +345,7 @@ impl Check<'_> {
         let of_applications = [
             Kind::ApplicationCharm,
             Kind::ApplicationConfig,
+            Kind::ApplicationTrust,
             Kind::ApplicationStatus,
             Kind::LeaderSettings,
             Kind::ApplicationRelationRemoval,

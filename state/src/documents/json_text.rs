@@ -28,7 +28,8 @@ pub struct Text(Arc<Shared>);
 impl Text {
     /// The text of `document`, with the parsed value set already.
     ///
-    /// Panics if the document cannot be written as JSON.
+    /// # Panics
+    /// If the document cannot be written as JSON.
     pub fn of<T: Document + Serialize>(document: &T) -> Text {
         let text = Text::from(serde_json::to_string(document).expect("documents are plain data"));
         text.0.parsed.set(Box::new(document.clone())).ok();
@@ -40,7 +41,8 @@ impl Text {
         self.with(T::clone)
     }
 
-    /// What `look` returns for the document, which is not copied. Fails if the text is not JSON of type `T`.
+    /// Calls `look` with the document, which is not copied, and returns its result. Fails if the text is not JSON of
+    /// type `T`.
     pub fn with<T: Document, R>(&self, look: impl FnOnce(&T) -> R) -> serde_json::Result<R> {
         if let Some(parsed) = self.0.parsed.get().and_then(|parsed| parsed.downcast_ref::<T>()) {
             return Ok(look(parsed));

@@ -35,7 +35,7 @@ string_enum! {
         ModelDestruction = "model-destruction",
         /// Index: the name of a model.
         ModelName = "model-name",
-        /// Whose a token is, by its digest.
+        /// The holder of a token, by the digest of the token.
         Token = "token",
         /// Index: the digest of an entity's token.
         TokenOf = "token-of",
@@ -73,6 +73,8 @@ string_enum! {
         ApplicationCharm = "application-charm",
         /// The settings of an application.
         ApplicationConfig = "application-config",
+        /// Whether an application is trusted with the credential of its cloud.
+        ApplicationTrust = "application-trust",
         /// The status that the leader set for an application.
         ApplicationStatus = "application-status",
         /// Index: the name of an application.
@@ -162,7 +164,7 @@ impl Model {
         Key::new(self.prefix(kind) + name)
     }
 
-    /// The key of a document whose last part is neither only ids nor a name.
+    /// The key of a document that ends with a number or with several parts that are not all ids.
     pub(crate) fn key_with_rest<T>(&self, kind: Kind, rest: fmt::Arguments<'_>) -> Key<T> {
         Key::new(format!("{}/{kind}/{rest}", self.0))
     }

@@ -24,8 +24,8 @@ pub struct LogDoc {
 }
 
 impl Model {
-    /// One log line. `hook` and `call` number the line within its unit, so that a line that is sent twice is
-    /// stored once.
+    /// One log line. `hook`, the number of the run, and `call` number the line within its unit, so that a line that is
+    /// sent twice is stored once.
     pub fn log(&self, unit: Uuid, hook: u64, call: u32) -> Key<LogDoc> {
         self.key_with_rest(Kind::Log, format_args!("{unit}/{hook:010}/{call:06}"))
     }

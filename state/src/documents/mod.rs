@@ -1,9 +1,10 @@
 //! The documents of the store, and how transitions read and write them (design 5).
 //!
-//! `draft` records every read of a transition as its precondition; `keys` re-exports the keys and types of
-//! all documents from one file per noun; `effective_life` derives lives from those above; `existence` is what is known about a uuid; `blockers` computes
-//! what a removal waits for; `invariants` and `typed` verify what is stored; `refusal` is the answer of a transition that is not allowed. Nothing here changes
-//! the model: that is `lifecycle` and `operations`.
+//! `draft` records every read of a transition as its precondition. `key` composes and parses keys. The documents and
+//! their keys are in one file per noun (`unit`, `relation`, ...); `prelude` re-exports them. `effective_life` derives
+//! the life of an entity; `existence` is what is known about a uuid; `blockers` computes what a removal waits for; `invariants` and `typed` verify what is
+//! stored; `refusal` is the answer of a transition that is not allowed. The transitions are in `lifecycle`, `agents`,
+//! `operations` and `restore`; here are only the changes that several of them make (`token`, `sequence`).
 
 pub mod action;
 pub mod application;

@@ -1,4 +1,4 @@
-//! Documents of the principals that may call the controller: their tokens, stored under a digest. They belong
+//! Documents of the principals that may call the controller, users and agents: the holder of each token. They belong
 //! to no model.
 
 use crate::documents::draft::Key;
@@ -6,7 +6,7 @@ use crate::documents::key::{Kind, Model};
 use crate::terms::names::Uuid;
 use serde::{Deserialize, Serialize};
 
-/// Whose a token is. The document is stored under the digest of the token; the token itself is never stored.
+/// The holder of a token. The document is stored under the digest of the token; the token itself is never stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum TokenHolder {
@@ -40,11 +40,11 @@ pub enum TokenHolder {
         /// When the token expires, in milliseconds of the wall clock.
         expires_ms: i64,
     },
-    /// The agent of a machine that was removed while it was away. The token permits one thing: to fetch the removal,
-    /// and to confirm it.
+    /// The agent of a machine that was removed while the agent was unreachable. The token only permits fetching
+    /// the removal and confirming it.
     #[serde(rename = "removed-machine")]
     RemovedMachine {
-        /// The machine's model, which may be removed, too.
+        /// The machine's model, which may be removed as well.
         model: Model,
         /// The machine.
         machine: Uuid,
@@ -64,7 +64,7 @@ pub enum UserRole {
 }
 
 impl Model {
-    /// Whose the token with this digest is. Under [`GLOBAL`](crate::documents::key::GLOBAL).
+    /// The holder of the token with this digest. Under [`GLOBAL`](crate::documents::key::GLOBAL).
     pub fn token(&self, sha256: &str) -> Key<TokenHolder> {
         self.key_by_name(Kind::Token, sha256)
     }

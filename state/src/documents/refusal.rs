@@ -1,6 +1,6 @@
-//! Refusals: a transition that is not allowed, with its reason and with what has to happen first.
+//! Refusals: why a transition is not allowed, and what has to happen first.
 //!
-//! A refused transition has changed nothing. The reason is a type ([`RefusalReason`]); its code and, in
+//! A refused transition changes nothing. The reason is a type ([`RefusalReason`]); its code and, in
 //! `api::text::refusal`, its English follow from it (design 15).
 
 use crate::documents::prelude::Model;
@@ -10,14 +10,14 @@ use std::fmt;
 
 pub use crate::terms::refusal::code::Code;
 
-/// A transition that is not allowed (style 1.10).
+/// The answer of a transition that is not allowed (style 1.10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why it is not allowed. It is boxed because every answer has room for a refusal.
+    /// Why it is not allowed. It is boxed, so that the result of a transition stays small.
     pub reason: Box<RefusalReason>,
     /// What has to happen first.
     pub blockers: Vec<Cause>,
-    /// The model of the blockers. The controller needs it to add since when they wait.
+    /// The model of the blockers. The controller needs it to add the times at which the waits began.
     pub model: Option<Box<Model>>,
 }
 

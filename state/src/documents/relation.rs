@@ -30,7 +30,7 @@ pub struct RelationEndDoc {
 /// A relation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RelationDoc {
-    /// The number that charms see, unique in the model.
+    /// The number that charms use, unique in the model.
     pub number: RelationNumber,
     /// Its two ends, or the one end of a peer relation.
     pub ends: Vec<RelationEndDoc>,

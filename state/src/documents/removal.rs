@@ -16,13 +16,13 @@ pub struct ForcedRemovalDoc {
     pub since_ms: i64,
     /// From this time on, the controller acts in place of the entity's agent.
     pub due_ms: i64,
-    /// Whether the removal does not wait for the machine agent either (`--no-wait`).
+    /// Whether the controller acts at once, without waiting until `due_ms` (`--no-wait`).
     pub no_wait: bool,
     /// What started the forced removal.
     pub by: ForcedBy,
     /// How far the forced removal has come.
     pub phase: ForcedPhase,
-    /// How much of the grace period the controller has measured so far, as of the last checkpoint.
+    /// How long the force timer has run, as of the last checkpoint.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ms: i64,
 }

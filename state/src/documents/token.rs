@@ -2,16 +2,17 @@
 //!
 //! A token is valid as long as its unit or machine exists (S15): the controller does not authenticate the agent
 //! of a removed entity. The exception is a machine that is manually provisioned, or whose instance is kept, and
-//! that was removed while its agent was unreachable: its token is retired. It only tells the agent that its machine was
-//! removed, until the agent has confirmed that, or newer ones need the room ([`RETIRED_TOKENS_MAX`]).
+//! that was removed while its agent was unreachable: its token is retired. With a retired token, the agent can only
+//! fetch the removal of its machine and confirm it. The token is deleted once the agent has confirmed the removal, or
+//! when there are more than [`RETIRED_TOKENS_MAX`].
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{GLOBAL, Model, TokenHolder};
 use crate::terms::names::Uuid;
 
-/// Retired tokens that are kept, in all models together: the token and its index, some 500 bytes each, 500 KiB.
+/// The most retired tokens that are kept, in all models together: some 500 bytes each with its index, 500 KB together.
 pub const RETIRED_TOKENS_MAX: usize = 1_000;
-/// Retired tokens ended by one transaction, with two reads each: 80, below the 100 of a transaction.
+/// The most retired tokens that one transaction deletes: two writes each are 80, below the 100 of a transaction.
 pub const RETIRED_TOKENS_PER_BATCH: usize = 40;
 
 /// Gives `entity` the token with the hash `sha256`, and revokes its previous one. Idempotent.
@@ -36,9 +37,9 @@ pub(crate) fn retire(draft: &mut Draft, model: Model, machine: Uuid) {
     }
 }
 
-/// Ends the retired tokens of these machines, at most [`RETIRED_TOKENS_PER_BATCH`] at a time: their agents have confirmed
-/// the removal, or are not waited for any more. An agent that comes back then is not authorised: it deletes nothing, and
-/// its host is cleaned up by hand. Repeating it changes nothing.
+/// Deletes the retired tokens of these machines, at most [`RETIRED_TOKENS_PER_BATCH`] at a time: their agents have
+/// confirmed the removal, or the controller no longer waits for them. An agent that connects later is not authorised:
+/// it deletes nothing, and a person has to clean up its host. Idempotent.
 pub fn end_retired(draft: &mut Draft, machines: &[Uuid]) {
     for machine in machines.iter().take(RETIRED_TOKENS_PER_BATCH) {
         if let Some(hash) = draft.get(&GLOBAL.retired_token(*machine)) {

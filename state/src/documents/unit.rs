@@ -87,7 +87,7 @@ pub struct SessionOrigin {
 /// unit wrote are not part of it; they are documents of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaDoc {
-    /// What the commit of that record answered; a repeated record gets the same answer.
+    /// The outcome of the commit of that record; a repeated record gets the same outcome.
     pub outcome: CommitOutcome,
     /// The digest of the charm archive that the unit runs, if the controller had assigned it to the unit's
     /// application. The state below is what the unit claims; it grants no access to an archive.

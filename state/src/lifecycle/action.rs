@@ -47,7 +47,7 @@ const SEQUENCE: &str = "action";
 /// The maximum number of log lines of one action; the oldest are dropped.
 const ACTION_LOG_LINES_MAX: usize = 1000;
 
-/// Queues an action with validated parameters and returns its number. Refused if the unit is Dead, the charm
+/// Enqueues an action with validated parameters and returns it. Refused if the unit is Dead, the charm
 /// does not declare the action, a parameter is invalid, or [`ENQUEUED_MAX`] actions are enqueued.
 pub fn enqueue(
     draft: &mut Draft,
@@ -56,7 +56,7 @@ pub fn enqueue(
     name: &str,
     given: &Map<String, Value>,
     now_ms: i64,
-) -> Result<u64, Refusal> {
+) -> Result<ActionDoc, Refusal> {
     let doc = living_unit(draft, model, unit)?;
     let (_, charm) = charm_of(draft, model, doc.application)
         .ok_or_else(|| Refusal::not_found(EntityKind::Application, doc.application))?;
@@ -70,7 +70,7 @@ pub fn enqueue(
     put_enqueued(draft, model, unit, doc.name, request)
 }
 
-/// Queues commands that run in the context of the unit (`juju exec`), beside its actions, and returns their number.
+/// Enqueues commands that run in the context of the unit (`juju exec`), beside its actions, and returns them.
 /// Refused if the unit is Dead, the commands are too long, or [`ENQUEUED_MAX`] actions are enqueued.
 pub fn enqueue_exec(
     draft: &mut Draft,
@@ -78,7 +78,7 @@ pub fn enqueue_exec(
     unit: Uuid,
     commands: &str,
     now_ms: i64,
-) -> Result<u64, Refusal> {
+) -> Result<ActionDoc, Refusal> {
     let doc = living_unit(draft, model, unit)?;
     let params = BTreeMap::from([(commands::COMMAND.to_owned(), commands.into())]);
     put_enqueued(draft, model, unit, doc.name, Request { name: commands::EXEC, params, now_ms })
@@ -94,7 +94,7 @@ fn living_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, R
     Ok(doc)
 }
 
-/// What is enqueued, and when.
+/// The action to enqueue, and the time of the request.
 struct Request<'a> {
     name: &'a str,
     params: BTreeMap<String, Value>,
@@ -107,7 +107,7 @@ fn put_enqueued(
     unit: Uuid,
     unit_name: UnitName,
     Request { name, params, now_ms }: Request,
-) -> Result<u64, Refusal> {
+) -> Result<ActionDoc, Refusal> {
     let bytes = size(&params);
     if bytes > PARAMS_BYTES_MAX {
         let (action, max) = (name.to_owned(), PARAMS_BYTES_MAX);
@@ -137,7 +137,7 @@ fn put_enqueued(
         completed_ms: None,
     };
     put_unfinished(draft, model, &doc);
-    Ok(id)
+    Ok(doc)
 }
 
 /// Stores an action that has not finished, and its status in the index of its unit.
@@ -172,8 +172,8 @@ pub fn cancel(draft: &mut Draft, model: Model, id: u64, now_ms: i64) -> Result<A
     Ok(doc)
 }
 
-/// Marks a pending action as running, and one that the unit had started before it was cancelled as being aborted.
-/// Changes nothing for any other.
+/// Marks a pending action as running. An action that was cancelled after the unit had started it is marked as being
+/// aborted. Any other action is not changed.
 pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) {
     let Some(mut doc) = reportable(draft, model, unit, id) else { return };
     doc.status = match doc.status {
@@ -186,14 +186,14 @@ pub fn start(draft: &mut Draft, model: Model, unit: Uuid, id: u64, now_ms: i64) 
     put_unfinished(draft, model, &doc);
 }
 
-/// Marks the action that a unit reports to run as running, unless it has finished.
+/// Marks the action that a unit reports as running, unless the action has finished.
 ///
-/// The name is compared, too:
+/// The names are compared, because the number alone can identify another action:
 ///
 /// 1. A unit runs action 3, `backup`.
 /// 2. The store is restored from a backup made before it, and another action, `restore`, is enqueued for this
 ///    unit as number 3.
-/// 3. The report of the first one arrives.
+/// 3. The report of `backup` arrives. It must not mark `restore` as running.
 pub(crate) fn set_running(draft: &mut Draft, model: Model, unit: Uuid, activity: &Activity, now_ms: i64) {
     if let Activity::Action { id, name } = activity
         && reportable(draft, model, unit, *id).is_some_and(|doc| doc.name == *name)
@@ -211,7 +211,8 @@ fn unfinished(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<Ac
 ///
 /// 1. An action is enqueued, and the unit starts it.
 /// 2. A user cancels it before the unit's report arrives.
-/// 3. The unit reports that it runs, which marks it as being aborted, or how it ended: that is what people are shown.
+/// 3. The unit reports that the action runs, which marks it as being aborted, or how it ended. Users are shown what
+///    the unit reported, not the earlier status of cancelled.
 fn reportable(draft: &mut Draft, model: Model, unit: Uuid, id: u64) -> Option<ActionDoc> {
     let doc = draft.get(&model.action(id)).filter(|doc| doc.unit == unit)?;
     (!doc.status.is_final() || doc.status == ActionStatus::Cancelled).then_some(doc)
@@ -258,7 +259,7 @@ fn append_log_lines(doc: &mut ActionDoc, reports: &[RunReport]) {
 }
 
 /// Completes or fails an action by its record. It fails if the charm called `action-fail` or if its process
-/// failed; the message is the one of `action-fail`, or else the reason of the process.
+/// failed; the message is that of `action-fail`, otherwise the reason why the process failed.
 pub(crate) fn finish(draft: &mut Draft, model: Model, unit: Uuid, id: u64, record: &Record) {
     finish_with(draft, model, unit, id, record, None);
 }
@@ -353,7 +354,7 @@ fn fail_lost(draft: &mut Draft, model: Model, unit: Uuid, last: u64, most: usize
     }
 }
 
-/// Fails an action by another record than its own. Parameters and log are deleted, so that many such documents
+/// Fails an action without a record of its own. Parameters and log are deleted, so that many such documents
 /// fit into a transaction.
 fn fail_without_record(doc: &mut ActionDoc, failure: ActionFailure, at_ms: i64) {
     doc.status = ActionStatus::Failed;

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Relations that are examined in one batch when their application is destroyed. Each may be removed (9
-/// writes), and with it a Dying application at its other end (10 writes): 4 × 19 and the application's own 10
+/// writes), and with it a Dying application at its other end (11 writes): 4 × 20 and the application's own 11
 /// stay below 100. The janitor examines the rest in batches of the same size.
 const RELATIONS_PER_BATCH: usize = 4;
 
@@ -50,8 +50,11 @@ pub struct Deploy {
     /// The initial settings.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
+    /// Whether the application is trusted from the beginning.
+    #[serde(default)]
+    pub trusted: bool,
     /// The operating system of the new machines for its units; none for that of the provider. A provider that does not
-    /// have it takes its own.
+    /// have it uses its own.
     #[serde(default)]
     pub base: Option<Base>,
 }
@@ -70,26 +73,28 @@ pub struct Refresh {
     /// Settings that are changed together with the charm.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
+    /// Whether the application becomes trusted; otherwise this does not change.
+    #[serde(default)]
+    pub trusted: bool,
 }
 
 /// The result of [`deploy`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deployed {
     /// The new application.
     pub application: Uuid,
     /// Its name.
     pub name: String,
-    /// The charm URL, `local:NAME-REVISION`.
-    pub url: String,
-    /// The revision of the charm.
-    pub revision: u32,
-    /// The units that were added in this transaction.
-    pub units: Vec<(Uuid, UnitName)>,
-    /// The number of units that did not fit into this transaction; the caller adds them ([`unit::add_batch`]).
+    /// Its charm.
+    pub charm: CharmDoc,
+    /// Its units.
+    pub units: Vec<UnitName>,
+    /// The number of units that did not fit into the transaction. The controller adds them in others before it answers.
     pub units_remaining: u32,
 }
 
-/// Registers an uploaded archive by its digest. What a digest declares never changes.
+/// Registers an uploaded archive by its digest. A digest that is registered already keeps its charm.
 pub fn register_archive(draft: &mut Draft, sha256: &str, charm: Charm, bytes: u64) {
     // Recorded as read: the janitor may be removing it.
     if draft.get(&GLOBAL.archive(sha256)).is_none() {
@@ -160,6 +165,7 @@ pub fn deploy(
     draft.put(&model.application_life(application), &Life::Alive);
     draft.put(&model.application_name(&name), &application);
     draft.put(&model.application_config(application), &settings);
+    set_trust(draft, model, application, request.trusted);
     let charm_doc = charm_doc(draft, model, &request.sha256, &charm);
     draft.put(&model.application_charm(application), &charm_doc);
     archive::record_use(draft, model, application, &request.sha256);
@@ -171,9 +177,8 @@ pub fn deploy(
     Ok(Deployed {
         application,
         name,
-        url: charm_doc.url,
-        revision: charm_doc.revision,
-        units,
+        charm: charm_doc,
+        units: units.into_iter().map(|(_, name)| name).collect(),
         units_remaining: requested - added,
     })
 }
@@ -275,6 +280,19 @@ pub fn configure(
     Ok(())
 }
 
+/// The user's `trust`: whether the units of an application may read the credential of their cloud. All of them run
+/// config-changed if it differs (spec/uniter.md B.1).
+pub fn set_trust(draft: &mut Draft, model: Model, id: Uuid, trusted: bool) {
+    let key = model.application_trust(id);
+    if draft.get(&key).unwrap_or_default() == trusted {
+        return;
+    }
+    match trusted {
+        true => draft.put(&key, &true),
+        false => draft.remove(&key),
+    }
+}
+
 /// The user's `refresh`: changes the charm of an Alive application (spec A.6).
 ///
 /// Refused if the new charm lacks an endpoint that a relation uses. Options that the new charm lacks, or
@@ -309,6 +327,9 @@ pub fn refresh(
     change_settings(&charm, &mut settings, &request.config, &[])?;
     if settings != had {
         draft.put(&model.application_config(id), &settings);
+    }
+    if request.trusted {
+        set_trust(draft, model, id, true);
     }
     let mut next = match current.sha256 == request.sha256 {
         true => current.clone(),
@@ -422,6 +443,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
     draft.remove(&model.application_life(id));
     draft.remove(&model.application_charm(id));
     draft.remove(&model.application_config(id));
+    draft.remove(&model.application_trust(id));
     draft.remove(&model.application_status(id));
     draft.remove(&model.application_name(&doc.name));
     draft.remove(&model.leader(id));

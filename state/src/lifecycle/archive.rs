@@ -2,10 +2,11 @@
 //!
 //! An application uses the archive that is assigned to it and those that were assigned recently; a unit uses the one
 //! that it runs. Each use is a document of its own below the digest of the archive, written in the transaction that
-//! makes the use: an archive may be removed when it has no use (design 5). A use that has ended is not deleted with its
-//! application or unit, but later by the janitor, so that no removal becomes larger; until then the archive is kept
-//! without need. A deployment reads the archive and writes a use, the removal reads the absence of uses and deletes the
-//! archive: of two at the same time, the second one is repeated, and finds what the first one did.
+//! starts the use: an archive may be removed when it has no use (design 5). A use that has ended is deleted later by
+//! the janitor, not with its application or unit, so that no removal becomes larger.
+//!
+//! A deployment reads the archive and writes a use; the removal of an archive reads that it has no uses and deletes it.
+//! If both run concurrently, the second to commit conflicts with the first and is repeated.
 
 use crate::documents::draft::{Draft, Reader, look};
 use crate::documents::prelude::{ArchiveUse, GLOBAL, Model};

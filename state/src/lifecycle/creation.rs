@@ -18,7 +18,7 @@ pub struct Creation<'a> {
 }
 
 impl Creation<'_> {
-    /// The same, lent to one of several transitions.
+    /// Reborrows `self`, so that it can be passed to several transitions, one after the other.
     pub(crate) fn reborrow(&mut self) -> Creation<'_> {
         Creation { now_ms: self.now_ms, ids: &mut *self.ids }
     }

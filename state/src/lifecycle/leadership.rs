@@ -14,10 +14,10 @@ use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::unit::UnitRefusal;
 use serde::{Deserialize, Serialize};
 
-/// The length of a lease of the leadership: after a claim, no other unit becomes the leader for this long (design 13).
+/// The length of a leadership lease: after a claim, no other unit becomes the leader for this long (design 13).
 pub const LEASE_MS: u64 = 60_000;
 
-/// The leadership that a claim was granted.
+/// The lease that a claim was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrantedLease {

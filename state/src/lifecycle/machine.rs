@@ -66,7 +66,7 @@ pub fn add_requested(
     Ok(name)
 }
 
-/// Sets the operating system that the user requested for a machine that was just added; none for any.
+/// Sets the operating system that the user requested for a machine that was just added; `None` permits any.
 pub(crate) fn request_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
     if let Some(doc) = draft.get(&model.machine(id)).filter(|_| base.is_some()) {
         draft.put(&model.machine(id), &MachineDoc { requested_base: base, ..doc });
@@ -122,7 +122,7 @@ pub fn destroy(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal>
     }
     let mut alive = Vec::new();
     for unit in draft.ids(&model.machine_units(id), UNITS_MAX) {
-        // a unit with a Dying or Dead life of its own needs two of the transaction's hundred reads only
+        // a unit whose own life is Dying or Dead costs only two of the 100 reads of a transaction
         if draft.get(&model.unit_life(unit)) != Some(Life::Alive) {
             continue;
         }
@@ -153,7 +153,7 @@ pub fn keep_instance(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Re
     if draft.get(&model.machine_life(id)) == Some(Life::Dead) {
         return Err(MachineRefusal::InstanceBeingReleased { machine: machine.name }.into());
     }
-    // Read untracked, because a full machine leaves no read of the transaction's hundred: the instance document
+    // Read untracked, because a full machine takes all 100 reads of the transaction: the instance document
     // is removed only together with the machine's document, which this transaction has read.
     if draft.get_untracked(&model.machine_instance(id)).is_none_or(|instance| instance.id.is_none()) {
         return Err(MachineRefusal::NoInstance { machine: machine.name }.into());
@@ -206,7 +206,7 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
         let blockers = blockers::blockers(draft, model, EntityId::Machine(id));
         return Err(Refusal::new(MachineRefusal::NotDead { machine: machine.name }).blockers(model, blockers));
     }
-    // the agent may still run on the kept instance without having received the removal
+    // the agent may still run on the kept instance, and may not have received the removal
     match machine.keep_instance && !machine.agent_uninstalled {
         true => token::retire(draft, model, id),
         false => token::revoke(draft, id),
@@ -215,8 +215,9 @@ pub fn remove(draft: &mut Draft, model: Model, id: Uuid) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Removes a Dead machine whose agent did not learn of the removal. If the agent returns, its token permits one
-/// thing: to receive that the machine was removed. An enrolment token that was never used is revoked.
+/// Removes a Dead machine whose agent has not confirmed that it uninstalled itself. The token of the agent is
+/// retired: if the agent returns, the token only permits it to receive the removal. An enrolment token that was never
+/// used is revoked.
 pub(crate) fn remove_without_agent(draft: &mut Draft, model: Model, id: Uuid, name: String) {
     match draft.get(&model.machine_instance(id)).is_some() {
         true => token::retire(draft, model, id),

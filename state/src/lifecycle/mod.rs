@@ -1,5 +1,5 @@
 //! The lifecycles of models, machines, applications, units and relations: added, destroyed, Dead, removed (spec
-//! E); and what ends with a unit: its actions, its leadership, and the relations that it has to enter again.
+//! E); and what exists only as long as its unit: actions, leadership, and pending re-entries into relations.
 //!
 //! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft). The removal of one
 //! entity can remove others in the same transaction, so the modules of applications, units and relations import

@@ -10,6 +10,7 @@ use crate::documents::effective_life::Documents;
 use crate::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use crate::documents::refusal::Refusal;
 use crate::machine::provision::HarvestMode;
+use crate::terms::duration;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, Uuid, is_application_name};
 use crate::terms::proxy::Proxies;
@@ -24,7 +25,8 @@ const UPDATE_STATUS_INTERVAL_DEFAULT: &str = "5m";
 /// The default of `provisioner-harvest-mode` (spec F.3).
 const HARVEST_MODE_DEFAULT: &str = "destroyed";
 
-/// No duration that a user sets is as long: 8760 hours, a year. Sums of times and durations never overflow.
+/// The exclusive upper limit of the durations that a user sets: 8760 hours, a year. Sums of times and durations
+/// therefore never overflow.
 const INTERVAL_MS_MAX: u64 = 8760 * 3600 * 1000;
 
 /// The default of `teardown-budget`: a unit may be Dying without limit (spec A.7: opt-in).
@@ -33,7 +35,7 @@ const TEARDOWN_BUDGET_DEFAULT: &str = "off";
 /// Creates a model. Its name must be valid and free.
 ///
 /// # Errors
-/// If the name is invalid, too long or taken, also by a model that is being removed.
+/// If the name is invalid, too long, or taken; the name of a model that is being removed is taken.
 pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
     if !is_application_name(name) {
         return Err(ModelRefusal::InvalidName { name: name.to_owned() }.into());
@@ -132,7 +134,7 @@ pub fn configure(
     Ok(unknown)
 }
 
-/// Parses the textual value of a setting. The error is what it accepts.
+/// Parses the textual value of a setting. The error describes the values that the setting accepts.
 fn setting(name: &str, text: &str) -> Result<Value, SettingValues> {
     if text.contains('\0') {
         return Err(SettingValues::Text);
@@ -172,33 +174,15 @@ pub fn teardown_budget_ms(config: &BTreeMap<String, Value>) -> Option<i64> {
     i64::try_from(budget).ok().filter(|budget| *budget > 0)
 }
 
-/// Parses a duration in the format of Go (`1h2m3.5s`, `250ms`) into milliseconds; `0` and `never` are 0. None
-/// if the text is no duration, or a positive one below a millisecond.
+/// Parses a duration in the format of Go (`1h2m3.5s`, `250ms`) into milliseconds; `0` and `never` are 0. Returns
+/// `None` if the text is not a duration, or if the duration is positive but shorter than a millisecond.
 fn interval_ms(text: &str) -> Option<u64> {
     if text == "0" || text == "never" {
         return Some(0);
     }
-    let (mut rest, mut total_ns, mut parts) = (text.strip_prefix('+').unwrap_or(text), 0f64, 0);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        rest = &rest[digits..];
-        let end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-        let unit_ns = match &rest[..end] {
-            "ns" => 1.0,
-            "us" | "µs" | "μs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 60e9,
-            "h" => 3600e9,
-            _ => return None,
-        };
-        rest = &rest[end..];
-        total_ns += number * unit_ns;
-        parts += 1;
-    }
-    let ms = (total_ns / 1e6) as u64;
-    (parts > 0 && (ms > 0 || total_ns == 0.0)).then_some(ms)
+    let ns = duration::parse_ns(text)?;
+    let ms = (ns / 1e6) as u64;
+    (ms > 0 || ns == 0.0).then_some(ms)
 }
 
 /// The part of the model that unit agents receive; none if the model does not exist.

@@ -1,6 +1,7 @@
-//! Relations that a unit considers itself in, but that a restored store could not let it re-enter (design 4).
+//! Relations whose scope a unit has entered according to its own state, but not according to a restored store, and
+//! that it could not re-enter when it resynchronised (design 4).
 //!
-//! They are part of the unit's session. The view shows them as suspended, so that the unit leaves them and enters
+//! They are stored in the unit's session. The view shows them as suspended, so that the unit leaves them and enters
 //! them again as soon as possible. Called by the unit lifecycle, by the transitions of scopes and by resyncs.
 
 use crate::documents::draft::Draft;

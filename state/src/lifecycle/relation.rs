@@ -1,4 +1,5 @@
-//! Relations: added between two compatible endpoints, left by units, removed with the last unit that leaves (spec E.2, A.12; seeds 000 and 001).
+//! Relations: added between two compatible endpoints, left by units, removed with the last unit that leaves (spec
+//! E.2, A.12; seeds 000 and 001).
 //!
 //! A relation is never visible as Dead: it is Dying until its scope is empty, and removed in the same
 //! transaction as the last unit in it (I18). Called by the handlers of users, by the commit of unit records and
@@ -18,6 +19,7 @@ use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::pending_reentry;
 use crate::lifecycle::unit::Destroyed;
+use crate::terms::cause::RelationName;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
 use crate::terms::owner::Owner;
@@ -79,7 +81,7 @@ pub fn add(
     ends: [&str; 2],
     id: Uuid,
     now_ms: i64,
-) -> Result<RelationDoc, Refusal> {
+) -> Result<RelationName, Refusal> {
     crate::lifecycle::model::require_alive(draft, model)?;
     let (left, right) = (end(draft, model, ends[0])?, end(draft, model, ends[1])?);
     if left.id == right.id {
@@ -102,7 +104,7 @@ pub fn add(
     for (end, endpoint) in [(&left, &found.left), (&right, &found.right)] {
         require_below_limit(draft, model, end, endpoint)?;
     }
-    Ok(create(draft, model, id, doc))
+    Ok(create(draft, model, id, doc).name())
 }
 
 fn integrate_end(end: &RequestedEnd) -> IntegrateEnd<'_> {

@@ -1,9 +1,9 @@
 //! The scope of a relation: units enter it (spec A.12, E.2).
 //!
-//! A unit is visible to the other members while it is in scope. A unit enters only if it and the relation are Alive (I21),
-//! with its initial settings in the same transaction (I13). A unit leaves in
-//! [`relation::leave_scope`](crate::lifecycle::relation::leave_scope), because the last one removes the relation.
-//! Called by the commit of unit records and by resyncs.
+//! A unit is visible to the other members while it is in scope. A unit enters only if it and the relation are Alive
+//! (I21), with its initial settings in the same transaction (I13). Units leave through
+//! [`relation::leave_scope`](crate::lifecycle::relation::leave_scope), because the last unit that leaves a Dying
+//! relation removes it. Called by the commit of unit records and by resyncs.
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life;

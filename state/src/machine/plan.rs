@@ -9,14 +9,14 @@ use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is known about a unit that is deployed on this machine but not assigned to it.
+/// The evidence about a unit that is deployed on this machine but not assigned to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The controller has a tombstone of this uuid, in a store generation that this agent has seen.
     Removed,
-    /// The state in the unit's folder is final, which the controller had accepted before it was restored from a
-    /// backup that is older than the unit. Or no agent ever started in the folder: the store was restored
-    /// before the controller received the unit (cargo sim 307 at a51c64d).
+    /// The state in the unit's folder is final: the controller had accepted it before it was restored from a
+    /// backup that is older than the unit. Or no agent ever started in the folder, because the store was restored
+    /// to a moment before the unit was added (cargo sim 307 at a51c64d).
     Finished,
     /// The controller reports that the uuid is unknown, and the unit blocks something: another unit that is
     /// assigned to the machine has its name, or the machine waits only for this unit.
@@ -29,12 +29,12 @@ pub enum Evidence {
     None,
 }
 
-/// Whether the machine is being removed and no unit that the controller has stored is to run on it.
+/// Whether the machine is being removed and no unit is assigned to it.
 ///
 /// 1. web/0 is deployed on machine 0.
 /// 2. The controller is restored from a backup that does not contain web/0.
-/// 3. Machine 0 is removed. It would remain Dying for ever, because no agent can remove a unit that the
-///    controller does not know.
+/// 3. Machine 0 is removed. It would remain Dying for ever, because no agent can remove a unit of which the
+///    controller has no record.
 ///
 /// The unit is therefore quarantined. If a newer backup is restored in time, the unit is deployed again.
 pub fn is_dying_and_empty(life: Life, assigned: usize) -> bool {
@@ -46,7 +46,7 @@ pub fn is_dying_and_empty(life: Life, assigned: usize) -> bool {
 pub enum MachineStep {
     /// Report that the machine is dead (spec E.5).
     ReportDead,
-    /// End: the machine is Dead.
+    /// Stop the machine agent: the machine is Dead.
     End,
 }
 
@@ -61,8 +61,9 @@ pub fn machine_step(life: Life, assigned: usize, has_folders: bool) -> Option<Ma
 }
 
 /// Weighs the evidence about a unit that is deployed on this machine but not assigned to it. A tombstone counts
-/// more than the final state of the folder, which counts more than a conflict over its name. `existence` is the answer
-/// of the controller; without an answer there is no evidence.
+/// more than the final state of the folder, which counts more than the need to free its name. `existence` is the
+/// answer of the controller; without an answer there is no evidence. `is_name_needed` is set if another unit needs the
+/// name, or if the machine waits only for this unit.
 pub fn evidence(existence: Option<Existence>, finished: bool, is_name_needed: bool) -> Evidence {
     match (existence, finished, is_name_needed) {
         (Some(Existence::Tombstone), _, _) => Evidence::Removed,
@@ -126,8 +127,8 @@ fn step(
 ) -> Vec<DeployStep> {
     match (deployed.contains(&unit), life) {
         (false, Some(Life::Alive)) => vec![DeployStep::Deploy(unit)],
-        // No agent is started only to be removed. A unit that had attached and whose folder was lost is the
-        // exception: its agent fetches the replica and runs the last hooks.
+        // No agent is started only to be removed. The exception is a unit that had attached and whose folder was
+        // lost: its agent fetches the replica and runs the last hooks.
         (false, Some(Life::Dying | Life::Dead)) => match evidence.get(&unit) {
             Some(Evidence::WasAttached) => vec![DeployStep::Deploy(unit)],
             Some(Evidence::Removed | Evidence::Finished | Evidence::Displaced | Evidence::None) | None => {

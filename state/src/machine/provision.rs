@@ -44,7 +44,7 @@ pub struct DesiredMachine {
     /// Whether the agent of one of these units has attached before: that unit can be removed only by an agent
     /// that runs its last hooks.
     pub has_attached_unit: bool,
-    /// After a failure: nothing is tried before this time, in milliseconds of the wall clock.
+    /// After a failure: the time before which no step is planned, in milliseconds of the wall clock.
     pub retry_at_ms: Option<i64>,
 }
 
@@ -159,7 +159,7 @@ fn step(id: Uuid, machine: &DesiredMachine, found: Option<&ListedInstance>) -> V
         return match (machine.life, machine.has_instance) {
             (Life::Dying, false) => vec![ProvisionStep::SetDead(id)],
             (Life::Dead, false) => vec![ProvisionStep::Remove(id)],
-            // Its agent uninstalls itself, and the controller removes the record with that report.
+            // The machine agent uninstalls itself, and the controller removes the record with that report.
             (Life::Alive, _) | (Life::Dying | Life::Dead, true) => vec![],
         };
     }

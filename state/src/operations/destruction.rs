@@ -11,8 +11,8 @@
 //!    provider terminates them. Nothing is added meanwhile, because a model that is not Alive accepts no
 //!    application, relation or machine.
 //! 3. When no application and no machine is left, the model is removed, its name is free, and a tombstone
-//!    stays. The remaining documents (sequences, tombstones, logs, actions) are deleted by a cleanup document
-//!    of no model.
+//!    stays. The remaining documents (sequences, tombstones, logs, actions) are listed in a cleanup document that
+//!    belongs to no model, and the janitor deletes them.
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{
@@ -32,8 +32,8 @@ const APPLICATIONS_PER_BATCH: usize = 1;
 /// Machines that become Dying in one batch: 3 reads and 2 writes each, beside the page.
 const MACHINES_PER_BATCH: usize = 20;
 
-/// The user's `destroy-model`. Repeating the request with force forces what was not forced before, or removes
-/// the grace period; without force it changes nothing.
+/// The user's `destroy-model`. Repeating the request with force turns the destruction into a forced one, or removes
+/// the grace period of a forced one; without force it changes nothing.
 ///
 /// # Errors
 /// If the model does not exist.
@@ -47,7 +47,7 @@ pub fn destroy(draft: &mut Draft, model: Model, force: Force, now_ms: i64) -> Re
     }
     let before = known.clone().unwrap_or(DestructionDoc { since_ms: now_ms, ..DestructionDoc::default() });
     let next = match (before.force, force) {
-        // start again at the first application: what is destroyed already must be forced, too
+        // start again at the first application: entities that are Dying already must be forced, too
         (Force::No, Force::AfterWait | Force::AtOnce) | (Force::AfterWait, Force::AtOnce) => DestructionDoc {
             since_ms: before.since_ms,
             force,
@@ -134,7 +134,7 @@ fn remove(draft: &mut Draft, model: Model) {
     draft.remove(&model.model_config());
     draft.remove(&model.model_destruction());
     draft.remove(&GLOBAL.model_name(&doc.name));
-    // the tombstones of machines are deleted with the model: retired tokens are the evidence for agents that were away
+    // the tombstones of machines are deleted with the model: for agents that were away, retired tokens are the evidence
     draft.put(&GLOBAL.tombstone(model.0), &TombstoneDoc::new(TombstoneKind::Model, doc.name));
     draft.put(&GLOBAL.cleanup(model.0), &vec![format!("{}/", model.0)]);
 }

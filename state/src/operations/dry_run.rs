@@ -1,8 +1,8 @@
 //! The dry run of a removal: what would be removed immediately, what would become Dying, which hooks would run
 //! on which unit in which order, and what would block the rest.
 //!
-//! Nothing is stored. The dry run executes the real transitions, and the agents' real decisions with every hook
-//! a success, on a simulated reader above the store. Called by the handlers of users for `--dry-run`.
+//! Nothing is stored. The dry run executes the real transitions and the agents' real decisions on a simulated reader
+//! above the store, and assumes that every hook succeeds. Called by the handlers of users for `--dry-run`.
 
 mod affected;
 mod result;
@@ -15,7 +15,7 @@ use crate::documents::prelude::Model;
 use crate::documents::refusal::Refusal;
 use crate::operations::force;
 use crate::terms::activity::Activity;
-use crate::terms::cause::{self, Entity};
+use crate::terms::cause::{self, Cause, Entity};
 use crate::terms::force::Force;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -32,8 +32,8 @@ pub use whole_model::dry_run_of_model;
 
 /// The maximum number of entities of one request: each is removed in the same simulation.
 pub const TARGETS_MAX: usize = 20;
-/// The maximum number of units that are simulated; of more, the first by name. The simulation of a unit takes
-/// some 10 reads and one view for each hook.
+/// The maximum number of units that are simulated; if there are more, the first ones by name. The simulation of a unit
+/// takes some 10 reads and one view for each hook.
 const SIMULATED_UNITS_MAX: usize = 40;
 /// The maximum number of documents that a simulation reads: 1,000 hooks in views of some 200 documents. A
 /// simulation that exceeds it ends after its current step.
@@ -54,8 +54,8 @@ pub struct Removal<'a> {
 
 /// Facts about agents that the store does not contain.
 pub struct AgentReports<'a> {
-    /// Whether the agent of this unit or machine is lost, that is, has not reported for too long.
-    pub is_lost: &'a dyn Fn(EntityId) -> bool,
+    /// The cause for the agent of this unit or machine, if it has not reported for too long.
+    pub silent_agent: &'a dyn Fn(EntityId) -> Option<Cause>,
     /// The activity that the agent of this unit reports, if any.
     pub running_hook: &'a dyn Fn(Uuid) -> Option<Activity>,
 }
@@ -81,23 +81,25 @@ pub fn dry_run(
     removal: Removal<'_>,
     reports: &AgentReports<'_>,
 ) -> Result<DryRun, Refusal> {
-    dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)
+    let (mut result, silent_agents) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
+    result.blockers.splice(0..0, silent_agents);
+    Ok(result)
 }
 
-/// As [`dry_run`], but reads at most `documents_read_max` documents; tests use a lower limit.
+/// As [`dry_run`], but returns the causes for silent agents apart from the other blockers, and reads at most
+/// `documents_read_max` documents; tests use a lower limit.
 pub(crate) fn dry_run_within(
     reader: &dyn Reader,
     model: Model,
     removal: Removal<'_>,
     reports: &AgentReports<'_>,
     documents_read_max: usize,
-) -> Result<DryRun, Refusal> {
+) -> Result<(DryRun, Vec<Cause>), Refusal> {
     let Removal { entities, force, now_ms } = removal;
     let affected = AffectedEntities::collect(reader, model, entities);
     let mut simulated = SimulatedReader::over(reader);
-    // The hooks that are running now finish first. Beyond both limits they are ignored, because each takes a
-    // whole view.
-    // A unit that is removed immediately does not finish its hook.
+    // The hooks that are running now finish first, except those of units that are removed immediately. Hooks beyond
+    // the two limits are ignored, because each needs a full view.
     let finishes_hook = |id: &Uuid| force != Force::AtOnce || !affected.is_removed_with(*id, entities);
     let running = affected.units.keys().filter(|id| finishes_hook(id));
     let running: Vec<(Uuid, Activity)> = running
@@ -144,13 +146,12 @@ pub(crate) fn dry_run_within(
     result.truncated |= units.len() > SIMULATED_UNITS_MAX;
     units.truncate(SIMULATED_UNITS_MAX);
     let mut participants = Participants { units, absent: BTreeSet::new(), documents_read_max };
-    let lost_agents = affected
-        .required_agents(&simulated, model, &departing)
-        .into_iter()
-        .filter(|entity| (reports.is_lost)(*entity));
+    let required = affected.required_agents(&simulated, model, &departing).into_iter();
+    let silent = required.filter_map(|entity| Some((id_of(entity), (reports.silent_agent)(entity)?)));
+    let mut silent_agents = Vec::new();
     match force {
-        Force::No => result.lost_agents = lost_agents.collect(),
-        Force::AfterWait | Force::AtOnce => participants.absent = lost_agents.map(id_of).collect(),
+        Force::No => silent_agents.extend(silent.map(|(_, cause)| cause)),
+        Force::AfterWait | Force::AtOnce => participants.absent = silent.map(|(id, _)| id).collect(),
     }
     let changes_of_request = simulated.changes.clone();
     let (mut earlier, mut earlier_leaderless) = (DryRun::default(), BTreeSet::new());
@@ -233,10 +234,10 @@ pub(crate) fn dry_run_within(
         named.truncate(ENTITIES_LISTED_MAX);
     }
     cause::deduplicate(&mut result.blockers);
-    Ok(result)
+    Ok((result, silent_agents))
 }
 
-/// The text by which lists are ordered: kind, and name or ends.
+/// The text by which lists are sorted: the kind of the entity, and its name or ends.
 fn text(entity: &Entity) -> String {
     match entity {
         Entity::Relation(name) => format!("relation {}", name.ends),

@@ -13,7 +13,7 @@
 //! | application | its units and relations are forced, too, a few at a time |
 //! | machine | its units are forced, too; without units it is Dead, and its provider releases it; a manually provisioned machine is removed after another grace period |
 //!
-//! In a model that is destroyed with force, the grace period is for agents that can still finish: a unit in error has
+//! In a model that is destroyed with force, only agents that can still finish get a grace period: a unit in error has
 //! none, and neither has a unit or machine whose agent is away ([`elapsed_ms`]).
 
 use crate::documents::draft::Draft;
@@ -32,8 +32,8 @@ pub const GRACE_MS: i64 = 60_000;
 /// Scopes that one unit leaves in a batch: each may remove its relation and the application at the other end,
 /// 21 writes and some 15 reads.
 const SCOPES_PER_BATCH: usize = 3;
-/// Units that leave one relation in a batch: 2 writes and 4 reads each, and at most 30 writes for the last one
-/// out.
+/// Units that leave one relation in a batch: 2 writes and 4 reads each, and at most 30 writes for the last unit that
+/// leaves.
 const MEMBERS_PER_BATCH: usize = 10;
 /// Units or relations that are forced in a batch with the entity they belong to: 3 reads and a write each,
 /// beside the page.
@@ -49,8 +49,8 @@ const CHECKPOINTS_PER_WAIT: i64 = 8;
 /// each.
 pub const CHECKPOINTS_PER_TRANSACTION: usize = 40;
 
-/// The user's `remove-unit`, with or without force. A subordinate that is Alive is refused, as without force; one
-/// that is Dying is not.
+/// The user's `remove-unit`, with or without force. A subordinate that is Alive is refused, as without force; a
+/// Dying subordinate is accepted with force.
 ///
 /// # Errors
 /// As [`unit::destroy`].
@@ -128,7 +128,7 @@ pub fn machine(draft: &mut Draft, model: Model, id: Uuid, force: Force, now_ms: 
     Ok(())
 }
 
-/// Marks a Dying entity as requested by a user; changes nothing without force.
+/// Marks a Dying entity for forced removal at the request of a user; changes nothing without force.
 fn mark_requested(draft: &mut Draft, model: Model, id: Uuid, kind: ForcedKind, force: Force, now_ms: i64) {
     let due_ms = match force {
         Force::No => return,
@@ -203,15 +203,16 @@ pub fn is_due(forced: &ForcedRemovalDoc, now_ms: i64) -> bool {
     forced.no_wait || forced.due_ms <= now_ms
 }
 
-/// The time until which a timer has advanced, as `now_ms` of [`is_due`]. `passed_ms`: its start plus the time that has
-/// passed since. If the agent is away and the model is destroyed with force, nobody is waited for.
+/// The time until which a timer has advanced, as `now_ms` of [`is_due`]. `passed_ms` is its start plus the time that
+/// has passed since. If the agent is away and the model is destroyed with force, the timer has ended: its agent cannot
+/// act in the grace period.
 pub fn elapsed_ms(
     forced: &ForcedRemovalDoc,
     passed_ms: i64,
     destroyed_by_force: bool,
     is_agent_away: bool,
 ) -> i64 {
-    // only the agent of a Dead machine can clean up its host, and the machine may be an operator's own
+    // only the agent of a Dead machine can clean up its host, which may be a machine that the operator keeps
     let waits_for_agent = !destroyed_by_force
         || !is_agent_away
         || forced.by == ForcedBy::Budget
@@ -229,7 +230,7 @@ pub fn timer_started_ms(forced: &ForcedRemovalDoc) -> i64 {
     }
 }
 
-/// The interval between two checkpoints of a timer: a crash may lose as much of it.
+/// The interval between two checkpoints of a timer: a crash loses at most this much of the elapsed time.
 pub fn checkpoint_interval_ms(forced: &ForcedRemovalDoc) -> i64 {
     let length_ms = forced.due_ms.saturating_sub(timer_started_ms(forced));
     (length_ms / CHECKPOINTS_PER_WAIT).max(CHECKPOINT_INTERVAL_MS)
@@ -303,7 +304,7 @@ fn unit_batch(
     let session = draft.get(&model.session(id)).unwrap_or_default();
     let waits = forced.by == ForcedBy::Budget && !session.is_fenced();
     if waits && is_budget_changed(draft, model, id, forced) {
-        // `now_ms` was computed for the due time that was stored before: the caller computes it again
+        // `now_ms` was computed from the due time that was stored before: the caller computes it again
         return Ok(true);
     }
     let subordinates = draft.ids(&model.subordinates(id), CHILDREN_PER_BATCH);
@@ -415,10 +416,11 @@ fn machine_batch(
 
 /// The next batch of a forced removal of a Dead machine.
 ///
-/// A provider releases its machine however long that takes. For a manually provisioned machine, or one whose
-/// instance is kept, only the machine's own agent can finish: it gets another grace period to uninstall itself,
-/// even with `no_wait`. Then a manual machine is removed; a kept instance is left to its provider, which
-/// releases it and removes the machine. An agent that returns later receives the removal because of its token.
+/// The removal of a machine whose instance a provider terminates waits for the provider, without limit. For a manually
+/// provisioned machine, or one whose instance is kept, only the machine's own agent can finish: it gets another grace
+/// period to uninstall itself, even with `no_wait`. Then a manual machine is removed; a kept instance is left to its
+/// provider, which releases it and removes the machine. An agent that returns later receives the removal, which its
+/// retired token permits.
 fn dead_machine_batch(
     draft: &mut Draft,
     model: Model,
@@ -451,7 +453,7 @@ fn dead_machine_batch(
     Ok(true)
 }
 
-/// Marks the next batch of units and relations that belong to a forced entity, from where the last batch ended;
+/// Marks the next batch of units and relations that belong to a forced entity, starting where the last batch ended;
 /// returns false once all are marked. Nothing is added to an entity that is not Alive, so one pass finds all.
 fn propagate_batch(
     draft: &mut Draft,

@@ -147,7 +147,7 @@ pub fn record_started(
     Ok(())
 }
 
-/// Records the operating system of an instance that was just recorded; none if it does not name one.
+/// Records the operating system of an instance that was just recorded; `None` if its os-release file does not name one.
 fn record_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
     let Some(instance) = draft.get(&model.machine_instance(id)) else { return };
     if instance.base != base {
@@ -175,9 +175,9 @@ pub fn record_failure(
     Ok(())
 }
 
-/// Records that a machine has no instance that could run an agent. A Dying machine becomes Dead after its units were
-/// removed that no agent has attached for. The removal of one unit may write half of what a transaction may, so each
-/// call removes one; the last call sets the machine Dead.
+/// Records that a machine has no instance that could run an agent. The units of a Dying machine for which no agent has
+/// attached are removed, then the machine becomes Dead. The removal of one unit may take half of the writes of a
+/// transaction, so each call removes one unit; the last call sets the machine Dead.
 ///
 /// # Errors
 /// If the machine is Alive, does not exist, or has units that only their agents can remove.

@@ -24,8 +24,8 @@ pub struct LeaderWrite {
 
 /// Changes the leader settings of the unit's application, and returns them (spec/hook-tools.md 2.2).
 ///
-/// A write is applied once, however often it arrives, because a repetition does not have a higher number than the write
-/// that was applied last. A write that is overtaken by a later one of the same leadership changes nothing.
+/// A write is applied once, however often it arrives: a write with a lower number than the last one that was applied is
+/// ignored, and applying the last one again changes nothing.
 ///
 /// # Errors
 /// If a newer agent has attached, the unit is not the leader in this generation, or the settings would be too large.

@@ -1,8 +1,9 @@
 //! The bound of a model's debug log, and which lines are deleted when it is exceeded.
 //!
-//! The bound is shared by the units of the model: a unit that logs less than its share keeps all of its lines, and what
-//! it leaves is shared by the others, so that a flood of one unit evicts only lines of that unit. Of one unit, the
-//! oldest lines are deleted first. Called by the janitor, which measures the log in pages and deletes in batches.
+//! The bound is shared by the units of the model: a unit that logs less than its share keeps all of its lines, and the
+//! rest of its share is divided among the others, so that a flood of one unit evicts only lines of that unit. Of each
+//! unit the oldest lines are deleted first. Called by the janitor, which measures the log in pages and deletes in
+//! batches.
 
 use crate::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument};
 use crate::documents::prelude::{LogDoc, Model};
@@ -18,8 +19,8 @@ pub fn line_bytes(stored: &StoredDocument) -> u64 {
     (stored.key.len() + stored.value.len()) as u64
 }
 
-/// The bytes that each unit exceeds its share by, if all lines together exceed `bytes_max`; units that keep all of
-/// their lines are absent. `usage` may be measured in part only: the shares are then at least what they are in full.
+/// The bytes by which each unit exceeds its share, if all lines together exceed `bytes_max`; units that keep all of
+/// their lines are absent. `usage` may be a partial measurement: the shares are then never too small.
 pub fn excess(usage: &BTreeMap<Uuid, u64>, bytes_max: u64) -> BTreeMap<Uuid, u64> {
     if usage.values().sum::<u64>() <= bytes_max {
         return BTreeMap::new();
@@ -39,8 +40,8 @@ pub fn excess(usage: &BTreeMap<Uuid, u64>, bytes_max: u64) -> BTreeMap<Uuid, u64
 }
 
 /// The keys of the oldest lines of a unit that hold `excess` bytes, at most one page, and the bytes that remain to be
-/// deleted; 0 if the unit has no more lines. A line never changes, so the keys may be deleted without being read again:
-/// a damaged line, which the reader passes over, keeps no other one.
+/// deleted; 0 if the unit has no more lines. A line never changes, so the keys may be deleted without being read again,
+/// and a damaged line, which the reader skips, does not prevent the deletion of others.
 pub fn oldest(reader: &dyn Reader, model: Model, unit: Uuid, excess: u64) -> (Vec<String>, u64) {
     // The keys of a unit's lines ascend with their runs and calls.
     let page = reader.scan(&model.logs_of(unit), "", PAGE_MAX);

@@ -1,9 +1,9 @@
-//! Transitions that touch several entities, or that are no step of one entity's lifecycle: the commit of records,
-//! requests of machine agents, instances, the destruction of models, removal by force and its dry run, retention. (What a unit does next, an
-//! operation of its agent, is `terms::operation`.)
+//! Transitions that change several entities, or that are not part of the lifecycle of one entity: the commit of
+//! records, requests of machine agents, instances, the destruction of models, removal by force and its dry run, retention. The operations of a unit
+//! agent are in `terms::operation`.
 //!
-//! Each public function is a transition over a [`Draft`](crate::documents::draft::Draft), called by one handler
-//! of the controller or by its janitor.
+//! Most public functions are transitions over a [`Draft`](crate::documents::draft::Draft), called by one handler of the
+//! controller or by its janitor; dry runs and the selection for retention only read.
 
 pub mod assigned_units;
 pub mod destruction;

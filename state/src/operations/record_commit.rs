@@ -53,9 +53,12 @@ struct CommitContext<'a> {
 
 /// Applies one record of the unit's newest session.
 ///
-/// Repeating the last record, with the same sequence number and digest, returns the same result and changes
-/// nothing. Errors: [`Code::Forked`](crate::documents::refusal::Code) for another digest at the same sequence number, or an
-/// earlier one; `Code::Gap` for a later one.
+/// Repeating the last record, with the same sequence number and digest, returns the same result and changes nothing.
+///
+/// # Errors
+/// [`Code::Forked`](crate::documents::refusal::Code) for another digest at the same or an earlier sequence number, or
+/// for a record that does not follow the last one; `Code::Gap` for a later sequence number; `Code::Invalid` for what no
+/// correct agent sends; and the errors of [`session::check_epoch`].
 pub fn commit(
     draft: &mut Draft,
     session: AgentSession,
@@ -78,9 +81,9 @@ pub fn commit(
     let mut committed =
         CommitOutcome { refusal: refusal_reason(draft, model, &context, ids)?, dropped: Vec::new() };
     local.apply(&Event::Finished(record.clone()));
-    // The revision of this transaction is unknown to the draft; 0 means visible in every later view. The
-    // controller does not count retries either: a restored agent whose record was refused rests until a user
-    // resolves it.
+    // The draft does not contain the revision of this transaction; 0 means visible in every later view. The
+    // controller does not schedule retries either: an agent that takes over the replica after a refused record does
+    // not retry until a user resolves the error.
     let refused = committed.refusal.clone();
     local.apply(&Event::Acknowledged {
         sequence: record.sequence,
@@ -116,8 +119,8 @@ pub fn commit(
     Ok(replica.outcome)
 }
 
-/// Refuses a record that names an entity which was not granted to the unit: an action that was never queued, or
-/// another number or endpoint of a relation.
+/// Refuses a record that names an entity which was not granted to the unit: an action that was never enqueued, or a
+/// relation with another number or endpoint.
 fn require_granted(
     draft: &mut Draft,
     model: Model,
@@ -148,8 +151,8 @@ fn require_granted(
     }
 }
 
-/// The archive that the unit runs after a record, if the controller had assigned it. What the record names grants
-/// nothing: a unit could name the archive of another charm.
+/// The archive that the unit runs after a record, if the controller has assigned it to the application. The digest in
+/// the record is not sufficient: a unit could name the archive of another charm.
 fn assigned_archive(
     draft: &mut Draft,
     model: Model,
@@ -217,7 +220,8 @@ pub fn note_refused(
 ///
 /// 1. A hook runs, and the store is restored.
 /// 2. Its unit resynchronises, so the replica contains the run.
-/// 3. The hook calls juju-reboot --now, and its reports are in no record (cargo sim 61500700).
+/// 3. The hook calls juju-reboot --now, and its reports are in no record (cargo sim 61500700). They are not ignored,
+///    because the replica contains the run as started.
 fn is_record_applied(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> bool {
     draft.get(&model.replica(unit)).is_some_and(|replica| {
         let runs = matches!(&replica.local.step, Step::Started(running) if running.number == run);
@@ -225,7 +229,7 @@ fn is_record_applied(draft: &mut Draft, model: Model, unit: Uuid, run: u64) -> b
     })
 }
 
-/// Whether the writes of the record are applied: its operation advanced, or was an action that succeeded.
+/// Whether the writes of the record are applied: its operation advanced, or was an action or commands that succeeded.
 fn applies_writes(record: &Record) -> bool {
     match &record.operation {
         Operation::Action { .. } | Operation::Commands(_) => record.outcome == Outcome::Ok,
@@ -238,8 +242,8 @@ fn applies_writes(record: &Record) -> bool {
     }
 }
 
-/// The reason why the conditional writes cannot be applied, if there is one. Setting the unit Dead and entering
-/// a scope are executed here.
+/// Returns the reason why the conditional writes cannot be applied, if there is one. This function also sets the unit
+/// Dead or adds it to a scope, if that is the operation of the record.
 fn refusal_reason(
     draft: &mut Draft,
     model: Model,

@@ -208,8 +208,8 @@ pub(crate) fn derive_statuses(draft: &mut Draft, model: Model, unit: Uuid, recor
     }
     // 1. A hook sets the status blocked and calls juju-reboot --now: the status is reported early and is in no
     //    record.
-    // 2. The hook runs again and sets no status. The replica then contains no status, but the stored status was
-    //    set by the charm.
+    // 2. The hook runs again and sets no status. The replica then contains no status, but the stored status was set
+    //    by the charm and must not be replaced.
     let set_by_charm = local.status_set
         || draft.get(&model.unit_status(unit)).is_some_and(|status| is_set_by_charm(&status));
     if let Some((status, message)) = workload_status(record, local, set_by_charm) {
@@ -266,8 +266,8 @@ fn failure_status(episode: &Episode, local: &Local) -> (StatusMessage, BTreeMap<
 }
 
 /// The workload status that the agent sets after an operation, if any. It describes the next operation, because
-/// a record is sent when its operation has finished. A skipped operation sets none (spec A.8). `set_by_charm`:
-/// the charm has set a status itself.
+/// a record is sent when its operation has finished. A skipped operation sets none (spec A.8). `set_by_charm` is
+/// whether the charm has set a status itself.
 fn workload_status(
     record: &Record,
     local: &Local,

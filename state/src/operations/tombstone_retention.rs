@@ -1,17 +1,17 @@
 //! How long the tombstones of removed entities are kept.
 //!
 //! A tombstone is the evidence on which an agent tears down a removed entity (design 7), so it is kept until that has
-//! happened: that of a unit until the agent of its machine has confirmed that no folder of the unit is left, or until
-//! the machine is removed, whose own tombstone covers its units. All others only answer repeated requests: the newest
-//! [`TOMBSTONES_MAX`] of each model are kept. The agent of a machine that was removed while it was away is answered from
-//! its token (`documents::token`).
+//! happened. The tombstone of a unit is kept until the agent of its machine has confirmed that no folder of the unit is
+//! left, or until the machine is removed, whose own tombstone covers its units. All other tombstones only serve to
+//! answer repeated requests: the newest [`TOMBSTONES_MAX`] of each model are kept. For an agent whose machine was
+//! removed while the agent was away, the evidence is its retired token (`documents::token`).
 
 use crate::documents::draft::{Draft, Reader, read};
 use crate::documents::prelude::{Model, TombstoneDoc};
 use crate::terms::names::Uuid;
 
-/// Tombstones kept per model that are no evidence any more: some 200 bytes each, 200 KiB. A request that is repeated
-/// after a lost reply follows within seconds, in which far fewer entities are removed.
+/// Tombstones kept per model that are no longer needed as evidence: some 200 bytes each, 200 KiB. A request whose
+/// response was lost is repeated within seconds, in which far fewer entities are removed.
 pub const TOMBSTONES_MAX: usize = 1_000;
 /// Tombstones deleted by one transaction, with two reads each: 80, below the 100 of a transaction.
 pub const TOMBSTONES_PER_BATCH: usize = 40;
@@ -28,7 +28,7 @@ pub fn may_be_deleted(reader: &dyn Reader, model: Model, id: Uuid, tombstone: &T
     is_expendable(recall.is_some())
 }
 
-/// Deletes those of these tombstones that are no evidence any more, at most [`TOMBSTONES_PER_BATCH`] at a time.
+/// Deletes those of these tombstones that are no longer needed as evidence, at most [`TOMBSTONES_PER_BATCH`] at a time.
 pub fn delete(draft: &mut Draft, model: Model, ids: &[Uuid]) {
     for id in ids.iter().take(TOMBSTONES_PER_BATCH) {
         let Some(tombstone) = draft.get(&model.tombstone(*id)) else { continue };
@@ -39,8 +39,8 @@ pub fn delete(draft: &mut Draft, model: Model, ids: &[Uuid]) {
     }
 }
 
-/// The machine's agent has found that no folder of a removed unit is left on it. Repeating the request changes nothing;
-/// it has no effect for a unit that was not removed from this machine.
+/// Records that no folder of a removed unit is left on the machine, as its agent reports. Repeating the request changes
+/// nothing; it has no effect for a unit that was not removed from this machine.
 pub fn confirm_recall(draft: &mut Draft, model: Model, machine: Uuid, unit: Uuid) {
     let recall = model.recall(machine, unit);
     if draft.get(&recall).is_some() {

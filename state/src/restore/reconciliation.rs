@@ -1,8 +1,8 @@
 //! Compares the state on the agent's disk with the controller's replica when an agent attaches, before any hook
 //! runs (design 4).
 //!
-//! The result is the events to journal so that both agree, or that two folders have written for one unit.
-//! Called by the unit agent.
+//! The result is either the events that the agent journals so that both agree, or the finding that two folders have
+//! written for one unit. Called by the unit agent.
 
 use crate::agents::session::GrantedSession;
 use crate::terms::names::RelationNumber;
@@ -17,16 +17,16 @@ use std::collections::BTreeMap;
 pub enum Reconciliation {
     /// The agent continues after it has journaled these events.
     Consistent(Vec<Event>),
-    /// The same sequence number has another content: this folder, or the one that the controller has the record
-    /// of, is a copy whose agent continued separately.
+    /// The disk and the controller have records with the same sequence number and different contents: the unit's folder
+    /// was copied, and both agents continued.
     Forked {
         /// The sequence number of the last record that the controller applied.
         sequence: u64,
     },
 }
 
-/// Compares the state on disk with a session. If the disk is empty or behind, it takes the replica; if it is
-/// ahead, the agent sends its unsent records again, or resynchronises if the controller has lost others.
+/// Compares the state on disk with a session. If the disk is empty or behind, the agent takes the replica; if the disk
+/// is ahead, the agent sends its unacknowledged records again, or resynchronises if the controller has lost others.
 pub fn reconcile(local: &Local, session: &GrantedSession, at_ms: i64) -> Reconciliation {
     let replica = session.replica.as_ref();
     // the last record that the controller has applied

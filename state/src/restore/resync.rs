@@ -2,9 +2,9 @@
 //!
 //! After a restore the controller may lack records that the unit has already published. The agent then sends
 //! its whole published state as one resync record. A unit can be in more relations than one transaction may
-//! touch, so the resync is applied in batches; the last batch is part of the transaction that stores the record
-//! ([`commit`](crate::operations::record_commit::commit)), and is the only one for most units. Batches are
-//! idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
+//! touch, so the resync is applied in batches: first those that leave scopes, then those that enter relations. The last
+//! batch is part of the transaction that stores the record ([`commit`](crate::operations::record_commit::commit)).
+//! Batches are idempotent: if the agent repeats the resync before it is acknowledged, batches that were already applied
 //! change nothing.
 //!
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
@@ -24,8 +24,8 @@ use crate::unit::record::{DroppedWrite, Record};
 use crate::unit::writes::HOOK_WRITES_BYTES_MAX;
 use std::ops::Bound;
 
-/// Scopes that are examined in one batch. Each that is left (2 writes) may remove a relation (9 writes) and
-/// both its applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
+/// Scopes that are examined in one batch. Leaving one of them (2 writes) may remove a relation (9 writes) and both its
+/// applications (10 writes each): 3 × 31 are 93 of a transaction's 100.
 const LEFT_PER_BATCH: usize = 3;
 /// Relations that are entered in one batch: 6 reads each (relation, life, suspension, the other application's
 /// life, scope, bag) and 3 writes; if a subordinate is created 5 reads (the existing one, its application, the
@@ -65,8 +65,8 @@ pub struct ResyncBatch<'a> {
     pub position: &'a ResyncProgress,
 }
 
-/// Applies one batch of a resync; returns the position of the next batch and what was
-/// dropped. No position means that the rest is applied with the record, or that the record was applied before.
+/// Applies one batch of a resync; returns the position of the next batch, and what was dropped. No position means that
+/// the rest is applied with the record, or that the record was applied before.
 ///
 /// # Errors
 /// If a newer agent has attached, or the record may not be applied next.
@@ -106,8 +106,8 @@ pub fn apply_batch(
     })
 }
 
-/// Leaves the scopes that the unit had left before the store was restored: no other agent would, and the unit
-/// could never be Dead.
+/// Leaves the scopes that the unit had left before the store was restored: nothing else removes the unit from them,
+/// and it could never be Dead.
 fn leave_batch(
     draft: &mut Draft,
     model: Model,
@@ -162,8 +162,7 @@ fn enter_relations(
     dropped
 }
 
-/// Enters the relations of the last batch, which for most units are all; part of the transaction that stores
-/// the record.
+/// Enters the relations of the last batch; part of the transaction that stores the record.
 pub(crate) fn enter_last(
     draft: &mut Draft,
     model: Model,

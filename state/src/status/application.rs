@@ -3,7 +3,7 @@
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_info::StatusInfo;
 
-/// Returns the worst of these statuses; of equal ones the first.
+/// Returns the worst of these statuses; if several are equally bad, the first of them.
 pub fn worst<'a>(
     statuses: impl Iterator<Item = &'a StatusInfo<WorkloadStatus>>,
 ) -> Option<&'a StatusInfo<WorkloadStatus>> {

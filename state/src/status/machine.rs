@@ -33,7 +33,8 @@ pub fn machine_agent(
 ) -> MachineAgent {
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
     let error = read(reader, &model.machine_provisioning_error(id));
-    // The token is stored before the instance starts, and that counts as a heartbeat, so it proves nothing.
+    // The token is stored before the instance starts, and storing it counts as a heartbeat. A heartbeat that is not
+    // newer than the error therefore does not prove that the agent runs.
     if error.is_some_and(|error| presence.last_heartbeat_ms(id) <= error.last_ms) {
         MachineAgent::Failed
     } else if !matches!(holder, Some(TokenHolder::Machine { .. })) {

@@ -1,5 +1,5 @@
-//! What statuses and causes depend on beside documents: whether agents are heard, and what they run. The controller
-//! has this in memory.
+//! The facts about agents on which statuses and causes depend beside documents: whether agents report, and what they
+//! run. The controller keeps them in memory.
 
 use crate::terms::activity::Activity;
 use crate::terms::health::UnitHealth;
@@ -16,10 +16,10 @@ pub struct ExecutingRun {
     pub since_ms: i64,
 }
 
-/// What the statuses are computed from beside documents. The controller implements it by a snapshot, and by one that
-/// records what is observed of it.
+/// The facts about agents from which statuses are computed. The controller implements this trait for a snapshot of
+/// presence, and for a wrapper that records what is read from the snapshot.
 pub trait PresenceReader {
-    /// What the machine agent observes of a unit agent, if that is a problem.
+    /// The problems of a unit agent that the machine agent observes, if any.
     fn health(&self, unit: Uuid) -> Option<UnitHealth>;
     /// Whether an agent was silent for so long that it is shown as lost.
     fn is_lost(&self, agent: Uuid) -> bool;

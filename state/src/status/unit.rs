@@ -171,9 +171,9 @@ fn as_workload(agent: StatusInfo<AgentStatus>) -> StatusInfo<WorkloadStatus> {
     StatusInfo { current: WorkloadStatus::Error, message, since_ms, data }
 }
 
-/// Returns what the unit's agent would do next if it had received every change of the model. This is the agent's own
-/// decision function, applied to the replica of its state. A unit is idle only if the result is to wait. None if the
-/// controller has no replica yet.
+/// Returns what the unit's agent would do next if it had received every change of the model: the result of the agent's
+/// own decision function, applied to the replica of its state. A unit is idle only if the result is to wait. Returns
+/// `None` if the controller has no replica yet.
 pub fn next_act(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Act> {
     let local = read(reader, &model.replica(id))?.local;
     let view = view::full_view(reader, model, id)?;

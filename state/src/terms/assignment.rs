@@ -1,4 +1,4 @@
-//! What a machine agent is shown of units: which are assigned to its machine, and what is known about the others.
+//! What the controller sends to a machine agent about units: which are assigned to its machine, and which others exist.
 
 use crate::terms::life::Life;
 use crate::terms::names::UnitName;

@@ -5,11 +5,11 @@
 //! this waits", from the unit's resolver through refusals and the API to the commands.
 //!
 //! Causes are computed on request, from documents and from the presence of agents; they are never stored
-//! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `unit::wait_reasons` and
-//! `why`.
+//! (design 5). The English is in `api::text`. Causes are created in `documents::blockers`, `unit` and `why`, and by the
+//! store for a damaged document.
 //!
-//! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code that
-//! creates it.
+//! A new cause needs a variant of [`Duty`], its remedy in `remedy`, its sentence in `api::text::cause`, and the code
+//! that creates it.
 
 mod remedy;
 
@@ -104,7 +104,7 @@ pub enum Entity {
 }
 
 impl fmt::Display for Entity {
-    /// `unit web/0`, `relation 3 (db:server web:db)`.
+    /// Writes the kind and the name: `unit web/0`, `relation 3 (db:server web:db)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Entity::Unit(name) => write!(f, "unit {name}"),
@@ -116,7 +116,7 @@ impl fmt::Display for Entity {
     }
 }
 
-/// How a relation is named to people: its number and its endpoints.
+/// The name of a relation in messages: its number and its endpoints.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelationName {
@@ -127,7 +127,7 @@ pub struct RelationName {
 }
 
 impl fmt::Display for RelationName {
-    /// `3 (db:server web:db)`.
+    /// Writes the number and the endpoints: `3 (db:server web:db)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.number, self.ends)
     }
@@ -156,7 +156,7 @@ pub enum Actor {
     MachineAgent(String),
     /// The agent of the unit's machine, where the name of that machine is not known.
     OwnMachineAgent,
-    /// The unit itself has to be removed; its own causes name who must act for that.
+    /// The unit itself, which has to be removed; its own causes name the actors of its removal.
     Unit(UnitName),
 }
 
@@ -199,7 +199,7 @@ pub enum Duty {
         /// The relation that uses the endpoint.
         relation: RelationNumber,
     },
-    /// Be removed: a subordinate unit, before its principal is dead or before a relation can add a new one.
+    /// Remove a subordinate unit, before its principal becomes Dead or before a relation can add a new one.
     RemoveSubordinate {
         /// The subordinate unit.
         unit: UnitName,
@@ -303,14 +303,14 @@ pub enum Duty {
         /// How it ended.
         exit: UnitAgentExit,
     },
-    /// Remove what prevents the unit agent from going on.
+    /// Remove what prevents the unit agent from continuing.
     ClearFault {
-        /// What it is.
+        /// What prevents it.
         fault: Fault,
         /// The unit's machine; none if its name is not known.
         machine: Option<String>,
     },
-    /// Inspect damaged files of the unit's stored state, which were set aside. The unit goes on without them.
+    /// Inspect damaged files of the unit's stored state, which were set aside. The unit continues without them.
     InspectSetAside {
         /// The names of the files in the unit's folder.
         files: Vec<String>,
@@ -320,7 +320,7 @@ pub enum Duty {
     /// Reboot the machine: a hook requested it.
     Reboot,
 
-    // The controller's store.
+    // Repairs by a person.
     /// Restore a document that is damaged on the controller's disk.
     RestoreDocument {
         /// The key of the document.
@@ -334,9 +334,9 @@ pub enum Duty {
     },
 
     // Removal.
-    /// Be removed by a person; nothing else removes it.
+    /// Remove the entity by hand; nothing else removes it.
     Remove,
-    /// Be removed by a person: the relation uses the capacity of an endpoint.
+    /// Remove the relation by hand, because it uses the capacity of an endpoint.
     FreeCapacity {
         /// The endpoint whose relation limit is reached.
         endpoint: EndpointName,

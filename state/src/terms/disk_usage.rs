@@ -1,4 +1,4 @@
-//! What a unit takes on the disk of its machine, as its machine agent measures it.
+//! The disk space that a unit uses on its machine, as measured by the machine agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct UnitDiskUsage {
     /// The folders of its runs.
     pub runs_bytes: u64,
-    /// Its charm, with what the charm has written into its folder.
+    /// The folder of its charm, including the files that the charm has written there.
     pub charm_bytes: u64,
     /// The logs of its agent.
     pub logs_bytes: u64,
@@ -17,7 +17,7 @@ pub struct UnitDiskUsage {
 }
 
 impl UnitDiskUsage {
-    /// Everything together.
+    /// The sum of all parts.
     pub fn total_bytes(&self) -> u64 {
         let UnitDiskUsage { runs_bytes, charm_bytes, logs_bytes, state_bytes } = self;
         [runs_bytes, charm_bytes, logs_bytes, state_bytes]

@@ -1,13 +1,13 @@
-//! What a machine agent observes of a unit agent from outside: how its process ended, what prevents it from going on,
+//! What a machine agent observes of a unit agent from outside: how its process ended, what prevents it from continuing,
 //! and which damaged files of the unit were set aside.
 //!
-//! These are facts without English: `api::text::fault` prints them, with the setting or the change that helps. A machine
-//! agent reports them to the controller, which explains and shows them (`pintle why`, `pintle status`); `pintle-agent why`
-//! observes them itself.
+//! These are facts without English: `api::text::fault` prints them, with the setting or the change that helps. A
+//! machine agent reports them to the controller, which explains and shows them (`pintle why`, `pintle status`);
+//! `pintle-agent why` observes them itself.
 
 use serde::{Deserialize, Serialize};
 
-/// The most characters of a line of a log in a report.
+/// The most characters of a log line in a report.
 const LINE_CHARS_MAX: usize = 300;
 /// The most files that a report names as set aside.
 const SET_ASIDE_MAX: usize = 8;
@@ -37,7 +37,7 @@ pub enum Limit {
     Ports,
 }
 
-/// What prevents a unit agent from going on, until a person removes it.
+/// What prevents a unit agent from continuing, until a person removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -85,13 +85,13 @@ pub enum ProcessEnd {
     Unobserved,
 }
 
-/// The ends of a unit agent that follow each other without a longer run between them.
+/// One or more ends of a unit agent's process, without a longer run between them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnitAgentExit {
     /// How it ended the last time.
     pub end: ProcessEnd,
-    /// What prevents it from going on, if that is known.
+    /// What prevents it from continuing, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
     /// The last error, or else the last line, that it wrote to its log.
@@ -105,11 +105,11 @@ pub struct UnitAgentExit {
     pub count: u32,
 }
 
-/// What a machine agent observes of a unit agent. The default is that of a unit agent without a problem.
+/// What a machine agent observes of a unit agent. The default describes a unit agent without a problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnitHealth {
-    /// How its process ended; none if it has run for long since.
+    /// How its process ended; none if it has run for a longer time since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<UnitAgentExit>,
     /// What the unit's folder shows, whether or not the process runs.
@@ -121,7 +121,7 @@ pub struct UnitHealth {
 }
 
 impl UnitHealth {
-    /// What prevents the agent from going on.
+    /// What prevents the agent from continuing.
     pub fn fault(&self) -> Option<Fault> {
         self.fault.or_else(|| self.exit.as_ref()?.fault)
     }

@@ -1,5 +1,6 @@
-//! The vocabulary of the project: names, positions, versions, owners, lives and statuses, and what an agent
-//! does (`operation`, `activity`), why (`start_reason`) and with what result (`outcome`, `failure_reason`).
+//! The vocabulary of the project: names, positions, versions, owners, lives and statuses; what an agent does
+//! (`operation`, `activity`), why (`start_reason`) and with what result (`outcome`, `failure_reason`); why an entity
+//! waits (`cause`) and why a request is refused (`refusal`).
 //!
 //! Everything here is a small value without decisions of its own. All other modules of this crate, and all
 //! other crates, use these types.
@@ -9,6 +10,7 @@ pub mod assignment;
 pub mod cause;
 pub mod commands;
 pub mod disk_usage;
+pub mod duration;
 pub mod failure_reason;
 pub mod force;
 pub mod health;

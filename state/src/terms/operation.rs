@@ -29,13 +29,16 @@ pub struct CharmRef {
 }
 
 /// Hashes of the inputs of config-changed (spec B.1).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConfigDigest {
     /// The hash of the application's settings and its charm URL.
     pub settings: String,
     /// The hash of the unit's addresses.
     pub addresses: String,
+    /// Whether the application is trusted.
+    #[serde(default)]
+    pub trusted: bool,
 }
 
 /// An operation of the agent, whose outcome becomes a record.

@@ -1,5 +1,5 @@
-//! A position in a store: which store generation, and which revision in it; and the answer of a transition with the
-//! revision of its commit.
+//! A position in a store: a store generation and a revision in it. Also the answer of a transition with the revision of
+//! its commit.
 //!
 //! A bare revision means nothing after a store was restored from a backup (design, "Identity"). The store returns
 //! [`Committed`], and the API transmits it as it is.
@@ -25,4 +25,11 @@ pub struct Committed<A> {
     pub answer: A,
     /// The revision of the commit; if the transition wrote nothing, the revision that it read.
     pub revision: u64,
+}
+
+impl<A> Committed<A> {
+    /// The same commit with another answer.
+    pub fn map<B>(self, other: impl FnOnce(A) -> B) -> Committed<B> {
+        Committed { answer: other(self.answer), revision: self.revision }
+    }
 }

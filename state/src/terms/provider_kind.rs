@@ -13,7 +13,7 @@ string_enum! {
 }
 
 impl Default for ProviderKind {
-    /// The provider that needs nothing of its host.
+    /// The provider that has no requirements on its host.
     fn default() -> ProviderKind {
         ProviderKind::Local
     }

@@ -1,8 +1,8 @@
 //! Reasons for refusals: why a transition is not allowed, as types (style 6: an enum per transition file).
 //!
 //! The code of a refusal follows from its reason ([`RefusalReason::code`]). The English, message and hint, is in
-//! `api::text::refusal` and nowhere else. A reason is part of `documents::refusal::Refusal`, which adds the blockers; it
-//! is stored and sent where a refusal is a fact about a unit: in the outcome of a commit, and as the reason of a failure.
+//! `api::text::refusal` and nowhere else. A reason is part of `documents::refusal::Refusal`, which adds the blockers.
+//! A reason is also stored and sent in the outcome of a commit and as the reason of a failure.
 //!
 //! A new reason needs a variant here or in the file of its noun, its code in the match below the enum, its sentence in
 //! `api::text::refusal`, and an example in the golden test.
@@ -38,7 +38,7 @@ use unit::UnitRefusal;
 use write::WriteRefusal;
 
 string_enum! {
-    /// What was looked for.
+    /// The kind of entity that does not exist.
     EntityKind {
         /// A model.
         Model = "model",
@@ -62,7 +62,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// What one request adds several of.
+    /// The kind of entity of which one request adds too many.
     AddedKind {
         /// Units.
         Units = "units",
@@ -76,35 +76,35 @@ string_enum! {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RefusalReason {
-    /// Of an action.
+    /// A refusal about an action.
     Action(ActionRefusal),
-    /// Of an application.
+    /// A refusal about an application.
     Application(ApplicationRefusal),
-    /// Of an instance or an enrolment.
+    /// A refusal about an instance or an enrolment.
     Instance(InstanceRefusal),
-    /// Of a machine.
+    /// A refusal about a machine.
     Machine(MachineRefusal),
-    /// Of a model.
+    /// A refusal about a model.
     Model(ModelRefusal),
-    /// Of a whole record.
+    /// A refusal of a whole record.
     Record(RecordRefusal),
-    /// Of a relation.
+    /// A refusal about a relation.
     Relation(RelationRefusal),
-    /// Of the entry into a scope.
+    /// A refusal of the entry into a scope.
     Scope(ScopeRefusal),
-    /// Of the session of an agent.
+    /// A refusal about the session of an agent.
     Session(SessionRefusal),
-    /// Of a transaction that exceeds a bound of the store.
+    /// A refusal of a transaction that exceeds a bound of the store.
     Transaction(TransactionRefusal),
-    /// Of a unit.
+    /// A refusal about a unit.
     Unit(UnitRefusal),
-    /// Of the conditional writes of a record.
+    /// A refusal of the conditional writes of a record, or of leader settings.
     Write(WriteRefusal),
     /// The caller may not do this, or what it names does not exist: an agent cannot distinguish the two (S15).
     NotAuthorised,
     /// An entity does not exist.
     NotFound {
-        /// What was looked for.
+        /// The kind of entity.
         kind: EntityKind,
         /// Its name, number or uuid.
         name: String,

@@ -39,6 +39,8 @@ pub enum StartReason {
     SettingsChanged,
     /// The addresses of the unit changed.
     AddressesChanged,
+    /// The application became trusted, or is trusted no longer.
+    TrustChanged,
     /// The first config-changed was run.
     Configured,
     /// The unit became the leader.
@@ -63,7 +65,7 @@ pub enum StartReason {
         /// The relation.
         relation: RelationNumber,
     },
-    /// The relation was removed while its joined was interrupted or in error.
+    /// The relation was removed while its relation-joined hook was interrupted or in error.
     RelationRemoved,
 
     // Requests, removal and failures.

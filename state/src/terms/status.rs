@@ -45,7 +45,7 @@ string_enum! {
         Rebooting = "rebooting",
         /// The agent has been silent for too long.
         Lost = "lost",
-        /// The agent ends again and again, or cannot go on before a person removes what prevents it.
+        /// The agent ends repeatedly, or cannot continue before a person removes what prevents it.
         Failed = "failed",
     }
 }
@@ -107,7 +107,7 @@ string_enum! {
 }
 
 string_enum! {
-    /// The progress of an action (which people know as a task).
+    /// The progress of an action, which is shown to people as a task.
     ActionStatus {
         /// The action is enqueued; the unit agent has not started it.
         Pending = "pending",
@@ -119,8 +119,8 @@ string_enum! {
         Completed = "completed",
         /// It finished with a failure, or the unit was removed before it could run.
         Failed = "failed",
-        /// A user cancelled it before the controller knew of its start. If the unit had started it already, its report
-        /// or its record replaces this status.
+        /// A user cancelled it before the controller had received a report of its start. If the unit had started it
+        /// already, its report or its record replaces this status.
         Cancelled = "cancelled",
         /// A user cancelled it while it ran, and it has ended without success.
         Aborted = "aborted",
@@ -138,7 +138,7 @@ string_enum! {
 }
 
 impl ActionStatus {
-    /// Whether nobody waits for the action any more.
+    /// Whether no further progress of the action is expected.
     pub fn is_final(self) -> bool {
         match self {
             ActionStatus::Pending | ActionStatus::Running | ActionStatus::Aborting => false,

@@ -1,4 +1,4 @@
-//! A status as people are shown it.
+//! A status as it is shown to people.
 
 use crate::terms::status_message::StatusMessage;
 use crate::terms::unit_documents::StatusDoc;

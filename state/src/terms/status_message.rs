@@ -22,7 +22,7 @@ pub enum StatusMessage {
     #[default]
     Empty,
 
-    // Texts that somebody else wrote.
+    // Texts of a charm, an operator or a provider.
     /// The text of a charm; may be empty.
     OfCharm(String),
     /// The text of an operator, for example the reason of a suspended relation; may be empty.
@@ -83,14 +83,14 @@ pub enum StatusMessage {
         /// The unit.
         unit: UnitName,
     },
-    /// The agent cannot go on before a person removes a fault.
+    /// The agent cannot continue before a person removes a fault.
     Fault {
         /// The fault.
         fault: Fault,
         /// The unit.
         unit: UnitName,
     },
-    /// The agent ends again and again.
+    /// The agent ends repeatedly.
     AgentEnded {
         /// How it ended the last time.
         end: ProcessEnd,
@@ -122,7 +122,8 @@ pub enum StatusMessage {
 }
 
 impl StatusMessage {
-    /// Returns the message for a unit agent that cannot go on; none while it may restart by itself at once.
+    /// Returns the message for a unit agent that cannot continue; none after a single end without a fault, because the
+    /// agent is restarted at once.
     pub fn of_failed_agent(health: &UnitHealth, unit: &UnitName) -> Option<StatusMessage> {
         let unit = unit.clone();
         match (health.fault(), &health.exit) {

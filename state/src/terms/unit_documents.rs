@@ -1,5 +1,5 @@
-//! The documents that a unit is shown as they are stored: the charm of its application, statuses, and the request to
-//! resolve its error. Their keys are in `documents`.
+//! Documents that the view of a unit contains as they are stored: the charm of its application, statuses, and the
+//! request to resolve its error. Their keys are in `documents`.
 
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 fn enqueue(world: &mut World, unit: Uuid, name: &str, params: Value) -> Result<u64, Refusal> {
     let params: Map<String, Value> = params.as_object().expect("a map").clone();
-    world.run(|draft, _| action::enqueue(draft, MODEL, unit, name, &params, 50))
+    world.run(|draft, _| action::enqueue(draft, MODEL, unit, name, &params, 50)).map(|action| action.id)
 }
 
 fn doc(world: &World, id: u64) -> ActionDoc {
@@ -451,8 +451,9 @@ fn commands_of_a_user_are_enqueued_beside_actions_and_need_no_declaration() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let agent = Agent::attach(&mut world, "web/0");
-    let mut exec =
-        |commands: &str| world.run(|draft, _| action::enqueue_exec(draft, MODEL, agent.unit, commands, 50));
+    let mut exec = |commands: &str| {
+        world.run(|draft, _| action::enqueue_exec(draft, MODEL, agent.unit, commands, 50)).map(|exec| exec.id)
+    };
     let id = exec("echo hi").expect("it fits");
     let too_large = exec(&"x".repeat(PARAMS_BYTES_MAX));
     let refusal = refused(too_large).1;

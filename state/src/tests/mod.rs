@@ -357,10 +357,9 @@ impl Agent {
             revision: 0,
             endpoints: Default::default(),
         };
-        let seen = ConfigDigest { settings: String::new(), addresses: String::new() };
         self.done(world, Operation::InstallCharm(charm));
         self.done(world, Operation::Hook(Hook::Install));
-        self.done(world, Operation::Hook(Hook::ConfigChanged(seen)));
+        self.done(world, Operation::Hook(Hook::ConfigChanged(ConfigDigest::default())));
         self.done(world, Operation::Hook(Hook::Start { boot: "b".into() }));
     }
 

@@ -152,6 +152,9 @@ fn config_charm_leader_and_resolved_are_one_change_each() {
     world.run(|draft, _| application::configure(draft, MODEL, app, &set, &[])).expect("it fits");
     assert_eq!(world.sent[&unit], [Change::Config(BTreeMap::from([("port".to_owned(), 81.into())]))]);
     assert_eq!(world.sent[&other], []);
+    world.run(|draft, _| Ok(application::set_trust(draft, MODEL, app, true))).expect("it exists");
+    assert_eq!(world.sent[&unit], [Change::Trust(true)]);
+    assert_eq!(world.sent[&other], []);
     world.run(|draft, _| leadership::claim(draft, MODEL, unit, false)).expect("nobody leads");
     assert!(matches!(&world.sent[&unit][..], [Change::Leader(Some(grant))] if grant.generation == 1));
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };

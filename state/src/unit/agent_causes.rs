@@ -1,6 +1,6 @@
-//! Who has to do what when a unit agent does not run, or its folder shows a problem.
+//! The causes for a unit agent that does not run, or whose folder shows a problem.
 //!
-//! The controller explains a unit by what its machine agent reports, and `pintle-agent why` by what the folder shows;
+//! The controller derives them from the reports of the machine agent, and `pintle-agent why` from the unit's folder;
 //! both call these functions. `machine` is the name of the unit's machine, if known.
 
 use crate::terms::cause::{Actor, Cause, Duty, Entity};
@@ -15,8 +15,8 @@ fn machine_agent(machine: Option<&str>) -> Actor {
     machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()))
 }
 
-/// The cause for an agent that cannot go on: a person clears its fault. Without a fault, its machine agent starts it
-/// again. None if nothing prevents it from running.
+/// The cause for an agent that cannot continue or has ended: a person has to clear its fault; without a fault, its
+/// machine agent has to start it again. None if neither was observed.
 pub fn obstacle(unit: &UnitName, machine: Option<&str>, health: &UnitHealth) -> Option<Cause> {
     let name = machine.map(str::to_owned);
     let (since_ms, last_line) =
@@ -32,7 +32,7 @@ pub fn obstacle(unit: &UnitName, machine: Option<&str>, health: &UnitHealth) -> 
     Some(cause.since(since_ms).last_error(last_line))
 }
 
-/// The cause that names damaged files which were set aside; none without such files.
+/// The cause for damaged files that were set aside; none without such files.
 pub fn set_aside(unit: &UnitName, machine: Option<&str>, files: Vec<String>) -> Option<Cause> {
     let duty = |files| Duty::InspectSetAside { files, machine: machine.map(str::to_owned) };
     (!files.is_empty()).then(|| cause(unit, duty(files), Actor::Operator))
@@ -43,7 +43,7 @@ pub fn not_started(unit: &UnitName, machine: Option<&str>) -> Cause {
     cause(unit, Duty::StartUnitAgent { machine: machine.map(str::to_owned) }, machine_agent(machine))
 }
 
-/// The cause for an agent that does not start without the program behind the hook tools.
+/// The cause for an agent that does not start because the program behind the hook tools is missing.
 pub fn missing_hook_tools(unit: &UnitName) -> Cause {
     cause(unit, Duty::InstallHookTools, Actor::Operator)
 }

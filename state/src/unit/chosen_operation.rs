@@ -47,7 +47,7 @@ pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run)
         // The context is built from the view. The cached view may be lost while the run that started on it is not.
         return wait(None, vec![no_view_reason(local, None, now)]);
     }
-    // fetched before the lock is acquired: the hooks of other units must not wait for this connection
+    // the bag is fetched before the lock is acquired, so that the hooks of other units do not wait for this connection
     if let Some(request) =
         view.and_then(|view| hook_context_builder::bag_to_fetch(local, view, &run.operation))
     {

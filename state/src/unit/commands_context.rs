@@ -1,8 +1,8 @@
-//! What commands of [`commands`](crate::terms::commands) run: their script, and the relation and remote unit that a process names
-//! (spec/hook-tools.md 6).
+//! The context of [`commands`](crate::terms::commands): their script, and the relation and remote unit that the request
+//! names (spec/hook-tools.md 6).
 //!
-//! The relation context is found when the request arrives. If the unit has left the relation when the commands start,
-//! they fail.
+//! The relation is found when the request arrives. If the unit has left the relation when the commands start, they
+//! fail.
 
 use super::local::Local;
 use super::snapshot::ActionView;
@@ -24,14 +24,14 @@ pub struct RequestedRelation {
     pub force: bool,
 }
 
-/// Why there is no such relation context.
+/// Why commands cannot run in the requested relation context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContextProblem {
     /// A remote unit was named without a relation.
     UnitWithoutRelation(String),
-    /// The unit is in no such relation.
+    /// The text names no relation that the unit is in.
     InvalidRelation(String),
-    /// The name is no unit name.
+    /// The remote unit is not a valid unit name.
     InvalidUnit(String),
     /// The remote unit is no member of the relation.
     NotAMember(String),
@@ -39,16 +39,17 @@ pub enum ContextProblem {
     SeveralMembers(Vec<UnitName>),
 }
 
-/// Returns the commands of an action that stands for them.
+/// Returns the script of an action that runs commands ([`EXEC`]); none for any other action.
 pub fn of_action(action: &ActionView) -> Option<&str> {
     action.params.get(COMMAND).and_then(Value::as_str).filter(|_| action.name == EXEC)
 }
 
-/// Finds the relation and the remote unit that commands run in the context of: a relation with one member has that one,
-/// with none it has no remote unit, and with several one must be named.
+/// Finds the relation and the remote unit in whose context commands run. If the request names no remote unit, it is the
+/// only member of the relation, or none if the relation has no members.
 ///
 /// # Errors
-/// If the unit is in no such relation, or the remote unit is missing or no member of it.
+/// If the unit is not in the relation, the remote unit is not a member of it, or the request does not choose one of
+/// several members.
 pub fn relation_context(
     local: &Local,
     requested: &RequestedRelation,

@@ -1,4 +1,4 @@
-//! What a decision of the unit agent depends on beside its stored state and its view ([`Now`]), and what the
+//! What a decision of the unit agent depends on besides its stored state and its view ([`Now`]), and what the
 //! decision is ([`Next`]).
 //!
 //! The agent fills in `Now` and performs `Next`; `resolve` computes one from the other.
@@ -15,14 +15,15 @@ pub const LINK_AGE_MAX_MS: u64 = 30_000;
 /// How long a starting agent waits for the reconciliation of its disk with the replica, in milliseconds: about forty
 /// round trips of a slow link.
 pub const RECONCILE_WAIT_MS: u64 = 2_000;
-/// When a reboot that a hook requested is overdue, in milliseconds: a host reboots in about a minute, and the hooks of
-/// other units may run before. Then a person is asked to reboot the machine; the unit still waits for the reboot.
+/// The time in milliseconds after which a reboot that a hook requested is overdue: a host reboots in about a minute,
+/// and the hooks of other units may run before. The unit then still waits for the reboot, but a person has to act.
 pub const REBOOT_DEADLINE_MS: i64 = 600_000;
 
 /// The facts of the agent's environment that are neither stored nor part of the view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Now {
-    /// The boot id of the machine. Empty: not known (the controller explains a unit), so that no timer has expired.
+    /// The boot id of the machine. Empty if it is not known, as when the controller explains a unit; then no timer has
+    /// expired.
     pub boot: String,
     /// The time since that boot in milliseconds.
     pub since_boot_ms: u64,
@@ -100,8 +101,8 @@ pub enum Send {
     Nothing,
 }
 
-/// The next action of the agent. After every action except [`Act::Finish`] the agent calls [`next`](super::resolve::next)
-/// again.
+/// The next action of the agent. After every action except [`Act::Finish`] the agent calls
+/// [`next`](super::resolve::next) again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
     /// The unit is Dead or removed: the agent ends and does not start again.
@@ -116,7 +117,7 @@ pub enum Act {
     Start(Run),
     /// Store the record of an operation that needs no process.
     RecordOutcome(Record),
-    /// A hook has requested a reboot: have the machine rebooted, and start no operation.
+    /// A hook has requested a reboot: request it from the machine agent, and start no operation.
     Reboot,
     /// Store this event.
     PersistEvent(Event),
@@ -134,7 +135,7 @@ pub struct Wait {
 }
 
 /// Whether a reboot that was requested at this time should have happened by now ([`REBOOT_DEADLINE_MS`]); false if that
-/// time is not known. Both times are of the wall clock, because no boot is counted across a reboot.
+/// time is not known. Both times are of the wall clock, because the clock of a boot ends with a reboot.
 pub fn is_reboot_overdue(requested_ms: Option<i64>, now_ms: i64) -> bool {
     requested_ms.is_some_and(|requested_ms| now_ms.saturating_sub(requested_ms) > REBOOT_DEADLINE_MS)
 }
@@ -149,8 +150,8 @@ pub(super) fn is_first_claim_pending(now: &Now) -> bool {
     !now.is_leader_known && is_link_fresh(now)
 }
 
-/// Returns when the controller last sent a heartbeat, by the wall clock. `None`: at this moment, or not in this
-/// process.
+/// Returns when the controller last sent a heartbeat, by the wall clock. `None` if it sent one just now, or none to
+/// this process.
 pub(super) fn last_heartbeat_ms(now: &Now) -> Option<i64> {
     let age_ms = now.link_age_ms.filter(|age_ms| *age_ms > 0)?;
     Some(now.wall_ms - i64::try_from(age_ms).ok()?)

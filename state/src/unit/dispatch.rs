@@ -1,7 +1,7 @@
 //! Selects the file of the charm that a hook or action executes (spec/hook-tools.md 5, spec/uniter.md A.9).
 //!
-//! The decision is pure: the caller (the agent's hook process) looks at the charm's folder and passes in what it
-//! found. If the charm has a `dispatch` file, no other file is ever executed.
+//! The decision is pure: the caller (the agent's hook process) inspects the charm's folder and passes in the
+//! facts. If the charm has a `dispatch` file, no other file is ever executed.
 
 use super::hook_context::HookTrigger;
 use crate::charm::Charm;
@@ -36,7 +36,7 @@ pub struct CharmFiles {
 pub enum Dispatch {
     /// Execute this file, relative to the charm's folder, without arguments.
     Run(String),
-    /// The charm has no file for it. This is not an error for a hook; an action fails with
+    /// The charm has no file for the hook or action. A missing hook is no error; an action fails with
     /// [`FailureReason::ActionMissing`].
     Missing,
     /// The hook or action fails for this reason.

@@ -27,7 +27,7 @@ pub struct MachineFacts {
     pub cloud_api_version: String,
     /// The PATH after the folder of the hook tools.
     pub path: String,
-    /// Those of [`KUBERNETES_VARIABLES`] that the agent itself has, in the order of that list.
+    /// The [`KUBERNETES_VARIABLES`] that are set for the agent itself, in the order of that list.
     pub kubernetes: Vec<(String, String)>,
 }
 

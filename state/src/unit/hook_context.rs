@@ -38,7 +38,7 @@ pub struct HookContext {
     /// Whether the unit is the leader for at least another 30 s. The agent revokes it by
     /// [`HookContext::restrict_leadership`]; it never becomes true again in this hook (spec/hook-tools.md 2.2).
     pub leader: bool,
-    /// The settings that the leader has stored (leader-get), with what this hook has stored at once.
+    /// The settings that the leader has stored (leader-get), including those that this hook has stored.
     pub leader_settings: Bag,
     /// The relations whose scope the unit has entered.
     pub relations: BTreeMap<RelationNumber, HookRelation>,
@@ -220,7 +220,7 @@ pub struct OmittedBags {
 }
 
 impl OmittedBags {
-    /// Whether no bag of the relation is omitted, fetched or not.
+    /// Whether the context contains every bag of the relation.
     pub fn is_empty(&self) -> bool {
         self.bags.is_empty() && self.removed.is_empty()
     }
@@ -281,7 +281,7 @@ pub struct Address {
     pub cidr: String,
 }
 
-/// The cloud of the model. Empty texts are not known.
+/// The cloud of the model. An empty text means that the value is not known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CloudSpec {
     /// The type, for example `manual`.
@@ -298,12 +298,26 @@ pub struct CloudSpec {
     pub storage_endpoint: String,
     /// The credential of the model.
     pub credential: Option<CloudCredential>,
-    /// The certificates of its authorities, as PEM.
+    /// The certificates of its certificate authorities, as PEM.
     pub ca_certificates: Vec<String>,
     /// Whether its certificate is not verified.
     pub skip_tls_verify: bool,
     /// Whether the controller is in the same cloud.
     pub is_controller_cloud: bool,
+}
+
+impl CloudSpec {
+    /// The only cloud: machines that are provided by hand or by the host, which need no credential.
+    pub fn of_machines() -> CloudSpec {
+        let credential = CloudCredential { auth_type: "empty".to_owned(), ..CloudCredential::default() };
+        CloudSpec {
+            kind: "manual".to_owned(),
+            name: "local".to_owned(),
+            region: "local".to_owned(),
+            credential: Some(credential),
+            ..CloudSpec::default()
+        }
+    }
 }
 
 /// A credential of a cloud.
@@ -322,7 +336,7 @@ pub struct CloudCredential {
 pub struct GoalState {
     /// The units of this application by name.
     pub units: BTreeMap<String, Goal>,
-    /// By endpoint the related applications and their units by name.
+    /// The related applications and their units by name, for each endpoint.
     pub relations: BTreeMap<String, BTreeMap<String, Goal>>,
 }
 
@@ -331,7 +345,7 @@ pub struct GoalState {
 pub struct Goal {
     /// The status.
     pub status: GoalStatus,
-    /// Since when, in the format `2006-01-02 15:04:05Z`.
+    /// When the status was set, in the format `2006-01-02 15:04:05Z`.
     pub since: String,
 }
 
@@ -355,7 +369,7 @@ impl GoalStatus {
     }
 }
 
-/// Which of the unit's two bags in a relation a tool writes.
+/// Which of the unit's two bags in a relation a tool reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BagSide {
     /// The unit's own settings.

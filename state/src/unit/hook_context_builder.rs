@@ -6,8 +6,8 @@
 
 use super::commands_context;
 use super::hook_context::{
-    Address, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation, HookTrigger, Network,
-    OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
+    Address, CloudSpec, Device, Goal, GoalState, GoalStatus, HookContext, HookModel, HookRelation,
+    HookTrigger, Network, OmittedBags, RunningAction, RunningCommands, Status, Statuses, Writes,
 };
 use super::local::{Local, RelationLocal, Run};
 use crate::charm::{Charm, Scope, options};
@@ -35,14 +35,14 @@ pub struct ContextInput<'a> {
     pub secret: &'a str,
     /// Whether the unit is the leader for at least another 30 s.
     pub is_leader: bool,
-    /// The commands that a process on the machine has requested, if the run is about them.
+    /// The script of the commands that a process on the machine has requested, if the run executes them.
     pub commands: Option<&'a str>,
     /// Returns the text of a status message, for status-get.
     pub message_text: fn(&StatusMessage) -> String,
 }
 
-/// Returns the charm that must be downloaded before a program of it can run: it is part of the stored state, and the
-/// charm's folder is missing. This happens if the unit's folder was lost and its state was restored from the replica.
+/// Returns the charm that must be downloaded before one of its programs can run: the stored state contains a charm, but
+/// its folder is missing. This happens if the unit's folder was lost and its state was restored from the replica.
 pub fn charm_to_fetch<'a>(local: &'a Local, declared: Option<&Charm>) -> Option<&'a CharmRef> {
     local.charm.as_ref().filter(|_| declared.is_none())
 }
@@ -64,8 +64,8 @@ pub fn bag_to_fetch(local: &Local, view: &Snapshot, operation: &Operation) -> Op
     is_omitted.then_some(BagRequest { relation: known.uuid, owner, position: view.position })
 }
 
-/// Whether the operation is an action that was cancelled after the agent had decided to run it: the controller shows it
-/// as being aborted, or does not show it any more, and then its parameters are not shown either.
+/// Whether the operation is an action that was cancelled after the agent had decided to run it: the view contains it as
+/// being aborted, or no longer contains it and its parameters.
 pub fn is_cancelled(view: &Snapshot, operation: &Operation) -> bool {
     matches!(operation, Operation::Action { id, .. } if view.actions.get(id).is_none_or(|action| action.aborting))
 }
@@ -76,8 +76,8 @@ pub fn is_aborted(view: &Snapshot, operation: &Operation) -> bool {
     matches!(operation, Operation::Action { id, .. } if view.actions.get(id).is_some_and(|action| action.aborting))
 }
 
-/// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm, or is an action
-/// that was cancelled.
+/// Builds the context of `run`. Returns `None` if the operation does not execute a program of the charm, is an action
+/// that was cancelled, or runs commands in a relation that the unit has left.
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
     let (trigger, middle) = trigger(local, view, &run.operation, input)?;
     let about = trigger.counterpart().cloned();
@@ -116,7 +116,7 @@ pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) ->
         private_address: address.clone(),
         public_address: address,
         goal_state: goal_state(view),
-        cloud: None,
+        cloud: view.trusted.then(CloudSpec::of_machines),
         writes: Writes::default(),
     })
 }
@@ -233,7 +233,7 @@ fn relation(
         key: ends.join(" "),
         remote_application: remote_application.clone(),
         remote_model: view.model.uuid,
-        // in its broken hook a relation is not listed any more, even if the view still has it Alive
+        // relation-ids does not list a relation in its broken hook, even if the relation is still Alive in the view
         life: if broken { life.most_advanced(Life::Dying) } else { life },
         suspended: shown.is_some_and(|shown| shown.head.suspended),
         members,

@@ -1,7 +1,7 @@
 //! The settings that the leader of an application stores (leader-set), as the units of the application see them.
 //!
-//! The leader writes them at the controller before the tool returns, not with the record of its hook: a hook that fails
-//! later has stored them all the same (spec/hook-tools.md 3). Every unit reads them from its view (leader-get), and the
+//! The controller stores them before the tool returns, not with the record of the hook: they remain stored even if the
+//! hook fails later (spec/hook-tools.md 3). Every unit reads them from its view (leader-get), and the
 //! other units run leader-settings-changed when their version differs from the one that they have observed.
 
 use super::hook_context::{HookContext, TooLarge};
@@ -40,7 +40,7 @@ impl HookContext {
 }
 
 impl Snapshot {
-    /// The newest leader settings that the unit knows: those of the view, or what the unit itself has stored since.
+    /// The newest leader settings that the unit has received: those of the view, or those that it has stored since.
     pub fn newest_leader_settings(&self) -> &LeaderSettingsView {
         match &self.written_leader_settings {
             Some(written) if written.version > self.leader_settings.version => written,
@@ -48,19 +48,19 @@ impl Snapshot {
         }
     }
 
-    /// Notes what the unit itself has just stored:
+    /// Keeps the settings that the unit itself has just stored, until a view contains them:
     ///
     /// 1. A hook of the leader calls leader-set, and the controller stores the change.
     /// 2. The hook ends, and the next one starts before the view contains the change.
-    /// 3. The second hook must read what the first one has written.
+    /// 3. The second hook must read the settings that the first one has written.
     pub fn note_written_leader_settings(&mut self, written: LeaderSettingsView) {
         if written.version > self.newest_leader_settings().version {
             self.written_leader_settings = Some(written);
         }
     }
 
-    /// Keeps what the unit has stored, as the view `before` this one shows, unless this view contains it: a full view may
-    /// have been on its way when the unit wrote.
+    /// Takes over the settings that the unit has stored from the view `before` this one, unless this view contains
+    /// them: the controller may have sent a full view before the unit wrote.
     pub fn keep_written_leader_settings(&mut self, before: &Snapshot) {
         if let Some(written) = &before.written_leader_settings
             && before.position.store_generation == self.position.store_generation

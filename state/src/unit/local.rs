@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// failed: the run itself may be the cause (spec A.8).
 pub const INTERRUPTIONS_MAX: u32 = 3;
 
-/// The most runs whose unrecorded reports are stored: while the controller is unreachable, a hook may request one
-/// reboot after the other. The reports of a run are as large as a record, so this adds at most four records to
+/// The most runs whose unrecorded reports are stored: while the controller is unreachable, hooks may request one reboot
+/// after another. The reports of a run are as large as a record, so this adds at most four records to
 /// `state.yaml`.
 pub const UNRECORDED_RUNS_MAX: usize = 4;
 
@@ -97,7 +97,8 @@ pub enum Step {
     /// No operation is in progress.
     #[default]
     Idle,
-    /// The run has started. If an agent finds this when it starts, the run was interrupted.
+    /// The run has started. An agent that finds this when it starts re-attaches the hook, or else treats the run as
+    /// interrupted.
     Started(Run),
     /// The last record contains a conditional write, and no operation starts before the controller replies.
     AwaitingAnswer {
@@ -321,7 +322,8 @@ pub enum Event {
     LeadershipChanged(Option<u64>),
     /// The running hook requested an immediate reboot in the boot with this id, and was killed (`juju-reboot --now`).
     RebootRequested(String),
-    /// The reports of that hook, which stand (spec/hook-tools.md 3) and are sent without a record.
+    /// The reports of a hook that was killed for an immediate reboot. They take effect without a record
+    /// (spec/hook-tools.md 3).
     UnrecordedReport(UnrecordedReport),
     /// The controller has stored the unrecorded reports of a run.
     ReportAcknowledged {
@@ -374,7 +376,7 @@ impl Local {
         }
     }
 
-    /// Whether the unit has run stop or remove. Such a unit does not start again, even if the view has it Alive (I1).
+    /// Whether the unit has run stop or remove. Such a unit does not start again, even if it is Alive in the view (I1).
     pub fn is_tearing_down(&self) -> bool {
         self.stopped || self.removed
     }

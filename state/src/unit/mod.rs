@@ -3,13 +3,18 @@
 //! Nothing here performs I/O: the agent process reads the clock, runs hooks and talks to the controller, and passes
 //! the facts in as arguments.
 //!
-//! Reading order: `terms::operation` (what an agent can do), `terms::activity` (what it reports while it does so),
-//! `snapshot` (the view that it receives), `local` (what it stores, with the only transitions of it), `record` (what it sends),
-//! `decision` and `resolve` (what it does next, in which order), `pending_operations`, `pending_relation_hook` and
-//! `retry` (which operation that is), `terms::start_reason` (why), `wait_reasons` and `agent_causes` (what holds it back), `hook_context` and
-//! `writes` (what a hook reads and writes), `leader_settings` (what it writes at once), `hook_context_builder`, `dispatch` and `environment` (how the hook's
-//! process receives that), `commands_context` (what runs beside the hooks), `outcome` and `pending_reports` (what a finished run becomes), `run_retention` (how long its
-//! folder is kept).
+//! Reading order:
+//! * `terms::operation` (what an agent can do), `terms::activity` (what it reports meanwhile), `terms::start_reason`
+//!   (why it does so);
+//! * `snapshot` (the view that the agent receives), `local` (its stored state), `record` (what it sends);
+//! * `decision` and `resolve` (what it does next), `pending_operations`, `pending_relation_hook` and `retry` (which
+//!   operation that is), `chosen_operation` (how it starts), `wait_reasons` and `agent_causes` (why it waits);
+//! * `hook_context` and `writes` (what a hook reads and writes), `write_buffer`, `leader_settings` and `omitted_bags`
+//!   (what the hook tools do with both), `hook_context_builder`, `dispatch` and `environment` (what the hook's process
+//!   receives), `commands_context` (the context of commands);
+//! * `outcome` and `pending_reports` (the record and the reports of a run), `run_retention` (which folders of runs are
+//!   deleted);
+//! * `dry_run` (simulates the decision), `workflow` (the state as operators see it), `jitter` (varies delays).
 
 pub mod agent_causes;
 mod chosen_operation;

@@ -45,7 +45,7 @@ pub struct HookResult {
     pub exit: Exit,
     /// What the hook's tools wrote, which is applied only if the hook succeeded.
     pub writes: Writes,
-    /// What the hook reported, in order: log lines, statuses and output. All of it stands.
+    /// What the hook reported, in order: log lines, statuses and output. It takes effect even if the hook failed.
     pub reports: Vec<RunReport>,
 }
 
@@ -128,7 +128,7 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
     Some(record)
 }
 
-/// Returns the newest reports of a run that fit into one message, and a line with the number of those that do not.
+/// Returns the newest reports of a run that fit into one message, and a line with the number of omitted lines.
 fn bounded_reports(
     run: &Run,
     reports: Vec<RunReport>,

@@ -23,10 +23,10 @@ use sha2::{Digest, Sha256};
 
 /// An agent without a connection stops running update-status once its outbox has this many records: five hours of
 /// update-status at the default interval of 5 minutes.
-pub const OUTBOX_MAX: usize = 60;
+const OUTBOX_MAX: usize = 60;
 
-/// Whether the unit is not being removed. A unit that has run stop or remove is, even if a store that was restored
-/// from a backup has it Alive again.
+/// Whether the unit is not being removed. A unit that has run stop or remove is being removed, even if a restored store
+/// contains it as Alive again.
 pub(super) fn is_alive(local: &Local, view: &Snapshot) -> bool {
     view.unit.life.is_alive() && !local.is_tearing_down()
 }
@@ -80,7 +80,7 @@ pub(super) fn follow_up(local: &Local, view: &Snapshot, now: &Now, alive: bool) 
     }
 }
 
-/// Whether a unit begins relations: it is not being removed, has run install, and no hook is queued.
+/// Whether the unit may enter relations: it is not being removed, has run install, and no hook is queued.
 fn may_enter_relations(local: &Local, alive: bool) -> bool {
     alive && local.installed && local.follow_up.is_none()
 }
@@ -188,7 +188,7 @@ pub(super) fn leadership(local: &Local, now: &Now, alive: bool) -> Option<Act> {
         .then_some(Act::PersistEvent(Event::LeadershipChanged(now.leader_generation)))
 }
 
-/// Runs leader-settings-changed on a unit whose leader has stored other settings than it has observed.
+/// Runs leader-settings-changed on a unit that has not observed the settings that its leader has stored.
 ///
 /// Juju up to 3.6 also runs the hook after install and after each restart of an agent, whether or not the settings
 /// changed; here it runs for a change only (spec/uniter.md A.1).
@@ -238,7 +238,7 @@ pub(super) fn pending_action(
     Some(start_requested(local, view, now, operation, episode))
 }
 
-/// Starts what a user or a process has requested. `episode` is the open failure, which it does not affect.
+/// Starts an action or commands. `episode` is the open failure, which the run does not affect.
 fn start_requested(
     local: &Local,
     view: &Snapshot,
@@ -339,7 +339,8 @@ pub(super) fn config_changed(local: &Local, view: &Snapshot, alive: bool) -> Opt
         None => StartReason::FirstConfiguration,
         Some(old) if *old == seen => return None,
         Some(old) if old.settings != seen.settings => StartReason::SettingsChanged,
-        Some(_) => StartReason::AddressesChanged,
+        Some(old) if old.addresses != seen.addresses => StartReason::AddressesChanged,
+        Some(_) => StartReason::TrustChanged,
     };
     ChosenOperation::hook(Hook::ConfigChanged(seen), reason)
 }
@@ -431,5 +432,6 @@ pub fn config_digest(view: &Snapshot) -> ConfigDigest {
     ConfigDigest {
         settings: digest(&format!("{} {settings}", view.charm.charm.url)),
         addresses: digest(&view.unit.address),
+        trusted: view.trusted,
     }
 }

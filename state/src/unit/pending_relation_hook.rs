@@ -1,4 +1,4 @@
-//! Which hook is next in one relation: the table of spec A.11, of which the first entry that applies is taken.
+//! Decides which hook is next in one relation: the first row of the table of spec A.11 that applies.
 //!
 //! The decision compares what this unit's hooks have observed ([`RelationLocal`]) with the relation in the view. It
 //! never orders hooks across relations; `pending_operations` does that, and calls [`pending_hook`] for each relation.

@@ -2,7 +2,7 @@
 //!
 //! The agent sends them while the hook runs, the oldest first. The queue is bounded: the oldest report is dropped if
 //! a hook reports faster than the controller acknowledges. The queue tracks which log lines were delivered, so that
-//! the run's record can state how many lines never will be.
+//! the run's record can state how many lines are never delivered.
 
 use crate::unit::record::{REPORTS_MAX, RunReport};
 use std::collections::VecDeque;

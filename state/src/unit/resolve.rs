@@ -1,8 +1,8 @@
 //! Decides what a unit agent does next, as a pure function: [`next`]`(local, view, now)`.
 //!
-//! The function is total: for every state it returns an operation or the reasons why the unit waits, which `pintle
-//! why` shows. The order of hooks is the chain of `or_else` in `idle`; no other code orders hooks. No relation hook
-//! starts on a view that may be stale.
+//! The function is total: for every state it returns an action or the reasons why the unit waits, which `pintle why`
+//! shows. The order of an idle unit's operations is the chain of `or_else` in `idle`; the order of hooks within one
+//! relation is in `pending_relation_hook`. No relation hook starts on a view that may be stale.
 //!
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
 
@@ -80,7 +80,7 @@ fn is_reboot_pending(local: &Local, now: &Now) -> bool {
 /// Returns until when a starting agent waits for the controller's state before it proceeds without it.
 fn reconcile_until_ms(local: &Local, now: &Now) -> Option<u64> {
     let until = now.agent_start_ms + RECONCILE_WAIT_MS;
-    // a view that has not caught up yet may lack entities that are newer than it, not removed
+    // an entity that is missing from a view that has not caught up may be newer than the view rather than removed
     let is_reconciled = now.attached && now.link_age_ms.is_some();
     (!is_reconciled && local.epoch > 0 && now.since_boot_ms < until).then_some(until)
 }

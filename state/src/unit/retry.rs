@@ -23,12 +23,13 @@ use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::start_reason::StartReason;
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
-pub const HOOK_RETRY_FIRST_MS: u64 = 5_000;
+const HOOK_RETRY_FIRST_MS: u64 = 5_000;
 /// The longest delay in milliseconds: 5 s doubled six times is 320 s, so that the seventh and later delays are 300 s.
-pub const HOOK_RETRY_MAX_MS: u64 = 300_000;
+const HOOK_RETRY_MAX_MS: u64 = 300_000;
 
-/// Decides what follows a run whose agent died. The run starts again immediately and is not a failure of the charm
-/// (design 2); an action does not run again.
+/// Decides what follows a run whose agent died. The agent first searches for the hook and re-attaches it. If there is
+/// none, the run starts again immediately and is not a failure of the charm, unless it was interrupted
+/// [`INTERRUPTIONS_MAX`] times in a row (design 2); an action does not run again.
 pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run: &Run) -> Act {
     // a hook that requested an immediate reboot was killed before the request was stored, so it has no process
     if !now.orphan_missing && local.reboot.is_none() {
@@ -90,7 +91,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         instead.unwrap_or_else(|| run(refreshed(), reason, open))
     };
     // No relation hook starts on a stale view, not even a retry (spec B.6.7): the resolved mark may be part of a
-    // cached view, and the charm has observed newer versions since (cargo sim 71023351).
+    // cached view, and the charm may have observed newer versions since (cargo sim 71023351).
     let of_relation = matches!(episode.operation, Operation::Hook(Hook::Relation { .. }));
     let is_stale = of_relation && !is_link_fresh(now);
     let mark = view.and_then(|view| view.resolved.as_ref()).filter(|mark| mark.episode == episode.id);

@@ -1,22 +1,22 @@
-//! Which folders of earlier runs a unit's agent deletes.
+//! Decides which folders of earlier runs a unit agent deletes.
 //!
-//! The folder of a run holds what its hook printed and called. Two are always kept: that of the run that is current or
-//! ended last, which a later agent may need to continue it, and that of the last failed run, which a person needs to
-//! find out why. Of the others, the oldest are deleted beyond a bound by count and a bound in bytes.
+//! The folder of a run contains the output and the tool calls of its hook. Two folders are always kept: that of the
+//! current or newest run, which the next agent may need to continue it, and that of the last failed run, which a person
+//! needs to find the reason. The oldest of the others are deleted beyond a number of folders and a number of bytes.
 
 use std::collections::BTreeMap;
 
 /// The number of run folders that are kept for a unit.
 pub const RUNS_KEPT: usize = 200;
-/// The bytes of the run folders that are kept for a unit: 64 MiB, 320 KiB for each of 200. A usual run takes 20 KiB. One
-/// run alone may take some 130 MiB (128 MiB of tool calls and its output), so that a unit has at most two such folders,
-/// the current and the last failed one.
+/// The bytes of the run folders that are kept for a unit: 64 MiB, about 320 KiB for each of 200. A usual run takes
+/// 20 KiB. One run alone may take some 130 MiB (128 MiB of tool calls and its output), so that a unit has at most two
+/// such folders, the current and the last failed one.
 pub const RUN_BYTES_MAX: u64 = 64 << 20;
 
 /// The folder of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunFolder {
-    /// What it takes on the disk.
+    /// Its size on the disk.
     pub bytes: u64,
     /// Whether the run failed.
     pub has_failed: bool,

@@ -209,6 +209,8 @@ pub enum Change {
     Charm(CharmView),
     /// The settings that operators have set; the defaults are part of the charm.
     Config(BTreeMap<String, Value>),
+    /// Whether the application is trusted with the credential of its cloud.
+    Trust(bool),
     /// The leadership lease of the application.
     Leader(Option<GrantView>),
     /// The settings that the leader has stored.
@@ -320,6 +322,9 @@ pub struct Snapshot {
     pub charm: CharmView,
     /// The settings that operators have set.
     pub config: BTreeMap<String, Value>,
+    /// Whether the application is trusted with the credential of its cloud.
+    #[serde(default)]
+    pub trusted: bool,
     /// The leadership lease of the application.
     pub leader: Option<GrantView>,
     /// The settings that the leader has stored.
@@ -374,6 +379,7 @@ impl Snapshot {
             unit: unit.ok_or(IncompleteView)?,
             charm: charm.ok_or(IncompleteView)?,
             config: BTreeMap::new(),
+            trusted: false,
             leader: None,
             leader_settings: LeaderSettingsView::default(),
             written_leader_settings: None,
@@ -426,6 +432,7 @@ impl Snapshot {
             Change::Unit(view) => self.unit = view,
             Change::Charm(view) => self.charm = view,
             Change::Config(values) => self.config = values,
+            Change::Trust(trusted) => self.trusted = trusted,
             Change::Leader(grant) => self.leader = grant,
             Change::LeaderSettings(settings) => {
                 self.written_leader_settings.take_if(|written| written.version <= settings.version);

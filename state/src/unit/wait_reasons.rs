@@ -1,4 +1,4 @@
-//! The reasons that hold a unit back: who must do what before its next operation starts (shown by `pintle why`).
+//! The reasons why a unit waits: who must do what before its next operation starts (shown by `pintle why`).
 //!
 //! Each function returns one cause. Which of them apply is decided by `resolve`, `pending_operations` and `retry`.
 
@@ -14,7 +14,7 @@ pub(super) fn wait(until_ms: Option<u64>, causes: Vec<Cause>) -> Act {
     Act::Wait(Wait { until_ms, causes })
 }
 
-/// Returns a reason why this unit waits for another party.
+/// Returns the reason that `actor` has to do something for this unit.
 pub(super) fn wait_reason(local: &Local, duty: Duty, actor: Actor) -> Cause {
     Cause::new(Entity::Unit(local.name.clone()), duty, actor)
 }
@@ -31,7 +31,7 @@ pub fn reboot_reason(unit: &UnitName, machine: Option<&str>) -> Cause {
     Cause::new(Entity::Unit(unit.clone()), Duty::Reboot, agent)
 }
 
-/// Returns the reason of [`reboot_reason`] for a reboot that was requested at `requested_ms`, by the wall clock. Once it
+/// Returns the [`reboot_reason`] for a reboot that was requested at `requested_ms`, by the wall clock. Once the reboot
 /// is overdue, a person has to reboot the machine.
 pub fn requested_reboot_reason(
     unit: &UnitName,
@@ -69,7 +69,7 @@ pub(super) fn stale_link_reason(local: &Local, now: &Now) -> Cause {
     wait_reason(local, Duty::Reconnect, Actor::Controller).since(last_heartbeat_ms(now))
 }
 
-/// Adds the reason of a stale view once, even if several relations wait for it.
+/// Adds [`stale_link_reason`] once, even if several relations wait for the connection.
 pub(super) fn wait_for_link(local: &Local, waits: &mut Vec<Cause>, now: &Now) {
     let reason = stale_link_reason(local, now);
     if !waits.contains(&reason) {

@@ -1,11 +1,11 @@
-//! The workflow of a unit as operators know it: new, ready, running, or an error state (seed 004; spec G.5).
+//! The workflow of a unit as operators see it: new, ready, running, or an error state (seed 004; spec G.5).
 //!
-//! The stored state determines it. It is for display only and decides nothing.
+//! It is derived from the stored state, for display only; no decision depends on it.
 
 use super::local::Local;
 use crate::terms::operation::{Hook, Operation};
 
-/// The workflow state of seed 004, which the stored state determines.
+/// The workflow state of seed 004.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Workflow {
     /// install has not succeeded yet.
@@ -18,9 +18,9 @@ pub enum Workflow {
     InstallError,
     /// An operation before or including start is in error.
     StartError,
-    /// stop, remove or the end of the unit is in error.
+    /// stop, remove or the report that the unit is Dead is in error.
     StopError,
-    /// A later hook is in error; its name.
+    /// A later hook or operation is in error; its name.
     HookError(String),
 }
 

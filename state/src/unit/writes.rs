@@ -22,8 +22,8 @@ pub const REPORTS_MAX: usize = 60;
 /// minus 20 for the record's own documents (replica, status, life and others).
 pub const WRITES_MAX: usize = 100 - REPORTS_MAX - 20;
 
-/// The most bytes of a unit's own data in a transaction: its 1 MiB, minus the reports of the record, minus 16 KiB for
-/// the headers of documents.
+/// The most bytes of a unit's own data in a transaction: the 1 MiB of a transaction, minus the reports of the
+/// record, minus 16 KiB for the headers of documents.
 pub const HOOK_WRITES_BYTES_MAX: usize = (1 << 20) - REPORTS_BYTES_MAX - (16 << 10);
 
 /// The most bytes of the reports in one record, as JSON: 60 reports of about 4 KiB. An action's parameters and its
@@ -183,8 +183,8 @@ pub enum ReportContent {
     },
 }
 
-/// A status or log line that a hook reported and that stands even if the hook fails. Reports are numbered within
-/// their run, so that lost replies do not change their order and a report that is sent twice is stored once.
+/// A status or log line that a hook reported. It takes effect even if the hook fails. Reports are numbered within their
+/// run, so that lost replies do not change their order and a report that is sent twice is stored once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunReport {

@@ -1,9 +1,10 @@
 //! The view of a unit without what its next operation does not depend on: the statuses of other units, their open ports
 //! and the contents of bags.
 //!
-//! The status of a model needs one such view of each unit. A full view has the status of every unit of all related
-//! applications, so that the views of all units of an application take the square of their number. [`next`] decides
-//! the same with both views, except that it never fetches an omitted bag first: no bag is omitted here.
+//! The status of a model needs one such view of each unit. A full view contains the status of every unit of all related
+//! applications, so that the size of the full views of all units of an application grows with the square of their
+//! number. [`next`] decides the same with both views, except that it never fetches an omitted bag first: no bag is
+//! omitted here.
 //!
 //! [`next`]: crate::unit::resolve::next
 
@@ -56,6 +57,7 @@ pub fn decision_view(reader: &dyn Reader, model: Model, unit: Uuid) -> Option<Sn
         unit: view_reader.unit_view()?,
         charm: view_reader.charm()?,
         config: read(reader, &model.application_config(doc.application)).unwrap_or_default(),
+        trusted: read(reader, &model.application_trust(doc.application)).unwrap_or_default(),
         leader: view_reader.leader(),
         leader_settings: leader_settings_version(reader, model, doc.application),
         written_leader_settings: None,
@@ -86,7 +88,7 @@ fn relation_versions(view_reader: &UnitViewReader<'_>, id: Uuid, relation: &Rela
         let is_seen = view_reader.sees_bag(&head, &bag.owner, bag.container);
         is_seen.then(|| (bag.owner, BagView { counter: bag.counter, values: Some(Bag::new()), bytes: 0 }))
     };
-    // of two bags with the same owner the last one counts, as in a full view
+    // if two bags have the same owner, the last one is used, as in a full view
     let bags: BTreeMap<_, _> = stored.into_iter().filter_map(|(_, stored)| bag(stored)).collect();
     RelationView { head, members, bags: bags.into_iter().collect() }
 }

@@ -23,6 +23,7 @@ pub struct AffectedParts {
     unit: bool,
     charm: bool,
     config: bool,
+    trust: bool,
     leader: bool,
     leader_settings: bool,
     resolved: bool,
@@ -34,7 +35,7 @@ pub struct AffectedParts {
     scopes: BTreeSet<ScopeEntry>,
     /// Units and machines whose life changed; they and their dependents may be departing.
     departing: BTreeSet<Uuid>,
-    /// Keys of subordinate links: a sequence of them may have ended.
+    /// Keys of subordinate links that were written: the last link of a sequence may have ended.
     subordinate_links: BTreeSet<String>,
     bags: BTreeSet<(Uuid, Uuid)>,
     statuses: BTreeSet<Uuid>,
@@ -44,7 +45,8 @@ pub struct AffectedParts {
 }
 
 /// The changes of a view at the revision of the reader `at`. `shown` is what was sent up to the revision
-/// before; `parts` are the affected parts, from [`affected_parts`]. The caller then applies the result to `shown`.
+/// before; `parts` are the affected parts, from [`affected_parts`]. The caller then applies the result to `shown`
+/// ([`SentView::apply`]).
 pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Change> {
     let model = Model(shown.model.uuid);
     let unit = shown.unit.uuid;
@@ -66,6 +68,9 @@ pub fn delta(at: &dyn Reader, shown: &SentView, parts: &AffectedParts) -> Vec<Ch
     if parts.config {
         changes
             .push(Change::Config(read(at, &model.application_config(doc.application)).unwrap_or_default()));
+    }
+    if parts.trust {
+        changes.push(Change::Trust(read(at, &model.application_trust(doc.application)).unwrap_or_default()));
     }
     if parts.leader {
         changes.push(Change::Leader(view_reader.leader()));
@@ -124,6 +129,7 @@ pub fn affected_parts<'k>(
             }
             (Kind::ApplicationCharm, [id]) if *id == application => affected.charm = true,
             (Kind::ApplicationConfig, [id]) if *id == application => affected.config = true,
+            (Kind::ApplicationTrust, [id]) if *id == application => affected.trust = true,
             (Kind::ApplicationStatus, [id]) if *id == application => affected.application_status = true,
             (Kind::ApplicationLife, [id]) => drop(affected.applications.insert(*id)),
             (Kind::Leader, [id]) if *id == application => affected.leader = true,
@@ -238,8 +244,8 @@ fn relation_changes(
     heads
 }
 
-/// Removes the values of bags that are omitted now, and sends other bags whose settings have become inline or
-/// omitted because of these changes.
+/// Removes the values of bags that are omitted now, and adds the other bags that are newly inlined or omitted because
+/// of these changes.
 fn inline_settings_changes(
     view_reader: &UnitViewReader,
     shown: &SentView,

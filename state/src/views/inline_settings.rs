@@ -2,9 +2,10 @@
 //! fit. The settings of the other bags are omitted; the view contains only their versions, and they are fetched
 //! when a hook needs them.
 //!
-//! The selection is a function of the sizes alone, so that the deltas add up to the full view. The smallest
-//! bags come first, so that a large bag costs only the units that read it. Sizes are rounded, so that a write
-//! that changes a few bytes moves no other bag in or out; a write that does costs as much as a full view.
+//! The selection is a function of the sizes alone, so that applying the deltas gives the full view. The smallest
+//! bags are inlined first, so that a large bag slows down only the units that read it. Sizes are rounded, so that a
+//! write that changes a few bytes does not cause other bags to be inlined or omitted; a write that does costs as much
+//! as a full view.
 
 use crate::terms::names::RelationNumber;
 use crate::terms::owner::Owner;
@@ -50,6 +51,7 @@ impl BagSizes {
                 | Change::Unit(_)
                 | Change::Charm(_)
                 | Change::Config(_)
+                | Change::Trust(_)
                 | Change::Leader(_)
                 | Change::LeaderSettings(_)
                 | Change::Resolved(_)

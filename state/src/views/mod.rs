@@ -1,8 +1,8 @@
 //! The views that the controller sends to its agents: the full view of a unit or a machine, and the delta of
 //! each revision (design 9).
 //!
-//! Views are only read: they are functions of the documents at one revision, and applying all deltas to a full
-//! view gives the full view at the last revision. Called by the watches.
+//! Views are computed and never stored: they are functions of the documents at one revision, and applying all deltas to
+//! a full view gives the full view at the last revision. Called by the watches.
 
 pub mod decision_view;
 pub mod delta;

@@ -38,7 +38,7 @@ pub struct View {
 }
 
 impl View {
-    /// What was sent with this view; a watch compares later revisions with it.
+    /// The content of this view as sent to an agent; a watch compares later revisions with it.
     pub fn shown(&self) -> SentView {
         let snapshot = Snapshot::from_full(self.delta.clone()).expect("model, unit and charm are in it");
         SentView::from_snapshot(&snapshot, self.inline_bytes_max)
@@ -56,7 +56,7 @@ pub struct ScopeEntry {
     pub unit: Uuid,
 }
 
-/// What a watch has sent to an agent so far, as far as [`crate::views::delta::delta`] compares with it.
+/// The content that a watch has sent to an agent so far, as far as [`crate::views::delta::delta`] compares with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentView {
     /// The model.
@@ -76,7 +76,7 @@ pub struct SentView {
 }
 
 impl SentView {
-    /// What was sent with a full view; `inline_bytes_max` is the limit that the view was made with.
+    /// The content of a full view that was sent; `inline_bytes_max` is the limit with which the view was computed.
     pub fn from_snapshot(snapshot: &Snapshot, inline_bytes_max: usize) -> SentView {
         let heads = snapshot.relations.iter().map(|(number, view)| (*number, view.head.clone()));
         let members = snapshot.relations.iter().flat_map(|(number, view)| {
@@ -122,6 +122,7 @@ impl SentView {
                 }
                 Change::Charm(_)
                 | Change::Config(_)
+                | Change::Trust(_)
                 | Change::Leader(_)
                 | Change::LeaderSettings(_)
                 | Change::Resolved(_)
@@ -160,6 +161,7 @@ pub fn full_view_within(
         Change::Unit(view_reader.unit_view()?),
         Change::Charm(view_reader.charm()?),
         Change::Config(read(reader, &model.application_config(doc.application)).unwrap_or_default()),
+        Change::Trust(read(reader, &model.application_trust(doc.application)).unwrap_or_default()),
         Change::Leader(view_reader.leader()),
         Change::LeaderSettings(leader_settings_of(reader, model, doc.application)),
         Change::Resolved(read(reader, &model.resolved(unit))),
@@ -315,7 +317,7 @@ impl UnitViewReader<'_> {
         unit.application == head.remote_application && *unit != self.doc.name
     }
 
-    /// Whether a unit is Alive. A unit that is not has departed for all others, whatever its own agent does
+    /// Whether a unit is Alive. Any other unit has departed in the views of all members, whatever its own agent does
     /// (spec E.2, *departing*).
     fn is_alive_member(&self, unit: Uuid) -> bool {
         effective_life::unit_life(&mut { self.reader }, self.model, unit) == Some(Life::Alive)
@@ -370,8 +372,8 @@ impl UnitViewReader<'_> {
         Some(Change::Bag { relation, owner: bag.owner, bag: shown })
     }
 
-    /// The bag of this owner, found by the UUID that the name has now; the bag of a removed unit is found by
-    /// scanning all bags of the relation.
+    /// The bag of this owner. It is looked up by the UUID that has the owner's name now; the bag of a removed unit is
+    /// found by scanning all bags of the relation.
     pub fn bag_of(
         &self,
         id: Uuid,

@@ -1,4 +1,4 @@
-//! The answer to "why": what an entity waits for, and its state.
+//! The explanation of an entity: its state, and what it waits for. It is also the response of the API.
 
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Cause, Count, Entity};
@@ -51,7 +51,7 @@ pub enum EntityState {
     Machine {
         /// The number of its units.
         units: usize,
-        /// Who holds its hook lock; none if the lock is free.
+        /// The holder of its hook lock; none if the lock is free.
         hook_lock: Option<HookLock>,
     },
     /// A model.

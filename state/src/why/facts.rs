@@ -1,5 +1,5 @@
-//! What the explanations of all entities share: the documents, presence and times at one moment, and what holds for
-//! every kind of entity.
+//! The facts from which all entities are explained: documents, presence and times at one moment; and the causes that
+//! every kind of entity can have.
 
 use crate::documents::blockers::{self, EntityId};
 use crate::documents::draft::{Reader, Revision, read};
@@ -33,7 +33,7 @@ pub struct Facts<'a> {
     pub now_ms: i64,
 }
 
-/// What causes depend on beside documents and what statuses depend on.
+/// The facts about agents on which causes depend, in addition to those on which statuses depend.
 pub trait CausePresence: PresenceReader {
     /// Whether the agent has sent a request since the controller started.
     fn has_reported(&self, agent: Uuid) -> bool;
@@ -50,7 +50,8 @@ impl Facts<'_> {
         all.map(|blocker| self.pending_since().with_since(blocker)).collect()
     }
 
-    /// Returns when the controller starts to act in place of the entity's agents, if it is removed by force.
+    /// Returns the cause for an entity that is removed by force: when the controller starts to act in place of its
+    /// agents.
     pub(crate) fn forced_removal_cause(&self, id: Uuid, entity: Entity) -> Option<Cause> {
         let forced = read(self.reader, &self.model.forced_removal(id)).or_else(|| self.budget_timer(id))?;
         let remaining_ms = (self.force_remaining_ms)(id, &forced);
@@ -71,7 +72,7 @@ impl Facts<'_> {
         dying.then(|| force::budget_timer(budget_ms, self.now_ms))
     }
 
-    /// Computes since when something is pending.
+    /// Returns what computes since when an operation or a blocker is pending, from the same facts.
     pub fn pending_since(&self) -> PendingSince<'_> {
         let Facts { reader, model, commit_time_ms, now_ms, .. } = *self;
         PendingSince { reader, model, commit_time_ms, now_ms }

@@ -36,7 +36,7 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid, name: &str) -> Why {
 /// Returns a cause for each removed unit of which a folder is left on the machine.
 pub(crate) fn obstructed_recalls(facts: &Facts<'_>, id: Uuid, name: &str) -> Vec<Cause> {
     let cause = |(unit, why): (Uuid, String)| {
-        // a recall that was confirmed since is obstructed no more
+        // the recall may have been confirmed since the report
         read(facts.reader, &facts.model.recall(id, unit))?;
         let unit = read(facts.reader, &facts.model.tombstone(unit))?.name.parse().ok()?;
         let cause =

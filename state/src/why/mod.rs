@@ -1,9 +1,10 @@
 //! Why entities wait: everything that a unit, an application, a relation, a machine or a model waits for.
 //!
 //! An explanation is computed on request by the functions that make the decisions (design 1, 5): the blockers of
-//! removals, and the unit agent's `next` applied to the replica of its state; `non_removal_causes` explains what
-//! remains. Presence, commit times and force timers are arguments ([`facts`]). One file per kind of entity. Called by
-//! the controller for `pintle why` and dry runs, and for the times in refusals (`pending_since`).
+//! removals, and the unit agent's `next` applied to the replica of its state; `non_removal_causes` explains entities
+//! that are not being removed. Presence, commit times and force timers are arguments ([`facts`]). There is one file per
+//! kind of entity. Called by the controller for `pintle why` and dry runs, and for the times in refusals
+//! (`pending_since`).
 
 mod application;
 pub mod explanation;
@@ -25,7 +26,7 @@ use crate::terms::refusal::EntityKind;
 use explanation::Why;
 use facts::{CAUSES_MAX, Facts};
 
-/// What is explained.
+/// The entity to explain.
 #[derive(Clone, Copy, Debug)]
 pub enum Subject<'a> {
     /// The whole model.
@@ -38,7 +39,7 @@ pub enum Subject<'a> {
     Machine(Uuid, &'a str),
     /// A relation.
     Relation(Uuid),
-    /// The machine or the relation of a number: the one that waits for something, if both exist.
+    /// The machine or the relation with this number: if both exist, the one that waits for something.
     MachineOrRelation {
         /// The number.
         number: RelationNumber,

@@ -1,8 +1,8 @@
 //! What entities wait for, other than for their own removal.
 //!
 //! `documents::blockers` explains entities that are being removed; this module explains entities that remain, and
-//! failures of the provider. The functions read documents and never write. The other modules of `why` add what only
-//! presence and clocks show.
+//! failures of the provider. The functions read documents and never write. The other modules of `why` add the causes
+//! that depend on presence and times.
 
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life;
@@ -15,7 +15,7 @@ use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::provider_kind::ProviderKind;
 
-/// A suspended relation that is not being removed waits to be resumed.
+/// Returns the cause for a suspended relation that is not being removed: it waits to be resumed.
 pub fn suspended(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let suspended = read(reader, &model.relation_suspended(id))?;
     let doc = read(reader, &model.relation(id))?;
@@ -25,7 +25,8 @@ pub fn suspended(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     (life == Life::Alive).then_some(cause)
 }
 
-/// A subordinate application without units waits to be integrated with a principal application that has units.
+/// Returns the cause for a subordinate application without units: it waits to be integrated with a principal
+/// application that has units.
 pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, name: &str) -> Option<Cause> {
     let relations = read_all::<()>(reader, &model.relations_of(application));
     let alive = |id: &Uuid| effective_life::relation_life(&mut { reader }, model, *id) == Some(Life::Alive);
@@ -44,8 +45,8 @@ pub fn without_principal(reader: &dyn Reader, model: Model, application: Uuid, n
     Some(Cause::new(Entity::Application(name.to_owned()), duty, Actor::Operator))
 }
 
-/// A machine whose provider has failed waits for the provider. `starts`: whether its instance has to be
-/// started.
+/// Returns the cause for a machine whose provider has failed: it waits for the provider. `starts` is whether the
+/// instance still has to be started.
 pub fn provisioning(reader: &dyn Reader, model: Model, id: Uuid, name: &str, starts: bool) -> Option<Cause> {
     let error = read(reader, &model.machine_provisioning_error(id))?;
     let retry_ms = error.retry_ms;
@@ -54,9 +55,9 @@ pub fn provisioning(reader: &dyn Reader, model: Model, id: Uuid, name: &str, sta
     Some(cause.since(error.since_ms).last_error(error.message))
 }
 
-/// A machine without an instance whose units have run hooks: the units can be removed only by their own agents.
-/// A Dying machine gets a new instance for them (`machine::provision`); a manually provisioned machine returns
-/// only if its owner returns it.
+/// Returns the cause for a machine without an instance whose units have run hooks: the units can be removed only by
+/// their own agents. A Dying machine gets a new instance for them (`machine::provision`), unless it is manually
+/// provisioned.
 pub fn missing_instance(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id))?;
     let instance = read(reader, &model.machine_instance(id));
@@ -71,8 +72,8 @@ pub fn missing_instance(reader: &dyn Reader, model: Model, id: Uuid) -> Option<C
     Some(Cause::new(Entity::Machine(doc.name), duty, actor))
 }
 
-/// A manually provisioned machine that has not enrolled waits for its owner. The token is not stored, only its
-/// digest.
+/// Returns the cause for a manually provisioned machine that has not enrolled: it waits for its owner. The command that
+/// enrols it cannot be shown again, because only the digest of the token is stored.
 pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     let doc = read(reader, &model.machine(id))?;
     let holder = read(reader, &GLOBAL.token_of(id)).and_then(|hash| read(reader, &GLOBAL.token(&hash)));
@@ -84,7 +85,7 @@ pub fn enrolment(reader: &dyn Reader, model: Model, id: Uuid) -> Option<Cause> {
     Some(cause.since(doc.created_ms))
 }
 
-/// Who restarts the agent of a machine, and what the agent runs on.
+/// Returns the actor that restarts the agent of a machine, and the host on which the agent runs.
 pub fn host(reader: &dyn Reader, model: Model, id: Uuid, doc: &MachineDoc) -> (Actor, Host) {
     let instance = read(reader, &model.machine_instance(id));
     match instance.and_then(|instance| instance.provider) {
@@ -94,7 +95,8 @@ pub fn host(reader: &dyn Reader, model: Model, id: Uuid, doc: &MachineDoc) -> (A
     }
 }
 
-/// A model that is being destroyed waits until these applications and machines have been removed.
+/// Returns the cause for a model that is being destroyed: it waits until its applications and machines have been
+/// removed.
 pub fn destruction(
     reader: &dyn Reader,
     model: Model,

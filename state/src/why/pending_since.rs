@@ -49,7 +49,7 @@ impl PendingSince<'_> {
         self.life_ended_ms(&lives)
     }
 
-    /// Returns the same for a unit or a machine given by name.
+    /// Returns since when a unit or a machine, given by name, is being removed.
     fn removal_since_ms_by_name(&self, entity: &Entity) -> Option<i64> {
         let (reader, model) = (self.reader, self.model);
         match entity {
@@ -65,8 +65,8 @@ impl PendingSince<'_> {
         }
     }
 
-    /// Completes a cause without a time: it waits since its entity is being removed, or since its relation must be
-    /// left.
+    /// Adds the time to a cause without one: the time since which its entity is being removed, or since which its
+    /// relation must be left.
     pub fn with_since(&self, cause: Cause) -> Cause {
         let since_ms = cause
             .since_ms
@@ -110,7 +110,8 @@ impl PendingSince<'_> {
             Operation::Hook(Hook::ConfigChanged(_)) => {
                 read(self.reader, &model.replica(id))?.local.config?;
                 let charm = self.document_time_ms(&model.application_charm(application));
-                charm.max(self.document_time_ms(&model.application_config(application)))
+                let settings = self.document_time_ms(&model.application_config(application));
+                charm.max(settings).max(self.document_time_ms(&model.application_trust(application)))
             }
             Operation::Hook(Hook::LeaderElected { .. }) => self.document_time_ms(&model.leader(application)),
             Operation::Hook(Hook::LeaderSettingsChanged { .. }) => {

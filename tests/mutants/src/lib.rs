@@ -1,9 +1,9 @@
 //! Mutants of the product: faults that the checks of the simulator must detect.
 //!
-//! The sources of the product contain no fault. `table/*.toml` lists each mutant with the original code, its replacement
-//! and the check that must detect it ([`table`]). `cargo sim --mutants` generates a copy of the workspace in which every
-//! function that has mutants contains all its variants behind a switch ([`tree`]), and builds the simulator there: one
-//! build has all mutants, and [`choose`] selects one for the current thread.
+//! The sources of the product contain no mutant. `table/*.toml` lists each mutant with the original code, its
+//! replacement and the check that must detect it ([`table`]). `cargo sim --mutants` generates a copy of the workspace
+//! in which every function that has mutants contains all its variants behind a switch ([`tree`]), and builds the
+//! simulator there: one build has all mutants, and [`choose`] selects one for the current thread.
 
 use std::cell::Cell;
 

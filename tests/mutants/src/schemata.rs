@@ -32,7 +32,7 @@ pub fn source(original: &str, mutants: &[(usize, &Mutant)]) -> Result<String> {
     Ok(source)
 }
 
-/// The body of each function that the mutant changes, and what it is changed to.
+/// The body of each function that the mutant changes, and its replacement.
 fn variants(original: &str, mutant: &Mutant) -> Result<Vec<(Range<usize>, String)>> {
     let mut found: Vec<(Range<usize>, String)> = Vec::new();
     for (code, instead) in mutant.changes() {

@@ -22,7 +22,7 @@ const FILES: [&str; 11] = [
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mutant {
-    /// What `cargo sim --mutant NAME` expects.
+    /// The name of the mutant, for `cargo sim --mutant NAME`.
     pub name: String,
     /// The fault, as one sentence.
     pub about: String,

@@ -37,12 +37,12 @@ pub fn mutated(file: &str, original: &str) -> Result<String> {
     schemata::source(original, &rows).context(file.to_owned())
 }
 
-/// What a file holds in the generated tree; none: the same as in the repository.
+/// The content of a file in the generated tree; `None` if it is the same as in the repository.
 fn changed(name: &Path, original: &[u8]) -> Result<Option<Vec<u8>>> {
     let file = name.to_str().context("names are UTF-8")?;
     if file == "Cargo.toml" {
-        // Cargo names a crate's build by name, version and place in the workspace. With the same version, it would take
-        // a crate of this tree for the one of the repository, which has the same target folder.
+        // Cargo identifies a crate's build by name, version and path in the workspace. With the same version, it would
+        // confuse a crate of this tree with the one of the repository, which has the same target folder.
         let version = "[workspace.package]\nversion = \"0.1.0\"";
         let text = std::str::from_utf8(original)?;
         anyhow::ensure!(text.matches(version).count() == 1, "Cargo.toml has {version:?} not exactly once");

@@ -1,9 +1,9 @@
-//! `cargo bench-system`: what an event costs from one unit's hook to the other's, against the floor of this disk and this
-//! kernel, in one run; what 50 idle unit agents take; the time of adding 1,000 units; and the time of `status` with 1,000
-//! and with 10,000 units. With a word, only that part.
+//! `cargo bench-system`: measures the time from one unit's hook to the hook of another unit, compared with the least
+//! time that this disk and this kernel allow (the floor); the cost of 50 idle unit agents; the time of adding 1,000
+//! units; and the time of `status` with 1,000 and with 10,000 units. With an argument, only that part is measured.
 //!
-//! `cargo bench-system agents` prints how long 100, 250 and 500 unit agents take to come up. It needs 1 GB of memory and
-//! some minutes.
+//! `cargo bench-system agents` prints how long 100, 250 and 500 unit agents take to start. It needs 1 GB of memory and
+//! several minutes.
 
 #[path = "bench/agents.rs"]
 mod agents;
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use tests::host::Host;
 
 const ROUNDS: usize = 300;
-/// Units that are added in one round, and rounds.
+/// Units that are added in one round.
 const ADDED_UNITS: u32 = 1_000;
 const ADDED_ROUNDS: usize = 9;
 
@@ -108,9 +108,9 @@ fn relation_set(dir: &Path) {
     );
 }
 
-/// Prints what it takes to add units to an application on a controller's store, without HTTP and without machines, in
-/// one request and in one request for each unit. The floor is the same documents written to another store, with as many
-/// of them in each transaction as it may have.
+/// Prints the time of adding units to an application on a controller's store, without HTTP and without machines, in one
+/// request and in one request for each unit. The floor is the time of writing the same documents to another store, with
+/// the largest allowed number of documents in each transaction.
 fn added_units(dir: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (mut together, mut single, mut floors, mut commits) = (Vec::new(), Vec::new(), Vec::new(), 0);
@@ -197,7 +197,8 @@ fn stamps(file: &Path) -> Vec<f64> {
     text.lines().filter_map(|line| line.replace(',', ".").parse().ok()).collect()
 }
 
-/// Measures the cost of the same event without any program of Pintle: three serial durable writes and the same shell started.
+/// Measures the cost of the same event without any program of Pintle: three serial durable writes and the start of the
+/// same shell.
 fn floor(dir: &Path) -> Duration {
     let mut file =
         File::options().append(true).create(true).open(dir.join("floor")).expect("it is our folder");

@@ -1,5 +1,5 @@
-//! `make demo`: deploys, relates, crashes and removes the sample charms, and checks each step. Exits with 0 only if every
-//! check passes. `make programs` (`demo --programs`): prints the folder in which cargo put the programs.
+//! `make demo`: deploys, relates, crashes and removes the sample charms, and checks each step. Exits with 0 only if
+//! every check passes. `make programs` (`demo --programs`): prints the folder in which cargo put the programs.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

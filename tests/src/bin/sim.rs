@@ -1,6 +1,6 @@
 //! `cargo sim`: simulated schedules by seed.
 //!
-//! `cargo sim --help` says how it is used.
+//! `cargo sim --help` documents the arguments.
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -16,11 +16,11 @@ use tests::sim::profile::FaultProfile;
 use tests::sim::shrink::{ShrinkResult, shrink};
 use tests::sim::system;
 
-/// A third of a schedule is allocation.
+/// A third of the time of a schedule is spent on allocation.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Violations shown one by one.
+/// Violations that are printed one by one. Further ones are only counted.
 const SHOWN: usize = 10;
 /// The last lines of the trace that `--shrink` prints; `--trace` prints all of it.
 const TRACE_LINES_SHOWN: usize = 30;
@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-/// A start for seeds that no earlier run had.
+/// The first of a range of seeds that no earlier run has used.
 fn fresh() -> Result<u64> {
     Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * 1_000)
 }
@@ -107,7 +107,7 @@ fn mutant(name: &str) -> Result<Mutant> {
     named.context("this build has no such mutant; `cargo sim` has all")
 }
 
-/// An error is one line, without its place in this program.
+/// Prints an error as one line, without its location in this program.
 fn main() -> ExitCode {
     run(&Arguments::parse()).unwrap_or_else(|error| {
         eprintln!("ERROR {error:#}");
@@ -133,7 +133,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
     many(arguments)
 }
 
-/// Two applications of two units, their relation, everything a user may remove, and one death.
+/// The exhaustive search: two applications of two units, their relation, one removal of each kind, and one crash.
 fn model() -> ExitCode {
     let commands = vec![
         Command::RemoveRelation,

@@ -92,7 +92,9 @@ pub fn perform(world: &mut World, line: &str) -> Done {
             Ok(())
         }
         ["relation", number, rest @ ..] => relation(world, parse(number)?, rest),
-        ["unit" | "model", ..] | ["charm", ..] | ["config", ..] | ["address", ..] => request(world, &words),
+        ["unit" | "model", ..] | ["charm", ..] | ["config" | "trust" | "address", ..] => {
+            request(world, &words)
+        }
         ["resolved", mode @ ..] => resolved(world, mode),
         ["why"] => {
             if let Some(wait) = world.look() {
@@ -228,6 +230,8 @@ fn request(world: &mut World, words: &[&str]) -> Done {
             let (key, value) = pair.split_once('=').ok_or("config KEY=VALUE")?;
             view.config.insert(key.to_owned(), value.into());
         }
+        ["trust"] => view.trusted = true,
+        ["trust", "remove"] => view.trusted = false,
         ["address", address] => view.unit.address = (*address).to_owned(),
         _ => return Err("no such command".to_owned()),
     }

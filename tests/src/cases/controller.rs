@@ -43,7 +43,7 @@ impl Controller {
     }
 }
 
-/// What a disk and its replica have in common.
+/// The part of a state that must be equal on the disk and in the replica, as text.
 fn summary(local: &Local) -> String {
     let step = match &local.step {
         Step::Idle => "idle".to_owned(),

@@ -51,6 +51,7 @@ pub fn fresh() -> Snapshot {
         },
         charm: charm(1, false, &ENDPOINTS.map(str::to_owned)),
         config: BTreeMap::new(),
+        trusted: false,
         leader: None,
         leader_settings: Default::default(),
         written_leader_settings: None,

@@ -308,7 +308,7 @@ impl World {
             (self.perform)(self, &command).expect("the command of a `during` line is valid");
         }
         self.running = false;
-        // running any of the charm unpacks it again
+        // a run that uses the charm unpacks it again
         self.charm_lost = false;
         let needs_process = run.operation.runs_charm() || matches!(run.operation, Operation::InstallCharm(_));
         let default = match needs_process {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// An inode of a file that the traced program makes: above all that a file system hands out.
+/// Inodes of files that the traced program creates are above this number, which no file system reaches.
 const NEW_INODES: Inode = 1 << 48;
 
-/// Runs `program` with `arguments` and answers what it did to `folder`. Panics if the program fails, or does
-/// something to the folder that is not understood.
+/// Runs `program` with `arguments` and returns its operations on `folder`. Panics if the program fails, or if it makes
+/// a system call on the folder that this parser does not support.
 pub fn trace(folder: &Path, program: &str, arguments: &[&str]) -> Vec<Op> {
     let start = Image::of(folder);
     let calls = "trace=openat,openat2,close,write,pwrite64,ftruncate,fsync,fdatasync,syncfs,rename,renameat,renameat2,\
@@ -28,7 +28,7 @@ pub fn trace(folder: &Path, program: &str, arguments: &[&str]) -> Vec<Op> {
     reader.ops
 }
 
-/// An open file: which, where it is written next, and whether at the end.
+/// An open file: its inode, the offset of the next write, and whether it is open for appending.
 struct Open {
     inode: Inode,
     at: usize,

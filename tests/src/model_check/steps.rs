@@ -28,7 +28,7 @@ pub const EPOCH: u64 = 1;
 #[derive(Clone)]
 pub struct State {
     pub(super) documents: Documents,
-    /// `None`: recalled by its machine agent.
+    /// The local state of each agent; `None` once the machine agent has recalled the unit.
     pub(super) agents: Vec<(Uuid, Option<Local>)>,
     pub(super) commands: Vec<Command>,
     pub(super) crash: bool,

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// record made under it waits, occurs in about one seed in 300: 2,000 seeds miss it once in 800 times.
 pub const MUTANT_SEEDS: u64 = 2_000;
 
-/// Counts of run_seeds runs.
+/// The sums of the reports of many seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub schedules: u64,

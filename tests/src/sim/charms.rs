@@ -72,7 +72,7 @@ impl SimCharms {
         SimCharms { world: self.world.clone(), location, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Whether every hook that starts from now on fails, or only as many as the profile says.
+    /// Sets whether every hook that starts from now on fails, or only those that fail by the profile.
     pub fn fail(&self, fails: bool) {
         self.state().fails = fails;
     }
@@ -207,8 +207,8 @@ impl SimCharms {
     }
 }
 
-/// Executes a tool call. `leader_write`: the controller's answer to a change of the leader settings. `Err`: what the
-/// controller is asked for first.
+/// Executes a tool call. `leader_write`: the controller's answer to a change of the leader settings. `Err`: the request
+/// that the controller must answer first.
 fn call(
     context: &mut HookContext,
     leads: bool,

@@ -12,7 +12,7 @@ pub struct SimClock {
 }
 
 impl SimClock {
-    /// The mutant that makes the time since boot follow the wall clock.
+    /// The deviation of the wall clock, for the mutant that makes the time since boot follow it; otherwise 0.
     fn skew_ms(&self) -> i64 {
         if self.world.profile().has(Mutant::TimersFollowWallClock) { self.world.wall_skew_ms() } else { 0 }
     }

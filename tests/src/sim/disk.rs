@@ -1,4 +1,4 @@
-//! Folder of one unit: what its agent stores and what survives a crash.
+//! The folder of one unit: stores the state of its agent, and decides which part of it survives a crash.
 //!
 //! A disk has two forms. The typed form stores events; an event is durable once `append` has returned, and an event
 //! that was in flight at a crash may be there or not. The byte form runs the production journal over files; a crash

@@ -1,8 +1,8 @@
 //! Agents and folders: the machines with their agents, the folders of the units, and at most one unit agent per
 //! folder.
 //!
-//! The fleet starts agents, restarts them after they end, and applies to them what machine agents request. `machines`
-//! boots and ends machines, `agent_faults` damages agents and folders, `repair` is what operators do about that.
+//! The fleet starts agents, restarts them after they end, and executes the requests of machine agents. `machines` boots
+//! and ends machines, `agent_faults` damages agents and folders, and `repair` contains the repairs by operators.
 
 mod agent_faults;
 mod machines;

@@ -1,4 +1,4 @@
-//! Machines: hook lock, boot and unit folders of each. What is stored on a machine outlives its agent.
+//! Machines: hook lock, boot and unit folders of each. The state of a machine outlives its agent.
 
 pub mod folders;
 
@@ -34,7 +34,7 @@ struct State {
     dead: bool,
 }
 
-/// One machine. What is stored on it outlives its agent.
+/// One machine. Its state outlives its agent.
 #[derive(Clone)]
 pub struct Machine {
     pub id: Uuid,

@@ -1,7 +1,7 @@
 //! Operators: two simulated people who act on the model at the same time through the production handlers.
 //!
 //! They deploy, integrate, configure, refresh, resolve, run actions and remove, at legal and at illegal moments. The
-//! files below make the requests, by what they concern.
+//! submodules make the requests, one for each kind of entity.
 
 mod applications;
 mod archive;

@@ -47,7 +47,7 @@ macro_rules! fault_profile {
 fault_profile! {
     agent_crash: [0, 2, 5, 20],
     message_crash: [0, 0, 2, 10],
-    /// Of the polls of all tasks, considered in a third of them.
+    /// The rate per poll of any task, in a third of the polls.
     controller_crash: [0, 0, 0, 1],
     machine_agent_crash: [0, 0, 5],
     reboot: [0, 0, 100, 200],
@@ -62,9 +62,9 @@ fault_profile! {
     operator_messages_lost: [0, 0, 1],
     watch_broken: [0, 100, 300],
     partition: [0, 0, 5, 10],
-    /// Of the requests to the provider: refused, or done without an answer.
+    /// The rate of requests that the provider refuses, or executes without an answer.
     provider_fails: [0, 0, 50, 300],
-    /// Of the listings of the provider: a few seconds old.
+    /// The rate of listings of the provider that are a few seconds old.
     stale_listing: [0, 0, 300],
     provisioner_crash: [0, 0, 5, 30],
     instance_ends: [0, 0, 0, 300],
@@ -117,15 +117,15 @@ fault_profile! {
     inline_settings_bytes: [0, 0, 0, 1, 300],
     /// Whether obstructed removals follow the chaos, with requests of `why`.
     obstructed: [0, 0, 0, 1],
-    /// Of the polls of the janitor, which are few: it restarts, and so do the waits that it measures.
+    /// The rate per poll of the janitor, which is polled rarely. The janitor restarts, and so do the waits that it
+    /// measures.
     janitor_crash: [0, 0, 20, 200],
-    /// Of a hook: it opens or closes a port.
+    /// The rate of hooks that open or close a port.
     hook_changes_port: [100, 100, 100, 500],
     hook_sets_leader_settings: [0, 100, 300],
-    /// Of the actions of operators: a relation is suspended or resumed, in addition to the few times without
-    /// it.
+    /// The rate of operator actions that suspend or resume a relation, in addition to the few in every run.
     suspend_relation: [0, 0, 0, 0, 0, 0, 0, 300],
-    /// Of the messages: slow, with seconds of transit in both directions.
+    /// The rate of slow messages, with seconds of transit in both directions.
     message_slow: [0, 0, 0, 20, 200],
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Instances have numbers and tags: model, machine and nonce. Two exist from the start: one of another controller,
 //! and one of an earlier controller of this model. The provider may fail with a reason, fail after it has acted, or
-//! list late what was created or terminated. It never creates two instances under one nonce: that is what nonces
-//! are for.
+//! list instances that are a few seconds out of date. It never creates two instances under one nonce: nonces exist for
+//! this purpose.
 
 use crate::sim::fact::{Fact, InstanceEvent};
 use crate::sim::identities::{MODEL, admin, token};

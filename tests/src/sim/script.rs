@@ -17,7 +17,7 @@ pub const FAILED_HOOK_KEY: &str = "poison";
 pub const COUNTER: &str = "n";
 /// Names a read of all settings of a member.
 pub const SETTINGS: &str = "settings";
-/// The leader setting that leaders write: the name of the leader, then what is new.
+/// The leader setting that leaders write: the name of the leader and a random number.
 pub const LEADER_KEY: &str = "lead";
 /// The configuration option that operators set.
 pub const LEVEL: &str = "level";

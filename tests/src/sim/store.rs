@@ -8,7 +8,7 @@ use crate::sim::world::World;
 use api::error::{ApiError, ErrorCode};
 use controller::environment::{Environment, StoredArchive};
 use controller::store::{
-    ApplyError, CommitChanges, Committed, Compacted, Position, RETRIES_MAX, RunError, Store, StoreError,
+    ApplyError, CommitChanges, Committed, Compacted, Position, RunError, Store, StoreError,
 };
 use state::charm::Charm;
 use state::documents::draft::{Draft, Reader, Revision, StoredDocument, Transaction};
@@ -19,7 +19,7 @@ use state::terms::names::Uuid;
 use state::views::inline_settings;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use test_support::memory_store::MemoryStore;
+use test_support::memory_store::{MemoryStore, RETRIES_MAX};
 
 /// The rate, per mille, of transactions during chaos that take long between their reads and their commit.
 const SLOW: u64 = 50;

@@ -1,8 +1,7 @@
-//! World of one run: virtual time, randomness from one seed, and what the tasks of the run leave to it: messages,
-//! commands, facts and the trace.
+//! The shared state of one run: virtual time, randomness from one seed, and the messages, commands, facts and trace of
+//! its tasks.
 //!
-//! Every part of the simulator has a handle to the world. `tasks` is the scheduler. Nothing here depends on what is
-//! simulated.
+//! Every part of the simulator has a handle to the world. `tasks` is the scheduler.
 
 pub mod tasks;
 
@@ -57,14 +56,14 @@ struct State {
 }
 
 /// The shared state. Values that are read several times per poll are outside the lock: a world has one thread,
-/// and its handles are `Send` only for the types.
+/// and its handles are `Send` only because the traits of the product require it.
 struct WorldInner {
     seed: u64,
     profile: FaultProfile,
     now_ms: AtomicU64,
     /// The state of the random number generator.
     chance: AtomicU64,
-    /// Faults are over.
+    /// Whether no faults are injected.
     calm: AtomicBool,
     faults: AtomicU64,
     state: Mutex<State>,
@@ -123,12 +122,12 @@ impl World {
         drawn
     }
 
-    /// The wall clock in milliseconds: what operators read, and what may jump.
+    /// The wall clock in milliseconds, which operators read and which may jump.
     pub fn wall_ms(&self) -> i64 {
         self.state().wall_ms + i64::try_from(self.now_ms() - START_MS).expect("no run lasts so long")
     }
 
-    /// By how much the wall clock was set, in sum.
+    /// The sum of all changes of the wall clock.
     pub fn wall_skew_ms(&self) -> i64 {
         self.state().wall_ms - WALL_START_MS
     }

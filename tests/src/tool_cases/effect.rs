@@ -1,4 +1,4 @@
-//! What a case says a call changes, against what it changed.
+//! Compares the effects that a case expects of a call with the actual ones.
 
 use super::difference::difference;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use state::terms::settings::{self, Bag};
 use state::unit::hook_context::{BagSide, HookContext, PortWrites, Ports, Reboot, ReportContent};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A case without effects must change nothing, which is what the default expects.
+/// The expected effects of a call. The default expects none, because a case without effects must change nothing.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expected {
@@ -132,7 +132,7 @@ impl OnCommit {
     }
 }
 
-/// The last status and version, every line.
+/// The reports as JSON: the last status and version, and every log line.
 fn reports_as_json(context: &HookContext, reports: &[ReportContent]) -> Map<String, Value> {
     let mut shown = Map::new();
     let (mut lines, mut progress) = (Vec::new(), Vec::new());

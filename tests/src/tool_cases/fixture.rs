@@ -1,4 +1,4 @@
-//! The fixtures of a case file, patched, as hook contexts.
+//! Converts the fixtures of a case file, with the patches of a case, to hook contexts.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -51,7 +51,7 @@ fn merge(target: &mut Value, patch: &Value) {
     };
     for (key, change) in changes {
         match members.get_mut(key) {
-            // Into an empty place a value is taken as it is, nulls included.
+            // a new member is inserted unchanged, including nulls
             None => {
                 members.insert(key.clone(), change.clone());
             }
@@ -336,7 +336,7 @@ fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
     Ok(HookTrigger::Hook(hook))
 }
 
-/// In a fixture the empty endpoint stands for all.
+/// Converts the empty endpoint, which means all endpoints in a fixture.
 fn ports(ports: Ports) -> Ports {
     let named = |name: String| {
         if name.is_empty() { ALL_ENDPOINTS.to_owned() } else { name }
@@ -344,7 +344,7 @@ fn ports(ports: Ports) -> Ports {
     ports.into_iter().map(|(name, ranges)| (named(name), ranges)).collect()
 }
 
-/// By endpoint, or just a list.
+/// Parses the ports of one unit: by endpoint, or a list for all endpoints.
 fn machine_ports_of(value: &Value) -> Result<Ports, String> {
     let by_endpoint = match value {
         Value::Array(_) => BTreeMap::from([(String::new(), part(value, "machine ports")?)]),

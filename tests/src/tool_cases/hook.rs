@@ -1,4 +1,4 @@
-//! Cases about the hook's process: its environment and which file is run.
+//! Cases about the hook's process: its environment, and the file that is run.
 
 use super::difference::difference;
 use super::fixture::{self, Source, part};

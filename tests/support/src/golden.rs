@@ -1,7 +1,7 @@
 //! Compares texts that a person reads with the golden files in `tests/golden`: one file per family of messages.
 //!
-//! All other tests assert on types (`tests/tests/tidy/english.rs`). The expected texts are written by hand from words.md,
-//! "Messages"; `UPDATE=1` rewrites a file after a change of wording, and the difference is reviewed.
+//! All other tests assert on types (`tests/tests/tidy/english.rs`). `UPDATE=1` rewrites a file after a change of
+//! wording, and the difference is reviewed.
 
 use std::path::Path;
 

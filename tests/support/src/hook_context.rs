@@ -10,7 +10,7 @@ use state::unit::hook_context::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// In config-changed, with empty bags and without settings.
+/// The context of config-changed, with empty bags and without settings.
 pub fn context() -> HookContext {
     let relation = HookRelation {
         endpoint: "db".to_owned(),

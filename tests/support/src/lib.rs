@@ -1,5 +1,5 @@
-//! What only tests use and more than one crate needs: a store in memory, the context of a hook, the invariants of the
-//! documents, the golden files, and the list of skipped tests.
+//! Test code that more than one crate needs: a store in memory, the context of a hook, the invariants of the documents,
+//! the golden files, and the list of skipped tests.
 //!
 //! The product never depends on this crate.
 

@@ -8,7 +8,7 @@
 
 use controller::store::{
     ApplyError, CHANGES_KEPT, CommitChanges, Committed, Compacted, DocumentChange, EarlierReader, Position,
-    RETRIES_MAX, RunError, Store, Undo, scan_start,
+    RunError, Store, Undo, scan_start,
 };
 use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
@@ -18,6 +18,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Poll;
 use tokio::sync::watch;
+
+/// Retries of one transition after conflicts. Each conflict means that another transaction committed, so this is the
+/// number of concurrent writers of one document that a request tolerates.
+pub const RETRIES_MAX: usize = 100;
 
 /// One commit in the log: its changes and the previous documents.
 #[derive(Clone)]
@@ -263,7 +267,7 @@ impl Store for MemoryStore {
             }
             match self.commit(&transaction) {
                 Ok(revision) => {
-                    yield_once().await; // a caller that crashes here never learns that it committed
+                    yield_once().await; // a caller that crashes here does not receive the result of its commit
                     return Ok(Committed { answer, revision });
                 }
                 Err(conflict) if retries == RETRIES_MAX => return Err(RunError::Busy(conflict)),

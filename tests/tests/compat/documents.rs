@@ -1,24 +1,30 @@
-//! What a controller's data folder holds: the documents of the store, and the files beside it.
+//! Samples of the content of a controller's data folder: the documents of the store, and the files beside it.
 
-use crate::named::{Named, loads, types};
+use crate::named::{Named, loaded, types};
 use crate::samples::Samples;
 use crate::values::Maker;
 use api::AgentConfig;
 use api::client_file::ClientFile;
+use cli::supervisor::identity::FolderIdentity;
 use cli::supervisor::network::Network;
 use cli::supervisor::provider::Instance;
 use cli::supervisor::settings::UpSettings as Settings;
+use controller::installation::ControllerIdentity;
+use controller::store::sqlite::{GenerationFile, Options, Sqlite};
 use serde_json::Value;
 use state::documents::prelude::*;
 use state::terms::life::Life;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::port_range::Ports;
+use state::terms::position::Position;
 use state::terms::status::ActionStatus;
 use state::unit::hook_context::ReportContent;
 use state::unit::record::Outcome;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use tempfile::TempDir;
 
 types! { made_documents, loads_documents:
     Operation ReportContent Outcome
@@ -32,9 +38,12 @@ types! { made_documents, loads_documents:
     Life
 }
 
-types! { made_files, loads_files: ClientFile AgentConfig Instance Network Settings }
+types! { made_files, loads_files:
+    ClientFile AgentConfig Instance Network Settings ControllerIdentity FolderIdentity
+}
 
-/// The kind is a tag among the fields, which no reader asks for.
+/// The samples of [`TokenHolder`], which a [`Maker`] cannot make: the kind is a tag among the fields, which a
+/// `Deserialize` does not request.
 fn principals() -> Vec<Value> {
     let (model, id) = (Model(Uuid(1)), Uuid(2));
     let all = [
@@ -49,6 +58,22 @@ fn principals() -> Vec<Value> {
 
 const DOCUMENTS: &str = "documents.yaml";
 const FILES: &str = "files.yaml";
+const GENERATION: &str = "generation.yaml";
+
+/// `generation.yaml` of a new store.
+fn generation() -> String {
+    let folder = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
+    drop(Sqlite::open(folder.path(), Options::new(Uuid(1))).expect("a new store"));
+    fs::read_to_string(folder.path().join(GENERATION)).expect("the store has written it")
+}
+
+/// The names of all types in the samples of this form.
+pub fn sampled_types() -> BTreeSet<&'static str> {
+    let mut maker = Maker::default();
+    made_documents(&mut maker);
+    made_files(&mut maker);
+    maker.types
+}
 
 pub fn make() -> Samples {
     let mut maker = Maker::default();
@@ -56,18 +81,23 @@ pub fn make() -> Samples {
     documents.insert("TokenHolder".to_owned(), principals());
     let files = made_files(&mut maker);
     let yaml = |named: &Named| serde_yaml::to_string(named).expect("plain data");
-    Samples::from([(DOCUMENTS.to_owned(), yaml(&documents)), (FILES.to_owned(), yaml(&files))])
+    let texts = [(DOCUMENTS, yaml(&documents)), (FILES, yaml(&files)), (GENERATION, generation())];
+    texts.map(|(name, text)| (name.to_owned(), text)).into()
 }
 
 pub fn load(samples: &Samples) {
     let named = |file: &str| serde_yaml::from_str::<Named>(&samples[file]).expect("samples by name");
     let documents = named(DOCUMENTS);
     loads_documents(&documents);
-    loads::<TokenHolder>("TokenHolder", &documents["TokenHolder"]);
+    loaded::<TokenHolder>("TokenHolder", &documents["TokenHolder"]);
     loads_files(&named(FILES));
+    let folder = TempDir::with_prefix("pintle-test-").expect("there is room for a test");
+    fs::write(folder.path().join(GENERATION), &samples[GENERATION]).expect("there is room for a test");
+    let position = GenerationFile::load(folder.path()).expect("the generation is read");
+    assert_eq!(position, Position { store_generation: Uuid(1), revision: 0 });
 }
 
-/// The types of documents that the functions for keys name: `-> Key<UnitDoc>`.
+/// The types of documents in the results of the functions for keys: `-> Key<UnitDoc>`.
 fn stored_types(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).expect("it is a folder").flatten() {
         if entry.path().is_dir() {

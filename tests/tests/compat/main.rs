@@ -1,13 +1,15 @@
-//! A sample of every stored and transmitted document, for each version of each form (ARCHITECTURE.md, Compatibility).
+//! Tests compatibility with samples of every stored and transmitted document, for each version of each form
+//! (ARCHITECTURE.md, Compatibility).
 //!
-//! `tests/compat/FORM/VERSION/` holds the samples. Each must load, of every version from 1 on, so deleting one fails.
-//! Those of the newest version must be what today's code makes: a form that changed fails until it has a new version, or,
-//! while the newest version is not released, until its samples are written again: `UPDATE=1 cargo test -p tests --test
-//! compat`. Samples of a released version are never changed.
+//! `tests/compat/FORM/VERSION/` contains the samples. There must be samples of every version from 1 on, and those of
+//! the supported versions must load. The samples of the newest version must equal those that the current code makes: a
+//! form that changed fails until it has a new version, or, while the newest version is not released, until its samples
+//! are written again: `UPDATE=1 cargo test -p tests --test compat`. Samples of a released version are never changed.
 
 mod documents;
 mod named;
 mod protocol;
+mod read_types;
 mod samples;
 mod unit_folder;
 mod values;
@@ -16,16 +18,16 @@ use samples::{Samples, read, write};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-/// What has a version of its own.
+/// A group of documents with a version of its own.
 struct Form {
     name: &'static str,
     version: u32,
     /// The newest version that was released; 0 = none.
     released: u32,
-    /// The oldest version that today's programs take up; others they refuse by name.
+    /// The oldest version that the current programs load; they refuse older ones.
     oldest: u32,
     make: fn() -> Samples,
-    /// Takes up the samples of one version as the programs do, and panics where they would refuse or lose something.
+    /// Loads the samples of one version as the programs do, and panics if they would refuse or lose something.
     load: fn(&Samples),
 }
 

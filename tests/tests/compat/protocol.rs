@@ -1,7 +1,8 @@
-//! What the programs say to each other: the OpenAPI document of each protocol version, with every route and message.
+//! The messages between the programs: the OpenAPI document of each protocol version, with every route and message.
 //!
-//! Today's document of the same version must fit it in both directions. Unknown fields are ignored by every reader, so a
-//! field may come or go where nobody requires it; a field that somebody requires, or a variant of a choice, may not.
+//! The current document of the same version must be compatible with it in both directions. Every reader ignores unknown
+//! fields, so a field that neither version requires may be added or removed; a required field, or a variant of a
+//! choice, may not.
 
 use crate::samples::Samples;
 use controller::openapi;
@@ -10,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const DOCUMENT: &str = "openapi.json";
 
-/// The same without descriptions, which are for people. A property with this name has a schema, not a text.
+/// A part of a document without its descriptions. A property that is named `description` is kept: its value is a
+/// schema, not a text.
 fn without_descriptions(part: &Value) -> Value {
     match part {
         Value::Object(fields) => {
@@ -22,7 +24,7 @@ fn without_descriptions(part: &Value) -> Value {
     }
 }
 
-/// Routes and messages without what is for people, one a line.
+/// The routes and messages without descriptions, one per line.
 pub fn make() -> Samples {
     let document = without_descriptions(&openapi::document());
     let without_text = |operations: &Value| {
@@ -52,7 +54,7 @@ pub fn load(samples: &Samples) {
     assert_eq!(differences(&kept, &openapi::document()), Vec::<String>::new());
 }
 
-/// Two documents, and what in them was compared.
+/// The comparison of two documents.
 struct Both<'a> {
     old: &'a Value,
     new: &'a Value,
@@ -71,7 +73,7 @@ fn words(list: &Value) -> BTreeSet<String> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// The variants of a choice by name: a word, a type, or an object's required fields.
+/// The variants of a choice by name: its constant, or its type with the required fields of an object.
 fn variants<'a>(document: &'a Value, schema: &'a Value) -> BTreeMap<String, &'a Value> {
     let mut found = BTreeMap::new();
     let branches = ["oneOf", "anyOf"].iter().filter_map(|word| schema[*word].as_array()).flatten();
@@ -135,7 +137,7 @@ impl Both<'_> {
     }
 }
 
-/// What keeps programs of the two versions from understanding each other.
+/// The differences that make programs of the two versions incompatible.
 fn differences(old: &Value, new: &Value) -> Vec<String> {
     let mut both = Both { old, new, seen: BTreeSet::new(), wrong: Vec::new() };
     for (path, methods) in old["paths"].as_object().expect("a document has paths") {

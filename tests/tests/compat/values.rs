@@ -1,8 +1,8 @@
-//! Makes values of a type by asking what its `Deserialize` reads, so that a sample needs no text of its own.
+//! Makes values of a type from the requests of its `Deserialize`, so that no sample is written by hand.
 //!
 //! Every field is present, every list and map has one entry. Values are made until each variant of each enum inside the
-//! type has been shown once; a [`Maker`] that is used for several types shows a variant they share once. What contains
-//! itself is left out below the first level. The result depends on the types alone.
+//! type has occurred once; if a [`Maker`] is used for several types, a variant that they share occurs once. A type that
+//! contains itself is left out below the first level. The result depends only on the types.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -13,22 +13,24 @@ use std::any::type_name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Texts to try in this order where a type parses one.
+/// The texts that are tried, in this order, where a type parses a text.
 const TEXTS: [&str; 7] =
     ["text", "web/0", "00000000-0000-0000-0000-000000000001", "0", "10.0.0.1", "10.0.0.1:17070", "web:db"];
 
-/// Attempts at one value: one more for each text of a type that parses it, and for each level of recursion.
+/// The maximum number of attempts at one value. Each text that a type rejects, and each recursion, takes one attempt.
 const ATTEMPTS_MAX: usize = 10_000;
 
-/// Which variants were shown, over all types.
+/// Makes values, and records the variants that occurred in them, over all types.
 #[derive(Default)]
 pub struct Maker {
-    /// By enum: its variants that were shown, and whether something new was inside at the last visit.
+    /// By enum: the variants that occurred, and whether the last occurrence contained a new variant.
     shown: BTreeMap<&'static str, BTreeMap<usize, bool>>,
+    /// The names of all structs and enums that were made, alone or inside others.
+    pub types: BTreeSet<&'static str>,
 }
 
 impl Maker {
-    /// Values that together show every variant that no earlier call has shown; at least one.
+    /// Values that together contain every variant that did not occur in an earlier call; at least one value.
     pub fn values<T: DeserializeOwned>(&mut self) -> Vec<T> {
         let mut values = Vec::new();
         loop {
@@ -52,11 +54,13 @@ impl Maker {
                 plan: &mut plan,
                 path: Vec::new(),
                 under_way: BTreeSet::new(),
+                types: BTreeSet::new(),
                 last_text: None,
             };
             match T::deserialize(Part(&mut making)) {
                 Ok(value) => {
                     self.shown = making.shown;
+                    self.types.append(&mut making.types);
                     return value;
                 }
                 Err(Stop::HoldsItself) => {}
@@ -72,11 +76,11 @@ impl Maker {
     }
 }
 
-/// What earlier attempts at the same value have found out, by path.
+/// The results of earlier attempts at the same value, by path.
 #[derive(Default)]
 struct Plan {
     texts: BTreeMap<String, usize>,
-    /// Options, lists and maps that would hold what they are inside of.
+    /// Options, lists and maps that would contain the type that they are part of.
     left_out: BTreeSet<String>,
 }
 
@@ -84,8 +88,9 @@ struct Making<'a> {
     shown: BTreeMap<&'static str, BTreeMap<usize, bool>>,
     plan: &'a mut Plan,
     path: Vec<String>,
-    /// Structs from the outermost to here.
+    /// The structs around the current value.
     under_way: BTreeSet<&'static str>,
+    types: BTreeSet<&'static str>,
     last_text: Option<String>,
 }
 
@@ -93,7 +98,7 @@ struct Making<'a> {
 #[derive(Debug)]
 enum Stop {
     HoldsItself,
-    /// The type refused a value, and says why.
+    /// The type rejected a value, with this error.
     ValueRejected(String),
 }
 
@@ -111,7 +116,7 @@ impl de::Error for Stop {
     }
 }
 
-/// The place of the value that is asked for.
+/// The value that a `Deserialize` requests.
 struct Part<'m, 'a>(&'m mut Making<'a>);
 
 impl Making<'_> {
@@ -122,7 +127,7 @@ impl Making<'_> {
         Ok(made)
     }
 
-    /// The option, list or map here would hold what it is inside of.
+    /// Whether the current option, list or map would contain the type that it is part of.
     fn is_left_out(&self) -> bool {
         self.plan.left_out.contains(&self.path.join("."))
     }
@@ -196,13 +201,19 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         visitor.visit_unit()
     }
 
@@ -217,10 +228,11 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_tuple_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         length: usize,
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         self.deserialize_tuple(length, visitor)
     }
 
@@ -231,10 +243,11 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         self.0.inside(type_name::<V>(), |making| {
             visitor.visit_map(Fields { making, next: fields.iter(), name: "" })
         })
@@ -242,13 +255,14 @@ impl<'de> Deserializer<'de> for Part<'_, '_> {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Stop> {
+        self.0.types.insert(name);
         let (name, making) = (type_name::<V>(), self.0);
         let shown = making.shown.entry(name).or_default();
-        // the first that was never shown, else one with something new inside
+        // the first variant that has not occurred, else one whose last occurrence contained a new variant
         let unseen = (0..variants.len()).find(|at| !shown.contains_key(at));
         let at = unseen.or_else(|| shown.iter().find(|(_, news)| **news).map(|(at, _)| *at)).unwrap_or(0);
         shown.insert(at, false);

@@ -1,16 +1,16 @@
-//! The controller crashes at its first start or during the scenario, again at the start that follows, and once more later.
-//! Its supervisor starts it each time; the scenario repeats the commands that got no response.
+//! The controller crashes at its first start or during the scenario, again at the next start, and once more later. Its
+//! supervisor restarts it each time; the scenario repeats the commands that received no response.
 
 use super::*;
 use tests::scene::scene_with_restarting_controller;
 
-/// Renames, writes of the store's database and of the mark of how far it has come, syncs, whatever is sent, and writes
-/// of the store's log: the fewest first.
+/// Renames, writes of the store's database and of the mark of its newest revision, syncs, sends, and writes of the
+/// store's log; the rarest first.
 const CALLS: [&str; 7] = ["rename", "page", "mark", "fsync", "fdatasync", "send", "log"];
-/// A start marks, syncs and renames generation.yaml, checks the rest, and answers the agents that wait.
+/// A start writes the mark, syncs and renames generation.yaml, checks the store, and answers the waiting agents.
 const START_CALLS: [(&str, usize); 6] =
     [("mark", 1), ("fsync", 1), ("rename", 1), ("fsync", 2), ("log", 1), ("send", 1)];
-/// Calls before the first crash: of its first start, of operators' requests, and of what agents send.
+/// Calls before the first crash: during the first start, and for requests of operators and agents.
 const SAMPLE: [(&str, usize); 10] = [
     ("log", 40),
     ("page", 1),
@@ -23,7 +23,7 @@ const SAMPLE: [(&str, usize); 10] = [
     ("fdatasync", 15),
     ("rename", 2),
 ];
-/// Calls after the second start: of attaching agents, their hooks, and the removal.
+/// Calls after the second start: for attaching agents, their hooks, and the removal.
 const LATER: [(&str, usize); 6] =
     [("send", 150), ("fdatasync", 20), ("log", 120), ("send", 50), ("mark", 9), ("fdatasync", 33)];
 

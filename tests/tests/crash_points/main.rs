@@ -1,8 +1,9 @@
 //! Crash tests of the real programs: SIGKILL of a unit's agent, of its hooks' shims, of a machine's agent, or of the
 //! controller at a chosen write, sync, rename or send, before or after the call, and again while it recovers.
 //!
-//! A preloaded library (`crashes.c`) kills the program, and has strace kill a shim. A scenario then checks that the hooks ran in order and that each
-//! took effect once. The tests run a sample of the crash points; with `PINTLE_CRASH_POINTS=all` they run every one.
+//! A preloaded library (`crashes.c`) kills the program, and lets strace kill a shim. A scenario then checks that the
+//! hooks ran in order and that each took effect once. The tests run a sample of the crash points; with
+//! `PINTLE_CRASH_POINTS=all` they run every one.
 
 mod controller;
 
@@ -15,20 +16,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tests::scene::{Scene, scene_with};
 use tests::tally_scenario::{STARTED, counted, deploy, logged, ran, results, two_units_live};
 
-/// Scenarios that run at the same time: their waits overlap, two cores stay busy.
+/// The number of scenarios that run at the same time: their waits overlap, so that two cores stay busy.
 const AT_ONCE: usize = 4;
-/// One scenario makes fewer calls of one kind: beyond this the search for the last one is broken.
+/// More calls of one kind than one scenario makes. A search for the last call that reaches this number is wrong.
 const CALLS_MAX: usize = 4_000;
-/// The sampled calls: the first ones are the start of an agent and its attach, the later ones hooks and the removal.
+/// The sampled calls: the first ones are at the start of an agent and its attach, the later ones in hooks and the
+/// removal.
 const SAMPLE: [usize; 4] = [1, 3, 8, 17];
-/// A recovery reads, folds and syncs its files, attaches and sends: its first calls of each kind.
+/// The number of calls of each kind at which the second crash occurs: a recovery reads, folds and syncs its files,
+/// attaches and sends.
 const RECOVERY_CALLS: usize = 6;
 
 /// `append` and `note` write to the journal and to a run's calls, `answer` to a hook's tool, `send` to the controller.
 const CALLS: [&str; 7] = ["append", "note", "answer", "send", "fdatasync", "fsync", "rename"];
 const SIDES: [&str; 2] = ["before", "after"];
 
-/// Where a program is killed: `fdatasync 3 before`.
+/// The call at which a program is killed: `fdatasync 3 before`.
 #[derive(Clone, Debug)]
 struct CrashPoint {
     call: &'static str,
@@ -87,8 +90,8 @@ fn schedule_crashes(crashes: &Path, tag: &str, all: &[CrashPoint]) {
     }
 }
 
-/// Runs a scenario for each of these crash points, [`AT_ONCE`] at a time. Returns those that were not reached: for these
-/// `run` returns false.
+/// Runs a scenario for each of these crash points, [`AT_ONCE`] at a time. Returns the points that were not reached, for
+/// which `run` returns false.
 fn run_all(points: &[CrashPoint], run: impl Fn(usize, &CrashPoint) -> bool + Sync) -> Vec<CrashPoint> {
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|threads| {
@@ -188,7 +191,7 @@ fn a_hooks_shim_may_crash_at_any_call_and_each_hook_takes_effect_once() {
 #[test]
 fn a_machines_agent_may_crash_at_any_call_and_its_unit_is_deployed_once() {
     let (scene, crashes) = crashing_scene();
-    // its pid file; the unit's agent.yaml, written, synced and renamed; its token's messages and mark
+    // the pid file; the unit's agent.yaml, written, synced and renamed; the requests and the mark of its token
     let at = [
         ("rename", 1, "before"),
         ("fsync", 1, "before"),
@@ -202,7 +205,7 @@ fn a_machines_agent_may_crash_at_any_call_and_its_unit_is_deployed_once() {
     ];
     let all = at.map(|(call, number, side)| CrashPoint { call, number, side });
     schedule_crashes(&crashes, "machine", &all);
-    // two machines a scenario: each agent that starts, the first time or again, takes the next crash
+    // each scenario has two machines; each start of a machine agent takes the next crash
     std::thread::scope(|threads| {
         for n in 0..AT_ONCE {
             let scene = &scene;

@@ -1,8 +1,8 @@
 //! The bounds in docs/reference/limits.md are those of the code.
 //!
-//! Each row of its tables is listed here with the constants that it names and how it prints them. The constants are read
-//! from the sources, so that a private one needs no other visibility. A row that is not listed fails, and so does a
-//! constant that is not found.
+//! Each row of its tables is listed here with the constants that it names and how it prints them. The constants are
+//! read from the sources, so that private ones can be checked. A row that is not listed fails, and so does a constant
+//! that is not found.
 
 use std::fs;
 use std::path::Path;
@@ -31,8 +31,8 @@ const VALIDATION: &str = "state/src/agents/record_validation.rs";
 const WRITER: &str = "controller/src/store/sqlite/writer.rs";
 const LOG_FILE: &str = "host/src/log_file.rs";
 
-/// The begin of each row, and its constants. Rows without a constant state a bound that follows from others, or from the
-/// host.
+/// The beginning of each row, and its constants. Rows without a constant state a bound that follows from others, or
+/// from the host.
 const ROWS: &[(&str, &[Constant])] = &[
     // Connections
     ("all connections", &[(ADMISSION, "DESCRIPTORS_RESERVED", Count), (ADMISSION, "CONNECTIONS_MAX", Count)]),
@@ -280,7 +280,7 @@ fn each_bound_of_the_page_is_that_of_the_code() {
     let text = fs::read_to_string(root.join("docs/reference/limits.md")).expect("the page exists");
     let (mut wrong, mut used) = (Vec::new(), vec![false; ROWS.len()]);
     for (name, line) in rows(&text) {
-        // the longest, because one may begin like another
+        // the longest, because one beginning may be a prefix of another
         let listed = ROWS.iter().enumerate().filter(|(_, (begin, _))| name.starts_with(begin));
         let Some((n, (_, constants))) = listed.max_by_key(|(_, (begin, _))| begin.len()) else {
             wrong.push(format!("{name}: the row is not listed in tests/tests/docs/limits.rs"));

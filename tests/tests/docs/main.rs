@@ -1,7 +1,7 @@
-//! The commands of README.md and `docs/` do what the pages say.
+//! Tests that the commands in README.md and `docs/` work as the pages describe.
 //!
-//! Each page is run in order, against a Pintle of its own, by a shell in a folder that looks like the repository.
-//! Exit codes are checked, and of the output that a page shows the names of units, states and hooks.
+//! A shell runs the commands of each page in order, against a Pintle of its own, in a folder that looks like the
+//! repository. Exit codes are checked, and the names of units, states and hooks in the output that a page shows.
 
 mod limits;
 mod page;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tests::host::{Host, programs};
 use tests::tool_cases::is_supported;
 
-/// Output is waited for this long; a busy machine of two cores needs a tenth of it.
+/// The longest wait for an output; a busy machine with two cores needs a tenth of it.
 const DEADLINE: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -31,7 +31,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the repository exists")
 }
 
-/// Name below the root, and text.
+/// The path below the root and the text of each page.
 fn all_pages() -> Vec<(String, String)> {
     let root = root();
     let paths = [vec![root.join("README.md")], pages(&root.join("docs"))].concat();
@@ -63,8 +63,8 @@ impl Reader {
         Reader { _host: Host::new(&data), folder, exports: Vec::new() }
     }
 
-    /// Runs one command in a shell that has what earlier commands exported; answers whether it succeeded, and what it
-    /// printed.
+    /// Runs one command in a shell with the variables that earlier commands exported. Returns whether it succeeded, and
+    /// its output.
     fn run(&self, command: &str) -> (bool, String) {
         let script = format!("{}\nexec 2>&1\n{command}", self.exports.join("\n"));
         let path = std::env::var("PATH").expect("there is a PATH");
@@ -80,9 +80,9 @@ impl Reader {
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Does one step of a page; answers what is wrong.
+    /// Performs one step of a page. The error describes how the result differs from the page.
     fn follow(&mut self, step: &Step) -> Result<(), String> {
-        // evaluated once, with what it calls
+        // the value is evaluated once, with the commands in it
         if let Some(name) = step.command.strip_prefix("export ").and_then(|rest| rest.split('=').next()) {
             let (_, value) = self.run(&format!("{} && printf %s \"${name}\"", step.command));
             self.exports.push(format!("export {name}='{value}'"));
@@ -141,7 +141,7 @@ fn blocks_that_are_not_run_are_listed() {
     assert_eq!(found, listed, "NOT_RUN lists the blocks that are not run");
 }
 
-/// Commands in the prose are not run, but they and their flags exist.
+/// Commands in the prose are not run, but they and their flags must exist.
 #[test]
 fn commands_in_sentences_exist() {
     let reader = Reader::new();
@@ -235,7 +235,7 @@ fn the_picture_can_be_drawn_again() {
     assert_eq!(drawn_commands(&root().join("docs/picture/session.svg")), commands, "{hint}");
 }
 
-/// Paths below a folder of the repository; short ones are beside a full one in the same sentence.
+/// Checks the paths that begin with a folder of the repository; shortened paths are not checked.
 #[test]
 fn files_that_the_architecture_names_exist() {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("there is a map");

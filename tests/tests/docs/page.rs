@@ -1,4 +1,4 @@
-//! A page of the documentation as its fenced blocks and the commands in them.
+//! Parses a page of the documentation into its fenced blocks and the commands in them.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub struct Block {
     pub text: Vec<String>,
 }
 
-/// One command, and what the page shows of its output.
+/// One command, and the output that the page shows for it.
 pub struct Step {
     pub command: String,
     pub shown: Vec<String>,
@@ -48,7 +48,8 @@ impl Block {
         matches!(self.language.as_str(), "sh" | "console")
     }
 
-    /// `sh`: each line is a command. `console`: those behind `$ `, and the output below.
+    /// The commands of a block. In `sh` each line is a command; in `console` a command follows `$ `, and its output is
+    /// below it.
     pub fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
         for line in &self.text {
@@ -68,12 +69,12 @@ impl Block {
 }
 
 impl Step {
-    /// The page shows that the command is refused.
+    /// Whether the page shows that the command is refused.
     pub fn must_fail(&self) -> bool {
         self.shown.iter().any(|line| line.starts_with("ERROR"))
     }
 
-    /// Repeating the command changes nothing, so its output can be waited for.
+    /// Whether the command changes nothing, so that it can be repeated until it prints the expected output.
     pub fn only_reads(&self) -> bool {
         let readers = ["status", "why", "show-", "debug-log", "machines", "model-config", "-agent"];
         let reads = readers.iter().any(|verb| {
@@ -84,12 +85,12 @@ impl Step {
         (reads && !self.command.contains('=')) || self.command.contains("--dry-run")
     }
 
-    /// A table or a list: what stands in one line belongs together.
+    /// Whether the output is a table or a list, in which all facts of a line must occur in one row.
     fn shows_rows(&self) -> bool {
         ["status", "machines", "--dry-run"].iter().any(|word| self.command.contains(word))
     }
 
-    /// The first shown line whose facts the output lacks. Of a refusal, only the exit code counts.
+    /// The first shown line whose facts the output lacks. The text of a refusal is not compared.
     pub fn missing<'a>(&'a self, output: &str) -> Option<&'a str> {
         let rows: Vec<Vec<String>> = match self.shows_rows() {
             true => output.lines().map(words).collect(),
@@ -103,7 +104,7 @@ impl Step {
     }
 }
 
-/// States and hooks, which the pages promise; the sentences around them may change.
+/// The states and hooks that are compared; the sentences around them may change.
 const STATES: [&str; 21] = [
     "active",
     "alive",

@@ -106,7 +106,7 @@ fn an_archive_that_leads_out_is_refused_at_both_doors() {
         fs::write(&path, &bytes).expect("it is ours");
         let lines = refused(&scene, &["deploy", text(&path)]);
         assert!(lines.len() == 2 && lines[1].contains(word), "{name}: {lines:?}");
-        // past the command: the controller does not take its word for it
+        // without the command: the controller validates the archive itself
         let (status, answer) = raw_client.post(token, "/v1/archives", bytes);
         assert_eq!((status, answer["code"].as_str()), (400, Some("invalid")), "{name}: {answer}");
         assert!(answer["message"].as_str().is_some_and(|message| message.contains(word)), "{name}: {answer}");

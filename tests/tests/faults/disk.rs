@@ -1,4 +1,4 @@
-//! Tests a full disk, below a unit's folder and below the controller's. Each test mounts a small file system in its own
+//! Tests a full disk under a unit's folder and under the controller's. Each test mounts a small file system in its own
 //! mount namespace, so that the mount is invisible to other processes and disappears with the test.
 
 use super::namespace::again_in;
@@ -62,7 +62,7 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         let folder = scene.unit_folder("db/0").expect("it is deployed");
         on_a_small_disk(&scene, &folder, "16m");
         scene.ok(&["up"]);
-        // the disk becomes full under a running hook; the hook ends, and nothing of it can be written down
+        // the disk becomes full while a hook runs; the hook ends, and its outcome cannot be stored
         fs::write(&hold, "").expect("it is ours");
         scene.ok(&["config", "db", "say=first"]);
         let mut hooks = [&STARTED[..], &["config-changed"]].concat();
@@ -72,7 +72,7 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         fill(&folder);
         fs::remove_file(&hold).expect("it was made");
         scene.until("the hook is over", |_| (!is_running(hook)).then_some(()));
-        // another change, which a full disk cannot take either
+        // another change, which cannot be stored on the full disk either
         scene.ok(&["config", "db", "say=second"]);
         let outcome = run.join("outcome");
         assert!(!outcome.exists(), "there is no room for it");
@@ -85,7 +85,7 @@ fn a_unit_on_a_full_disk_waits_for_room_and_repeats_nothing() {
         assert_eq!(fs::read_to_string(&outcome).expect("there is room again"), "exit 0");
         assert_eq!(results(&scene, "db/0", "count")["hooks"], "6");
         hooks.push("count");
-        // full before a hook begins: it begins when there is room
+        // the disk is full before a hook starts: the hook starts when there is room
         fill(&folder);
         scene.ok(&["config", "db", "say=third"]);
         let machine_log = folder.join("../../machine.log");
@@ -127,7 +127,7 @@ fn a_controller_on_a_full_disk_refuses_and_takes_what_was_kept_when_there_is_roo
             on_a_small_disk(&scene, &folder, "16m");
             scene.ok(&["up"]);
             fill(&folder);
-            // the log of the store has some room of its own: written to until it has none
+            // the write-ahead log of the store has reserved space, which is filled first
             let output = scene.until("a change is refused", |host: &Host| {
                 let output = host.pintle(&["config", "db", &format!("say={}", "x".repeat(4000))]);
                 let other = host.pintle(&["config", "db", &format!("say={}", "y".repeat(4000))]);

@@ -70,7 +70,7 @@ fn a_refresh_waits_for_a_failed_hook_and_follows_when_it_is_skipped() {
         _ => false,
     };
     assert!(causes.iter().any(failed_once), "{causes:?}");
-    // a retry runs the old charm's hook, which fails again: an unforced refresh is never let through (R 1)
+    // a retry runs the old charm's hook, which fails again: a refresh without force waits for the failed hook (R 1)
     scene.ok(&["resolved", "db/0"]);
     until_error(&scene, 3);
     scene.ok(&["resolved", "db/0", "--no-retry"]);
@@ -88,7 +88,7 @@ fn a_forced_refresh_replaces_the_charm_under_the_error_and_the_retry_runs_the_ne
     });
     until_error(&scene, 2);
     scene.ok(&["resolved", "db/0"]);
-    // the hook is retried from the new charm; upgrade-charm is still owed, and config-changed follows it (R 2)
+    // the hook is retried from the new charm; upgrade-charm is still pending, and config-changed follows it (R 2)
     let after = ["config-changed", "config-changed", "upgrade-charm", "config-changed"];
     until_healthy(&scene, &[&STARTED[..], &after].concat());
 }
@@ -113,7 +113,7 @@ fn resolved_runs_the_hook_again_or_counts_it_as_done_but_publishes_nothing_of_it
     });
     let no_error = UnitRefusal::NoError { unit: UnitName::new("db", 0) };
     assert!(error.contains(&message(&no_error.into())), "{error}");
-    // skipped: what it was about counts as delivered
+    // the hook was skipped: the setting counts as delivered
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "5");
     hooks.push("count");
     until_ran(&scene, "db/0", &hooks);
@@ -133,7 +133,7 @@ fn a_failed_hook_is_retried_by_itself() {
         host.causes("db/0").into_iter().any(is_retried).then_some(())
     });
     scene.ok(&["config", "db", "fail-in="]);
-    // nobody resolves it: the first retry is due after 5 s, the next 10 s after that (spec A.8)
+    // no operator resolves it: the first retry is due after 5 s, the next 10 s after that (spec A.8)
     scene.until_status("db/0", "active", "");
     let ran = ran(&scene, "db/0");
     assert_eq!(ran[ran.len() - 2..], ["config-changed", "start"]);

@@ -1,4 +1,5 @@
-//! Another CA, and the tokens of others: refused with a line that states it, and nothing changes.
+//! Tests a controller with another CA, and the tokens of other agents: each is refused with a message that states the
+//! reason, and nothing changes.
 
 use crate::proxy::lead_agent;
 use crate::raw_client::{RawClient, client_file, reconfigure, unit_routes};
@@ -36,7 +37,7 @@ fn a_controller_of_another_ca_is_refused_by_the_command() {
     let old = scene.beside("old");
     fs::create_dir(&old).expect("a new folder");
     fs::copy(scene.dir.join("client.yaml"), old.join("client.yaml")).expect("it is up");
-    // the controller gets another CA under the same name; its own folder knows, an older copy does not
+    // the controller gets another CA under the same name; the older copy of the client file contains the old CA
     scene.ok(&["down"]);
     for name in ["ca.pem", "ca-key.pem", "server.pem", "server-key.pem"] {
         fs::remove_file(scene.dir.join("controller").join(name)).expect("it was up");
@@ -47,7 +48,7 @@ fn a_controller_of_another_ca_is_refused_by_the_command() {
     assert_eq!((output.code, output.stdout.as_str()), (1, ""), "{output:?}");
     assert!(output.stderr.starts_with("ERROR ") && output.stderr.contains(&address), "{output:?}");
     assert!(output.stderr.contains("client file"), "the hint: {output:?}");
-    // the agents follow their own data folder, and nothing was changed
+    // the agents use the CA of their own data folder, and the refused command changed nothing
     scene.ok(&["config", "db", "say=own"]);
     until_ran(&scene, "db/0", &[&STARTED[..], &["config-changed"]].concat());
 }
@@ -84,7 +85,7 @@ fn a_token_is_refused_for_another_unit() {
     let refused = |who: &str, token: Option<&str>, path: &str, body| {
         let (status, answer) = client.post_json(token, path, &body);
         assert_eq!(status, 401, "{who}: {path}: {answer}");
-        // the one answer, which does not tell what exists
+        // one answer for all cases, which does not reveal which entities exist
         let message = "not authorised: this token may not do that";
         assert_eq!(answer["message"], message, "{who}: {path}: {answer}");
     };
@@ -100,7 +101,7 @@ fn a_token_is_refused_for_another_unit() {
     let id = serde_json::json!({ "id": web.uuid });
     refused("a unit as machine", Some(&web.token), &format!("{machines}/remove-unit"), id.clone());
     refused("a unit as user", Some(&web.token), &format!("{own}/remove-unit"), serde_json::json!({}));
-    // an attach with another token would have fenced the agent, its release taken leadership away
+    // an accepted attach would have fenced the agent, and an accepted release would have ended its leadership
     scene.ok(&["config", "web", "say=still here"]);
     until_ran(&scene, "web/0", &[&STARTED[..], &["config-changed"]].concat());
     assert_eq!(scene.agent_pid("web/0"), pid, "the agent was not disturbed");

@@ -1,5 +1,5 @@
-//! Tests connections that stall without having been closed, and connections that are accepted and never answered: an
-//! agent detects them by a timeout alone and continues over another connection.
+//! Tests connections that stall without being closed, and connections that are accepted and never answered: an agent
+//! can detect them only by a timeout, and continues over another connection.
 
 use crate::proxy::lead_agent;
 use crate::stalling_proxy::{ConnectionMode, StallingProxy};
@@ -57,7 +57,7 @@ fn set_configs(scene: &Scene, value: &str) -> Instant {
     Instant::now()
 }
 
-/// Deploys one more unit to each machine: the machine agents must learn of them.
+/// Deploys one more unit to each machine, which its machine agent must start.
 fn deploy_late_units(scene: &Scene) {
     for (name, unit) in ["late-db", "late-web"].iter().zip(UNITS) {
         deploy(scene, name, &["--to", &machine_of(scene, unit)]);
@@ -84,7 +84,8 @@ fn until_recovered(scene: &Scene, since: Instant, more: &[&str]) {
 }
 
 /// 1. A hook runs. All connections of its agent stall: one unit's in both directions, the other's for responses only.
-/// 2. The hook ends: its record is sent into the stalled connection; there it is lost, or takes effect without a response.
+/// 2. The hook ends: its record is sent into the stalled connection, where it is lost, or takes effect without a
+///    response.
 /// 3. Settings are changed and units deployed; the stalled connections do not forward this.
 #[test]
 fn stalled_connections_are_given_up_and_each_record_takes_effect_once() {
@@ -92,7 +93,8 @@ fn stalled_connections_are_given_up_and_each_record_takes_effect_once() {
     fs::write(&hold, "").expect("it is ours");
     set_configs(&scene, "one");
     for unit in UNITS {
-        // shown only after the response to the request that reports it: its connection is idle, the next request uses it
+        // shown only after the response to the request that reports the hook: the connection is idle, and the next
+        // request uses it
         scene.until(format_args!("{unit} is shown to run it"), |host| {
             let shown = &host.unit(unit)?["juju-status"]["message"];
             (*shown == Activity::hook(HookName::ConfigChanged).to_string()).then_some(())
@@ -111,7 +113,8 @@ fn stalled_connections_are_given_up_and_each_record_takes_effect_once() {
 
 /// 1. Every connection is closed. New connections of one machine's agents stall at once, those of the other's after the
 ///    handshake.
-/// 2. Settings are changed and units deployed. From then on new connections are forwarded; the stalled ones stay stalled.
+/// 2. Settings are changed and units deployed. From then on new connections are forwarded; the stalled ones stay
+///    stalled.
 #[test]
 fn connections_that_are_accepted_and_never_answered_are_given_up() {
     let (scene, [first, second], _) = proxied_scene();
@@ -119,7 +122,7 @@ fn connections_that_are_accepted_and_never_answered_are_given_up() {
     second.reset_connections(ConnectionMode::StallAfterHandshake);
     set_configs(&scene, "one");
     deploy_late_units(&scene);
-    // the watch of each agent, and the second connection of an agent that gave its first one up
+    // the watch of each agent, and the second connection of an agent that gave up its first one
     scene.until("agents use stalled connections", |_| {
         (first.stalled_connections() >= 4 && second.stalled_connections() >= 3).then_some(())
     });

@@ -1,5 +1,5 @@
-//! Fault tests: the real programs on loopback, with faults of the network, the disk, the processes and the user's input.
-//! They are one binary, because linking takes longer than most of the tests.
+//! Fault tests: the real programs on loopback, with faults of the network, the disk, the processes and the user's
+//! input. They are one binary, because linking takes longer than most of the tests.
 
 mod bad_input;
 mod disk;

@@ -1,4 +1,4 @@
-//! Runs a test again in namespaces of its own, where it is root and changes nothing that other processes see.
+//! Runs a test again in its own namespaces, where it is root and its changes are invisible to other processes.
 
 use std::process::Command;
 

@@ -16,7 +16,7 @@ fn two_units_live_by_the_spec() {
 #[test]
 fn two_units_live_the_same_when_every_answer_is_lost_once_and_every_request_comes_twice() {
     let scene = scene();
-    // two machines, whose agents find the controller behind the proxy before they deploy what is looked at
+    // two machines, whose agents are connected through the proxy before the observed units are deployed
     scene.ok(&["deploy", text(&sample("hello")), "--num-units", "2"]);
     scene.until_status("hello/0", "active", "Hello");
     scene.until_status("hello/1", "active", "Hello");
@@ -33,7 +33,7 @@ fn two_units_live_the_same_when_every_answer_is_lost_once_and_every_request_come
     let commits = proxy.seen("commit");
     let hooks = ran(&scene, "db/0").len() + ran(&scene, "web/0").len();
     assert!(commits.lost >= hooks, "{commits:?}, {hooks} hooks");
-    // sent again, but for the last one of each unit: its effect may be seen before its answer
+    // each was sent again, except the last one of each unit, whose effect may be visible before its answer
     assert!(commits.doubled + 2 >= 2 * commits.lost, "{commits:?}");
     for kind in ["attach", "unit-token", "claim", "remove-unit"] {
         assert!(proxy.seen(kind).lost >= 1, "{kind}: {:?}", proxy.seen(kind));

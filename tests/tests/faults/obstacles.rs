@@ -1,5 +1,5 @@
-//! Tests of what prevents a unit agent from going on: it is named with its remedy by `pintle why`, `pintle status` and
-//! `pintle-agent why`, and the unit goes on once the remedy is applied.
+//! Tests obstacles that prevent a unit agent from continuing: `pintle why`, `pintle status` and `pintle-agent why`
+//! report each with its remedy, and the unit continues once the remedy is applied.
 
 use super::namespace::again_in;
 use api::text::cause::{Times, hint, sentence};
@@ -28,7 +28,7 @@ fn idle_in(scene: Scene) -> (Scene, PathBuf) {
     (scene, folder)
 }
 
-/// What `pintle-agent why` prints of a unit's folder.
+/// The output of `pintle-agent why` for a unit's folder.
 fn agent_why(folder: &Path) -> String {
     let shown = Command::new(programs().join("pintle-agent")).arg("why").arg(folder).output();
     let shown = shown.expect("pintle-agent was built");
@@ -76,7 +76,7 @@ fn agent_message(host: &Host) -> String {
     unit["juju-status"]["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits until nothing is named any more, and a change is applied.
+/// Changes a setting and waits until the change is applied and no obstacle is reported.
 pub fn until_well(scene: &Scene, folder: &Path, hooks_before: &[&str]) {
     scene.ok(&["config", "db", "say=again"]);
     until_ran(scene, "db/0", &[hooks_before, &["config-changed"]].concat());
@@ -108,7 +108,7 @@ fn a_folder_of_a_newer_version_is_named_until_that_version_is_back() {
         newer,
         "it was not changed"
     );
-    // the version that understands it is the one of this test
+    // the remedy is a newer agent, or here the folder of this version
     fs::write(folder.join("state.yaml"), state).expect("it is ours");
     until_well(&scene, &folder, &STARTED);
 }
@@ -128,7 +128,7 @@ fn a_damaged_journal_that_was_set_aside_is_named_until_it_is_deleted() {
     };
     scene.until("it is set aside", |_| file.exists().then_some(()));
     named();
-    // the controller holds this in memory only: the machine agent reports it to the next one again
+    // the controller keeps this in memory only: the machine agent must report it to the next controller, too
     let controller = scene.pid(&scene.dir.join("controller.pid")).expect("it runs");
     scene.kill(controller);
     scene.until("another controller serves", |scene| {
@@ -193,7 +193,7 @@ fn an_agent_that_ends_by_itself_again_and_again_is_named_with_its_end_and_its_la
     until_well(&scene, &folder, &STARTED);
 }
 
-/// The hook lock of the machine is held by a process that is no hook of this machine, so that the reboot never comes.
+/// The test holds the unit's hook lock, which the reboot requires.
 #[test]
 fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
     let scene = scene();
@@ -222,7 +222,7 @@ fn a_reboot_that_does_not_come_is_named_and_comes_when_the_lock_is_free() {
     scene.until("why names the reboot", |host| {
         host.causes("peer/0").iter().any(|cause| cause.duty == Duty::Reboot).then_some(())
     });
-    // since eleven minutes, for the agent
+    // the request appears to be eleven minutes old
     let request = machine.join("reboot");
     scene.until("it is requested", |_| request.exists().then_some(()));
     let before = std::time::SystemTime::now() - std::time::Duration::from_secs(660);

@@ -1,4 +1,4 @@
-//! Tests killed processes: the controller, a machine's agent, a unit's agent in an action, the action itself, a tool.
+//! Tests killed processes: the controller, a machine agent, a unit agent during an action, the action itself, a tool.
 
 use api::text::refusal::failure;
 use serde_json::Value;
@@ -30,7 +30,8 @@ fn until_started(scene: &Scene, name: &str, times: usize) {
     });
 }
 
-/// Makes a program of the data folder unavailable until the returned guard is dropped, so that it cannot be restarted.
+/// Kills a program of the data folder, and stops the supervisor so that the program is not restarted until this guard
+/// is dropped.
 struct Away<'a> {
     host: &'a Host,
     supervisor: i32,
@@ -117,13 +118,13 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
     }
     fs::write(&hold, "").expect("it is ours");
     scene.ok(&["config", "db", "say=x"]);
-    // whichever has the machine's hook lock
+    // the hook of the unit that has the machine's hook lock
     scene.until("a hook runs", |_| {
         let hooks_run = all.map(|unit| ran(&scene, unit).len()).iter().sum::<usize>();
         (hooks_run > STARTED.len() + 2 * started.len()).then_some(())
     });
     let agents = || all.map(|unit| scene.agent_pid(unit));
-    // its folder's number too: one that was deployed again has another
+    // also the inode of its folder, which changes if the unit is deployed again
     let given = || {
         all.map(|unit| {
             let folder = scene.unit_folder(unit).expect("it is deployed");
@@ -143,10 +144,10 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
         until_ran(&scene, more, &[&started[..], &["config-changed"]].concat());
     }
     assert_eq!(agents(), before_of, "the units' agents were not touched");
-    // adopted, not only left alone: it is started again when it dies
+    // the unit agent is supervised again: it is restarted when it dies
     scene.kill(unit);
     scene.until("the unit's agent is back", |host| host.agent_pid("db/0").filter(|now| *now != unit));
-    // away together: all come back
+    // all agents are killed together, and all are restarted
     let before_of = agents();
     let away = Away::take(&scene, &machine_pid);
     before_of.iter().flatten().for_each(|pid| scene.kill(*pid));
@@ -161,7 +162,7 @@ fn a_machine_agent_is_killed_beside_its_units_and_finds_them() {
         assert_eq!(results(&scene, more, "count")["hooks"], "4", "{more}");
     }
     assert!(given() == given_before, "three folders and three tokens, and they are as they were");
-    // a removal that was asked for while it was away
+    // a removal that is requested while the machine agent is down
     let away = Away::take(&scene, &machine_pid);
     scene.ok(&["remove-application", "db", "--no-prompt"]);
     until_started(&scene, "remove", 1);
@@ -186,7 +187,7 @@ fn held_action(scene: &Scene) -> std::thread::JoinHandle<tests::host::CommandOut
     asked
 }
 
-/// Returns the process of the newest run, as a file of the run names it.
+/// Returns the process ID in this pid file of the newest run.
 fn of_run(scene: &Scene, file: &str) -> i32 {
     let (last, _) = scene.runs("db/0").pop().expect("it runs");
     let folder = scene.unit_folder("db/0").expect("deployed").join(format!("hooks/{last:06}"));
@@ -320,7 +321,7 @@ fn an_action_killed_with_its_agent_fails_and_is_not_run_again() {
     let output = asked.join().expect("it only asks");
     assert_eq!((output.code, &task(&output)["status"]), (1, &Value::from("failed")), "{output:?}");
     assert_eq!(task(&output)["message"], failure(&FailureReason::Interrupted));
-    // what is asked next runs, and the killed one does not
+    // the next action runs, and the killed one does not run again
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "4");
     until_ran(&scene, "db/0", &[&STARTED[..], &["hold", "count"]].concat());
 }

@@ -93,7 +93,7 @@ async fn serve(
     });
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new());
-    // an answer that is lost ends the connection: that is the point
+    // the error ends the connection, which loses the answer
     http.serve_connection(TokioIo::new(tls), service).await.ok();
 }
 
@@ -126,7 +126,7 @@ impl Onward {
         };
         let kind = path.rsplit('/').next().unwrap_or_default().to_owned();
         let answer = send().await.ok()?;
-        // what is only asked, and the streams, go through as they are
+        // reads and streams are forwarded unchanged
         if head.method == hyper::Method::GET || kind == "watch" {
             return Some(passed_on(answer));
         }
@@ -153,17 +153,17 @@ fn passed_on(answer: reqwest::Response) -> Response {
     response
 }
 
-/// The machines' agents, and the units they deploy from now on, find the controller at `address`.
+/// Makes the machine agents, and the units that they deploy from now on, connect to the controller at `address`.
 pub fn lead_agents_to(host: &Host, address: &str) {
     for machine in fs::read_dir(host.dir.join("machines")).expect("there are machines").flatten() {
         lead_agent(host, &machine.path(), |config| config.controllers = vec![address.to_owned()]);
     }
 }
 
-/// Changes what a machine's agent knows of its controller; answers what that was.
+/// Changes the configuration of a machine agent and restarts the agent. Returns the previous configuration.
 pub fn lead_agent(host: &Host, machine: &Path, change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
     let known = reconfigure(machine, change);
-    // read at its start
+    // the agent reads its configuration when it starts
     let pid = machine.join("machine.pid");
     let before = host.pid(&pid).expect("its agent runs");
     host.kill(before);

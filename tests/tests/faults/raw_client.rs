@@ -42,7 +42,7 @@ impl RawClient {
 
 /// A client of the host's controller and the base of its routes.
 pub fn caller(host: &Host) -> (reqwest::Client, String) {
-    // refused where it is installed already: it is the same
+    // this fails if the same provider is already installed
     tokio_rustls::rustls::crypto::ring::default_provider().install_default().ok();
     let client = client_file(&host.dir);
     let of = |field: &str| client[field].as_str().expect("it is text").to_owned();

@@ -1,16 +1,18 @@
-//! More settings than a unit's view inlines (design 9): hooks read all of them, unchanged for as long as a hook runs.
+//! Tests settings that exceed the bound of a unit's view (design 9): hooks read all of them, unchanged while a hook
+//! runs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tests::scene::{Scene, scene, text};
 
-/// Of each of four units: 1.5 MiB together. A unit's own settings are stored twice in the 768 KiB of one record.
+/// The size of the settings of each of four units, 1.5 MiB together. A unit's own settings are stored twice in the
+/// 768 KiB of one record.
 const LARGE: usize = 380 << 10;
-/// What comes along, and all else of a view of this test, written one value a line.
+/// The inlined settings, and the rest of a view of this test, written with one value per line.
 const VIEW_BYTES_MAX: u64 = (1 << 20) + (64 << 10);
 
-/// A charm of its metadata, its options and its hooks in shell.
+/// Creates a charm with this metadata and these hooks, which are shell scripts.
 fn charm(scene: &Scene, name: &str, metadata: &str, hooks: &[(&str, &str)]) -> String {
     let folder = scene.beside(name);
     fs::create_dir_all(folder.join("hooks")).expect("it is ours");
@@ -29,7 +31,7 @@ fn charm(scene: &Scene, name: &str, metadata: &str, hooks: &[(&str, &str)]) -> S
     text(&folder).to_owned()
 }
 
-/// Three units with large settings, and one that reads them all.
+/// Four units with large settings, and one that reads them all.
 fn related() -> Scene {
     let scene = scene();
     let write = format!(
@@ -80,8 +82,8 @@ fn settings_beyond_the_bound_are_read_whole_and_stay_behind_in_the_view() {
 }
 
 /// 1. A hook reads bags whose values are not inlined.
-/// 2. They change, and the hook's agent dies.
-/// 3. The agent after it answers the hook's next reads.
+/// 2. The bags change, and the hook's agent dies.
+/// 3. The next agent answers the hook's further reads.
 #[test]
 fn what_a_hook_has_read_is_the_same_under_the_next_agent() {
     let scene = related();

@@ -1,7 +1,7 @@
 //! A TCP proxy between agents and their controller that can stop forwarding without closing a connection.
 //!
-//! A stalled connection drops what it receives, and neither of its ends is closed, whatever the other end does. The proxy
-//! forwards bytes; it does not take part in TLS.
+//! A stalled connection drops the bytes that it receives, and neither of its ends is closed, whatever the other end
+//! does. The proxy forwards bytes; it does not terminate TLS.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Why actions have failed: the message, and the results as Juju shows them.
+//! The text of each failure of an action: the message, and the results in Juju's format.
 
 use crate::compare;
 use api::text::action::{message, results};

@@ -1,4 +1,4 @@
-//! The text of the problems of charms: what `deploy` prints of a charm that cannot be deployed.
+//! The text of the problems of charms, which `deploy` prints for a charm that cannot be deployed.
 
 use charms::{ReadOptions, read};
 use std::fmt::Write;

@@ -1,5 +1,4 @@
 //! Compares one example of each family of messages with its text in `tests/golden/`. All other tests assert on types.
-//! The expected texts are written by hand from words.md, "Messages".
 
 mod actions;
 mod charm_problems;
@@ -331,7 +330,8 @@ fn next_reason(reason: &StartReason) -> Option<StartReason> {
         StartReason::UpgradeDone => StartReason::FirstConfiguration,
         StartReason::FirstConfiguration => StartReason::SettingsChanged,
         StartReason::SettingsChanged => StartReason::AddressesChanged,
-        StartReason::AddressesChanged => StartReason::Configured,
+        StartReason::AddressesChanged => StartReason::TrustChanged,
+        StartReason::TrustChanged => StartReason::Configured,
         StartReason::Configured => StartReason::LeadershipGained,
         StartReason::LeadershipGained => StartReason::LeaderSettingsChanged,
         StartReason::LeaderSettingsChanged => StartReason::Rebooted,

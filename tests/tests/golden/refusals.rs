@@ -48,7 +48,7 @@ fn db() -> UnitName {
     UnitName::new("db", 0)
 }
 
-/// Text of a field.
+/// An owned text, for a field.
 fn own(text: &str) -> String {
     text.to_owned()
 }
@@ -61,7 +61,7 @@ fn wrong(path: &str, rule: ParameterRule, given: impl Into<serde_json::Value>) -
     ParameterProblem { path: own(path), rule, given: given.into() }
 }
 
-/// A parameter for each rule but [`ParameterRule::Type`].
+/// One problem for each rule except [`ParameterRule::Type`].
 fn all_rules() -> Vec<ParameterProblem> {
     let (bound, property) = (|| 2.into(), || own("to"));
     vec![

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tests::host::{is_root, skip};
 use tests::scene::text;
 
-/// A charm that reports what it runs on.
+/// Creates a charm that reports its operating system and host name.
 fn reporter(at: &Path) -> PathBuf {
     let charm = at.join("reporter");
     fs::create_dir_all(charm.join("hooks")).expect("a new folder");
@@ -18,7 +18,7 @@ fn reporter(at: &Path) -> PathBuf {
     charm
 }
 
-/// The other base system is a copy of the default one whose os-release says Ubuntu 22.04.
+/// The other base system is a copy of the default one with the os-release file of Ubuntu 22.04.
 #[test]
 fn machines_have_the_requested_base_and_know_each_other() {
     if !is_root() {
@@ -73,7 +73,7 @@ fn machines_have_the_requested_base_and_know_each_other() {
         machine.run(&["add-apt-repository", "--help"]);
         assert!(machine.root("etc/ssl/certs/ca-certificates.crt").exists());
     }
-    // a charm's own lines stay
+    // lines that a charm added are kept
     machine("dev-0").run(&["sh", "-c", "echo 192.0.2.1 own >> /etc/hosts"]);
     host.ok(&["remove-application", "newer", "--no-prompt"]);
     host.until("its name is gone", |_| {

@@ -157,7 +157,7 @@ fn listing(dir: &Path) -> BTreeSet<String> {
 }
 
 fn base() -> PathBuf {
-    // another name for another list of packages: an existing base system is used as it is
+    // increase the number when the list of packages changes, because an existing base system is used unchanged
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/machines/base-2")
 }
 
@@ -257,7 +257,7 @@ fn a_hook_survives_its_agent(host: &Host, machine: &Machine) {
     assert_eq!(machine.count("end config-changed"), started + 1, "{:?}", machine.hook_log());
 }
 
-/// With SIGTERM and with SIGKILL.
+/// The machine agent is ended with SIGTERM and with SIGKILL.
 fn units_survive_their_machine_agent(host: &Host, machine: &Machine) {
     let (agent, hook_log) = (machine.agent().expect("it runs"), machine.hook_log());
     let pid = || machine.pid("var/lib/pintle/machine.pid");
@@ -360,7 +360,7 @@ fn the_machine_survives_the_supervisor(host: &Host, machine: &Machine) {
     );
 }
 
-/// The watchdog expires after two seconds here, instead of three minutes.
+/// The watchdog expires after two seconds in this test, instead of three minutes.
 fn a_hanging_agent_is_replaced_and_its_hook_continues(host: &Host, machine: &Machine) {
     let started = machine.count("begin config-changed");
     let (service, drop_in) =
@@ -406,7 +406,7 @@ fn a_kept_machine_has_nothing_of_ours_in_it(host: &Host) {
         kept.run(&["find", "/", "-xdev", "-path", "/proc", "-prune", "-o", "-name", "*pintle*", "-print"]);
     let left: Vec<&str> = found.lines().filter(|path| !given.contains(path)).collect();
     assert_eq!(left, Vec::<&str>::new(), "nothing is left of ours");
-    // the process that uninstalls everything ends after what it removed
+    // the process that uninstalls everything ends last
     host.until("nobody runs", |_| {
         kept.try_in(&["pgrep", "pintle"]).filter(|found| !found.status.success()).map(drop)
     });

@@ -1,15 +1,16 @@
-//! No files import each other in a cycle, except three lifecycles, whose recursion is real.
+//! No files import each other in a cycle, except three lifecycles, which are mutually recursive.
 //!
-//! A change in a file of a cycle can concern each file of it, so that none can be read, tested or moved alone.
+//! A change in one file of a cycle can affect all of its files, so that none can be read, tested or moved alone.
 
 use super::modules::{Uses, uses};
 use super::source::sources;
 use std::collections::BTreeSet;
 
-/// Removing one can remove the next: a unit its application, that its relations, these units' memberships.
+/// The removal of a unit can remove its application, that of the application its relations, and that of a relation the
+/// memberships of units.
 const LIFECYCLES: [&str; 3] = ["application.rs", "relation.rs", "unit.rs"];
 
-/// The files that can be reached from one.
+/// The files that a file imports, directly or through others.
 fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
     let mut found = BTreeSet::new();
     let mut waiting: Vec<&str> =
@@ -21,7 +22,7 @@ fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
     found
 }
 
-/// The cycles: sets of files of which each reaches each.
+/// The cycles: sets of files in which each file reaches every other one.
 fn cycles(uses: &Uses) -> BTreeSet<BTreeSet<&str>> {
     let reach: Vec<(&str, BTreeSet<&str>)> =
         uses.keys().map(|file| (file.as_str(), reached(uses, file))).collect();
@@ -42,7 +43,7 @@ fn is_of_lifecycles(cycle: &BTreeSet<&str>) -> bool {
         && cycle.iter().all(names)
 }
 
-/// Who imports whom in a cycle, a line each.
+/// The imports within a cycle, one line per file.
 fn drawn(uses: &Uses, cycle: &BTreeSet<&str>) -> String {
     let line = |file: &&str| {
         let used: Vec<&str> =

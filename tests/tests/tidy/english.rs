@@ -1,9 +1,9 @@
 //! Tests assert on types: no test outside `tests/tests/golden` compares our own English.
 //!
 //! The rule finds string literals of three or more words in the compared values of an assertion macro, and in the
-//! arguments of `contains`, `starts_with` and `ends_with`, in test code. The message of an assertion is not compared and
-//! may be a sentence. What remains is listed in [`EXCEPTIONS`], each with its reason: mostly fixed texts of Juju, on
-//! which charms and clients rely.
+//! arguments of `contains`, `starts_with` and `ends_with`, in test code. The message of an assertion is not compared
+//! and may be a sentence. [`EXCEPTIONS`] lists the allowed literals, each with its reason: mostly fixed texts of Juju,
+//! on which charms and clients rely.
 
 use super::source::{Source, Token, sources, tokens_and_strings};
 
@@ -74,20 +74,20 @@ fn test_code(source: &Source) -> &str {
     }
 }
 
-/// What an open bracket decides about the literals in it.
+/// How an open bracket classifies the literals in it.
 enum Bracket {
-    /// So many arguments are compared values.
+    /// The first arguments, this many, are compared values.
     Compares(usize),
     /// The arguments of another function, which are its input.
     Input,
     /// The message of an `expect`.
     Message,
-    /// The bracket around it decides: an array, a tuple, `Some(...)`, `format!(...)`.
+    /// The surrounding bracket determines it: an array, a tuple, `Some(...)`, `format!(...)`.
     Inherits,
 }
 
 impl Bracket {
-    /// What the bracket that follows these two tokens decides.
+    /// The kind of the bracket that follows these two tokens.
     fn after(before: &str, last: &str) -> Bracket {
         let is_name = last.chars().all(|c| c.is_alphanumeric() || c == '_');
         let of_macro = MACROS.iter().find(|(name, _)| before == *name && last == "!");
@@ -102,8 +102,8 @@ impl Bracket {
     }
 }
 
-/// The literals of English that are compared, each with its line. What the same text gives as input is not English of
-/// our own but data of the test, and may come back.
+/// The English literals that are compared, each with its line. A literal that is also an input in the same file is data
+/// of the test and may be compared.
 fn compared(text: &str) -> Vec<(usize, String)> {
     // the open brackets, each with the number of commas that were passed in it
     let mut open: Vec<(Bracket, usize)> = Vec::new();

@@ -1,14 +1,15 @@
 //! The list of exceptions beside this file, for a rule of `cargo tidy`.
 //!
 //! A rule fails on a violation that is not listed, and on a listed exception that no longer exists, so that the
-//! list only shrinks. `UPDATE=1 cargo tidy` removes what is no longer needed; a line is added by hand, with its reason.
+//! list only shrinks. `UPDATE=1 cargo tidy` removes lines that are no longer needed; a line is added by hand, with its
+//! reason.
 
 use super::source::root;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// Exceptions by name, with what is listed about each.
+/// Exceptions by name, each with its remark.
 pub type Exceptions = BTreeMap<String, String>;
 
 fn file(list: &str) -> PathBuf {

@@ -1,9 +1,11 @@
-//! Which file of the repository uses which, from `mod`, `use` and paths. Serves the rule against import cycles.
+//! The uses of each file of the repository by other files, from `mod`, `use` and paths. The rules against import cycles
+//! and upward imports use it.
 //!
 //! A name is followed through re-exports to the file that defines it: `use crate::model::Draft` is a use of `draft.rs`
 //! although `model/mod.rs` re-exports it. The methods of a type can be in several files: in an `impl`, `self.name(` and
-//! `Self::name` are uses of the file that defines this method of the type. Declaring a module, naming a module as such, re-exporting what is below and
-//! inline modules under `#[cfg(test)]` are no use of a file.
+//! `Self::name` are uses of the file that defines this method of the type. These are not uses of a file: a declaration
+//! of a module, the name of a module alone, a re-export of an item of a submodule, and inline modules under
+//! `#[cfg(test)]`.
 
 use super::source::{Source, tokens};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +65,7 @@ pub struct Modules {
 /// The files that define a method of a type: by the module of the type, its name, and that of the method.
 type Methods = BTreeMap<(usize, String, String), BTreeSet<String>>;
 
-/// Which file uses which.
+/// The files that each file of these sources uses.
 pub fn uses(sources: &[Source]) -> Uses {
     let texts = sources.iter().map(|source| (source.path.clone(), source.text.clone())).collect();
     let mut modules = Modules { sources: texts, all: Vec::new() };
@@ -182,7 +184,7 @@ impl Modules {
         self.add_items(tokens, child, &format!("{folder}/{name}"));
     }
 
-    /// The files that define what a module names.
+    /// The files that define the items that a module names.
     fn used_by(&self, id: usize) -> BTreeSet<String> {
         let module = &self.all[id];
         let below = |file: &str| {
@@ -199,7 +201,7 @@ impl Modules {
             }
         }
         for path in &module.paths {
-            // a name that is only re-exported here does not stand in the code
+            // a name that is only re-exported here does not occur in the code
             if let Some(file) = self.file(id, path) {
                 used.insert(file);
             }
@@ -241,7 +243,7 @@ impl Modules {
         called
     }
 
-    /// The file that defines what a path means, unless that is a module or of another crate.
+    /// The file that defines the item of a path. `None` if the path names a module, or an item of another crate.
     fn file(&self, from: usize, path: &[String]) -> Option<String> {
         match self.resolve(from, path, &mut Visited::new())? {
             Target::Item(module) => Some(self.all[module].file.clone()),
@@ -264,7 +266,7 @@ impl Modules {
             match self.lookup(module, name, visited) {
                 Some(Target::Module(next)) => (module, is_qualified) = (next, true),
                 Some(item) => return Some(item),
-                // an item that a macro made, of the module that the path has led to
+                // an item that a macro generates in the module that the path names so far
                 None if is_qualified => return Some(Target::Item(module)),
                 None => return None,
             }
@@ -272,7 +274,7 @@ impl Modules {
         Some(Target::Module(module))
     }
 
-    /// What a name means in a module.
+    /// The module or item that a name means in a module.
     fn lookup<'a>(&'a self, module: usize, name: &'a str, visited: &mut Visited<'a>) -> Option<Target> {
         let here = &self.all[module];
         if let Some(child) = here.children.get(name) {
@@ -306,7 +308,7 @@ fn is_word(token: &str) -> bool {
 /// The `impl` block that begins here.
 fn impl_block(tokens: &[String]) -> Option<Impl> {
     let (mut block, mut at, mut depth, mut is_inherent) = (Impl::default(), 1, 0, true);
-    // the path before generic arguments, of the type behind `for` if there is one
+    // the path before generic arguments; if there is a `for`, that of the type after it
     while tokens.get(at)? != "{" && tokens[at] != "where" {
         match tokens[at].as_str() {
             "<" => depth += 1,
@@ -346,7 +348,7 @@ fn path(tokens: &[String], from: usize) -> (Vec<String>, usize) {
     (path, at)
 }
 
-/// Behind the bracket that closes the one at `from`.
+/// The position after the bracket that closes the one at `from`.
 fn closing(tokens: &[String], from: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(from) {

@@ -1,12 +1,12 @@
-//! The modules of the core form an order: each imports only those before it.
+//! The top-level modules of the core (rooms) are ordered: each imports only the modules before it.
 //!
-//! A decision in one room can then be read without the rooms above it, and no two rooms have to change together.
+//! A decision in one room can then be understood without the rooms after it, and no two rooms depend on each other.
 
 use super::modules::{Uses, uses};
 use super::source::{root, sources};
 use std::fs;
 
-/// The rooms of `state/src`, from the one that imports nothing to those that nothing in the core imports.
+/// The rooms of `state/src`, from the one that imports no other to those that no other imports.
 const ROOMS: [&str; 12] = [
     "charm",
     "terms",
@@ -22,14 +22,14 @@ const ROOMS: [&str; 12] = [
     "why",
 ];
 
-/// The room of a file, by its place in the order; none for the root and the tests of the core.
+/// The position of the room of a file in the order; none for the root and the tests of the core.
 fn room(file: &str) -> Option<usize> {
     let below = file.strip_prefix("state/src/")?;
     let name = below.split('/').next().unwrap_or_default().trim_end_matches(".rs");
     ROOMS.iter().position(|room| *room == name)
 }
 
-/// The imports of a file of a later room, a line each.
+/// The imports of a later room, one per line.
 fn upward_imports(uses: &Uses) -> Vec<String> {
     let pairs = uses.iter().flat_map(|(file, used)| used.iter().map(move |other| (file, other)));
     let is_upward = |(file, other): &(&String, &String)| match (room(file), room(other)) {

@@ -3,7 +3,7 @@
 use super::list::{read, rewrite, updating};
 use super::source::sources;
 
-/// Beyond this a reader no longer knows the whole file.
+/// The size up to which a reader can keep the whole file in mind.
 const LINES_MAX: usize = 500;
 
 #[test]
@@ -15,7 +15,7 @@ fn no_file_has_more_than_500_lines() {
         .collect();
     let mut listed = read("sizes.txt");
     if updating() {
-        // removes what is no longer needed; an addition needs a reason, which only a person can give
+        // this only removes lines that are no longer needed; a new line needs a reason, which a person writes
         listed.retain(|path, _| long.iter().any(|(name, _)| name == path));
         rewrite("sizes.txt", &listed);
     }

@@ -1,14 +1,14 @@
 //! The Rust sources of the repository as tokens, for the rules of `cargo tidy`.
 //!
 //! Comments, strings and character literals are left out, so that a rule about identifiers never matches prose. This is
-//! a lexer for well-formed sources that rustfmt has seen, not a parser: what does not compile is not its concern.
+//! a lexer, not a parser. It requires sources that compile and are formatted by rustfmt.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// One Rust source file.
 pub struct Source {
-    /// Below the root of the repository, with `/`: `state/src/lib.rs`.
+    /// The path below the root of the repository, with `/`: `state/src/lib.rs`.
     pub path: String,
     pub text: String,
 }
@@ -47,11 +47,11 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
 pub enum Token {
     /// An identifier, or any other character that is not white space.
     Code(String),
-    /// What stands between the quotes of a string literal, and its line in the file.
+    /// The text between the quotes of a string literal, and its line in the file.
     Text(String, usize),
 }
 
-/// Identifiers, and every other character that is not white space as a token of its own. Strings are left out.
+/// The tokens of a source without strings: identifiers, and every other character that is not white space.
 pub fn tokens(text: &str) -> Vec<String> {
     let code = |token| match token {
         Token::Code(code) => Some(code),

@@ -1,17 +1,16 @@
-//! The terms that were replaced by standard ones do not come back: words as identifiers or file names, phrases in
+//! Terms that were replaced by standard ones must not be used again: words in identifiers and file names, phrases in
 //! comments and string literals.
 //!
 //! A word matches a whole part of an identifier or file name, in snake and in camel case: `said` matches `is_said` and
 //! `RunSaid`, but not `aside`. Words and phrases that also have a legitimate meaning (`place`, `line`, `is about to`)
-//! are not listed. Of the glossary of words.md these are not: `cast` (a pointer's method), `settle` (`--no-settle` is a
-//! flag), `waits` and `written` (what a unit waits for, what is written), `words` (the words of a command line, or of a
-//! status in English), `note` and `note_x` (a program keeps a fact in memory; the variants `Act::Note` and `Act::Settle`
-//! that the glossary means do not exist any more).
+//! are not listed. For this reason these replaced words are allowed, too: `cast` (a method of pointers), `settle`
+//! (`--no-settle` is a flag), `waits` and `written`, `words` (of a command line, or of a status in English), `note` and
+//! `note_x` (a program keeps a fact in memory).
 
 use super::source::{Source, sources, tokens};
 use std::collections::BTreeMap;
 
-/// The word, and what to use instead. The parts of a word with `_` follow each other in the identifier.
+/// The word, and its replacement. The parts of a word with `_` follow each other in the identifier.
 const REPLACED: &[(&str, &str)] = &[
     ("adopt", "re-attach: reattach"),
     ("adopted", "re-attached: reattached"),
@@ -96,7 +95,7 @@ const REPLACED: &[(&str, &str)] = &[
     ("withholding", "omission"),
 ];
 
-/// The phrase of a comment or string literal, in lower case, and what to use instead.
+/// The phrase of a comment or string literal, in lower case, and its replacement.
 const REPLACED_PHRASES: &[(&str, &str)] = &[
     ("a legal beginning", "the initial transitions are accepted"),
     ("and it is told", "has received"),
@@ -173,13 +172,13 @@ fn replaced(name: &str) -> Vec<&'static str> {
     REPLACED.iter().map(|(word, _)| *word).filter(|word| has(word)).collect()
 }
 
-/// The folder of a crate: of `hooks-tools/client/src/lib.rs` it is `hooks-tools/client`.
+/// The folder of the crate of a file: `hooks-tools/client` for `hooks-tools/client/src/lib.rs`.
 fn member(path: &str) -> &str {
     let end = ["/src/", "/tests/", "/benches/", "/build.rs"].iter().filter_map(|part| path.find(part)).min();
     end.map_or(path, |end| &path[..end])
 }
 
-/// Where each replaced word occurs.
+/// The occurrences of each replaced word.
 fn found(sources: &[Source]) -> BTreeMap<&'static str, Vec<String>> {
     let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     // most names occur in many files

@@ -57,7 +57,7 @@ pub(super) fn text(reason: &ApplicationRefusal) -> RefusalText {
     }
 }
 
-/// What was requested, after "cannot".
+/// The request as the text after `cannot`.
 fn request_words(request: ApplicationRequest) -> &'static str {
     match request {
         ApplicationRequest::Integrate => "integrate",

@@ -1,4 +1,4 @@
-//! What validators find, in English: settings of charms and models, and parameters of actions.
+//! The problems that validators find, in English: in settings of charms and models, and in parameters of actions.
 
 use state::charm::options::OptionProblem;
 use state::charm::params::{ParameterProblem, ParameterRule};
@@ -21,7 +21,7 @@ pub(super) fn option(problem: &OptionProblem) -> String {
     }
 }
 
-/// The values that a setting accepts, after "expected".
+/// The values that a setting accepts, as the text after `expected`.
 pub(super) fn setting_values(expected: SettingValues) -> &'static str {
     match expected {
         SettingValues::Text => "a text without NUL",

@@ -64,7 +64,7 @@ fn ambiguous(candidates: impl Iterator<Item = String>) -> String {
     format!("ambiguous relation: could be {}", quoted.join(" or "))
 }
 
-/// What was requested, after "cannot".
+/// The request as the text after `cannot`.
 fn request_words(request: SuspensionRequest) -> &'static str {
     match request {
         SuspensionRequest::Suspend => "suspend",

@@ -1,7 +1,7 @@
 //! Creates the base systems of containers: with debootstrap from an archive mirror, or from a tarball.
 //!
 //! `pintle up` creates them once for a data folder; the root of each machine is an overlay over one of them. A base
-//! system gets its name only when it is complete.
+//! system is created under a temporary name and renamed when it is complete.
 
 use super::mounts::{mount_path, require_mount_path, unmount_below};
 use crate::command_error::CommandError;
@@ -120,7 +120,7 @@ fn bootstrap(
     })
 }
 
-/// Creates `root` with `fill`, which creates the folder that it is given.
+/// Creates `root`: calls `fill` to create a temporary folder, which is then renamed.
 fn make(root: &Path, fill: impl FnOnce(&Path) -> Result<(), CommandError>) -> Result<(), CommandError> {
     let to_error = |error: io::Error| CommandError::new(format!("cannot create {}: {error}", root.display()));
     let name = root

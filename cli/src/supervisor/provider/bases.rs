@@ -1,7 +1,7 @@
 //! The operating systems of machines: which base systems exist, and which one a machine gets.
 //!
-//! A machine gets the base system that was requested for it, or else the default one; a provider that does not have the
-//! requested one takes its own. The os-release file of a system names it.
+//! A machine gets the base system that was requested for it if the provider has it, and otherwise the default one. The
+//! os-release file of a system names its base.
 
 use super::base_system;
 use crate::command_error::CommandError;
@@ -20,7 +20,7 @@ pub struct BaseSource {
     from: String,
 }
 
-/// The folder of nspawn machines in the data folder.
+/// The folder of the nspawn provider in the data folder. The machines are not in it.
 pub(super) fn own_folder(dir: &DataDir) -> PathBuf {
     dir.path().join("nspawn")
 }
@@ -29,7 +29,7 @@ impl BaseSource {
     /// Parses the value of `--base-root`.
     ///
     /// # Errors
-    /// If it has another form.
+    /// If the text is not of the form NAME@RELEASE=PATH.
     pub fn parse(text: &str) -> Result<BaseSource, String> {
         let parts = text.split_once('=').and_then(|(base, from)| Some((Base::parse(base)?, from)));
         match parts {
@@ -41,7 +41,7 @@ impl BaseSource {
     /// Creates the base system in the data folder, unless it is a folder already.
     ///
     /// # Errors
-    /// If it cannot be created, is another system than it is named, or cannot boot.
+    /// If it cannot be created, has another base than its name, or cannot boot.
     pub fn make(&self, dir: &DataDir, progress: &dyn Fn(&str)) -> Result<BaseRoot, CommandError> {
         let (base, from) = (self.base.clone(), Path::new(&self.from));
         if from.is_dir() {
@@ -58,13 +58,13 @@ impl BaseSource {
                 false => base_system::make_from_tarball(&root, from)?,
             }
         }
-        // What cannot be used must not be found by the next attempt.
+        // A system that cannot be used is deleted, so that the next attempt creates it again.
         check(&root, &base).inspect_err(|_| drop(fs::remove_dir_all(&root)))?;
         Ok(BaseRoot { base, root })
     }
 }
 
-/// Checks that the system in `root` is what it is named, and that it can boot.
+/// Checks that the system in `root` has this base, and that it can boot.
 fn check(root: &Path, base: &Base) -> Result<(), CommandError> {
     let cannot =
         |text: String| Err(CommandError::new(format!("cannot use {} as {base}: {text}", root.display())));
@@ -107,7 +107,7 @@ impl Bases {
             ProviderKind::Local => Bases { default: PathBuf::from("/"), others: Vec::new() },
             ProviderKind::Nspawn => {
                 let folder = settings.base.clone().unwrap_or_else(|| own_folder(dir).join("base"));
-                // If only others are given, none is created: the first one is the default.
+                // If only other base systems are given, no default is created: the first of them is the default.
                 let first =
                     settings.base_roots.first().filter(|_| settings.base.is_none() && !folder.is_dir());
                 let default = first.map_or(folder, |first| first.root.clone());
@@ -138,7 +138,7 @@ mod tests {
         fs::create_dir_all(at.join("etc")).expect("created");
         fs::write(at.join("usr/lib/os-release"), format!("NAME=x\nID=ubuntu\nVERSION_ID=\"{release}\"\n"))
             .expect("written");
-        // the root is not that of this host
+        // an absolute link, which would lead to the file of this host
         std::os::unix::fs::symlink("/usr/lib/os-release", at.join("etc/os-release")).expect("linked");
         fs::write(at.join("usr/lib/systemd/systemd"), "").expect("written");
         at.to_owned()

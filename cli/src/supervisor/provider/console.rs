@@ -1,8 +1,8 @@
 //! Records the output of a container in a log of bounded size.
 //!
 //! Root in a container can write to its console without end. The container therefore has a pipe, never a file of this
-//! host, and the supervisor copies from the pipe to the log, which is rotated as that of a daemon (`host::log_file`). When
-//! the supervisor ends, the container keeps running and its output is no longer recorded.
+//! host, and the supervisor copies from the pipe to the log, which is rotated like the log of a daemon
+//! (`host::log_file`). When the supervisor ends, the container keeps running and its output is no longer recorded.
 
 use host::log_file;
 use std::io::{self, PipeWriter, Write};
@@ -41,7 +41,7 @@ mod tests {
     use host::log_file::LOG_BYTES_MAX;
     use std::fs;
 
-    /// Writes so many lines to the console and waits until they are recorded.
+    /// Writes this number of lines to the console and waits until they are recorded.
     async fn write_lines(log: &Path, lines: usize) {
         let (mut console, recording) = record(log).expect("a pipe");
         let writing = tokio::task::spawn_blocking(move || {

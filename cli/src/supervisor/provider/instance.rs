@@ -1,4 +1,4 @@
-//! The instance of a machine: what one is created from, and what is stored about it in `instance.yaml`.
+//! The instance of a machine: its specification, its record in `instance.yaml`, and the result of its creation.
 
 use crate::command_error::CommandError;
 use api::{ClientFile, MachineInfo, ModelInfo};

@@ -4,16 +4,15 @@
 //! the host, so this provider suits development and tests.
 
 use super::bases;
-use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
-use super::machine_folder::{
-    address, hand_over, instance_for_list, machine_folders, make_folder, remove_folder,
-};
+use super::instance::{CreatedInstance, Instance, InstanceSpec};
+use super::machine_folder::{address, hand_over, remove_folder};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::agent_file;
 use crate::supervisor::process;
 use crate::supervisor::stop;
 use crate::supervisor::supervised_process::{Program, SupervisedProcess};
+use host::file::create_private_folder;
 use host::process::Process;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 /// The `local` provider of a data folder.
 pub struct Local {
-    dir: DataDir,
+    pub(super) dir: DataDir,
     /// The executable `pintle-agent`.
     agent: PathBuf,
     /// The agents that this supervisor started, by machine.
@@ -35,18 +34,6 @@ impl Local {
         Local { dir, agent, running: BTreeMap::new() }
     }
 
-    pub(super) fn list(&self, model: Uuid) -> io::Result<InstanceList> {
-        let mut found = InstanceList::new();
-        for (id, folder) in machine_folders(&self.dir.machines())? {
-            match instance_for_list(&folder) {
-                Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
-                Err(failure) => drop(found.insert(id, Err(failure))),
-                Ok(_) => {}
-            }
-        }
-        Ok(found)
-    }
-
     /// The address of a machine whose agent is supervised. An agent whose folder was deleted does not count as
     /// running, so the machine is created again.
     pub(super) fn running_address(&self, machine: Uuid) -> Option<String> {
@@ -56,7 +43,7 @@ impl Local {
     pub(super) fn create(&mut self, spec: &InstanceSpec<'_>) -> Result<CreatedInstance, CommandError> {
         let (machine, folder) = (spec.machine, self.folder(spec.machine.uuid));
         let write = || {
-            make_folder(&folder)?;
+            create_private_folder(&folder)?;
             let (model, address) = (spec.model.uuid, machine.address.clone());
             let instance = Instance { model, nonce: spec.nonce, address, ..Instance::default() };
             if Instance::read(&folder)?.as_ref() != Some(&instance) {
@@ -102,7 +89,7 @@ impl Local {
             .map_err(|error| CommandError::new(format!("cannot remove {}: {error}", folder.display())))
     }
 
-    /// Hands the machine over. The agent has uninstalled itself; what remains of its process is stopped.
+    /// Hands the machine over. The agent has uninstalled itself; any process that still runs is stopped.
     pub(super) async fn hand_over(&mut self, machine: Uuid) -> Result<(), CommandError> {
         let agent = self.running.remove(&machine).and_then(SupervisedProcess::release);
         let stopped = stop::stop_machine(&self.folder(machine), agent).await;
@@ -158,17 +145,9 @@ mod tests {
             uuid: Uuid(7),
             name: "0".to_owned(),
             address: "127.0.0.1".to_owned(),
-            life: Life::Alive,
-            manual: false,
-            keep_instance: false,
-            agent_uninstalled: false,
             has_units: true,
-            has_attached_unit: false,
             nonce: Some(Uuid(70)),
-            instance_id: None,
-            retry_ms: None,
-            base: None,
-            requested_base: None,
+            ..MachineInfo::default()
         };
         let (name, life) = ("dev".to_owned(), Life::Alive);
         let model = ModelInfo { uuid: Uuid(1), name, life, controller: Uuid(9), created_ms: 0 };

@@ -1,13 +1,13 @@
-//! The folders of the machines of a data folder: made, listed, handed over and deleted.
+//! The folders of the machines of a data folder: creates, lists, hands over and deletes them.
 //!
-//! A machine has an instance while its folder contains `instance.yaml`; whatever is interrupted is resumed from what
-//! the folder still contains. Called by the providers.
+//! A machine has an instance while its folder contains `instance.yaml`. An interrupted operation is completed from the
+//! files that the folder still contains. Called by the providers.
 
-use super::instance::Instance;
+use super::instance::{Instance, InstanceList};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use api::AgentConfig;
-use host::file::ignore_not_found;
+use host::file::{create_private_folder, ignore_not_found};
 use state::terms::names::Uuid;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -15,11 +15,6 @@ use std::path::{Path, PathBuf};
 
 /// Largest number of kept instances of one machine: one, and one more for each restore of the controller.
 const HANDED_OVER_MAX: u32 = 100;
-
-/// Creates a folder that only its owner can access.
-pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
-    std::os::unix::fs::DirBuilderExt::mode(std::fs::DirBuilder::new().recursive(true), 0o700).create(folder)
-}
 
 /// Moves the folder of a machine to the kept instances, which no provider lists; its processes keep running. The new
 /// name is unused: after a restore of the controller the same machine can be created and kept again.
@@ -29,7 +24,7 @@ pub(super) fn hand_over(dir: &DataDir, machine: Uuid) -> Result<(), CommandError
         if !folder.try_exists()? {
             return Ok(());
         }
-        make_folder(&dir.kept_instances())?;
+        create_private_folder(&dir.kept_instances())?;
         let names = (0..HANDED_OVER_MAX).map(|again| match again {
             0 => machine.to_string(),
             _ => format!("{machine}.{again}"),
@@ -75,11 +70,20 @@ fn removal_order(name: &OsStr) -> u8 {
     }
 }
 
-/// Reads the instance of a machine's folder for `Provider::list`.
-pub(super) fn instance_for_list(folder: &Path) -> Result<Option<Instance>, CommandError> {
-    let unread =
-        |error| CommandError::new(format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE));
-    Instance::read(folder).map_err(unread)
+/// The instances of a model, for `Provider::list`.
+pub(super) fn list(machines: &Path, model: Uuid) -> io::Result<InstanceList> {
+    let mut found = InstanceList::new();
+    for (id, folder) in machine_folders(machines)? {
+        match Instance::read(&folder) {
+            Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
+            Ok(_) => {}
+            Err(error) => {
+                let text = format!("cannot read {}/{}: {error}", folder.display(), Instance::FILE);
+                found.insert(id, Err(CommandError::new(text)));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The address of the instance in a folder; `None` if it does not exist or cannot be read.
@@ -87,7 +91,7 @@ pub(super) fn address(folder: &Path) -> Option<String> {
     Instance::read(folder).ok().flatten().map(|instance| instance.address)
 }
 
-pub(super) fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
+fn machine_folders(machines: &Path) -> io::Result<Vec<(Uuid, PathBuf)>> {
     let id = |folder: PathBuf| Some((folder.file_name()?.to_str()?.parse().ok()?, folder));
     Ok(folders(machines)?.into_iter().filter_map(id).collect())
 }
@@ -148,7 +152,7 @@ mod tests {
         let outer = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(outer.path())).expect("a path");
         for name in ["00000000-0000-0000-0000-000000000007", "00000000-0000-0000-0000-000000000007.1"] {
-            make_folder(&dir.machines().join(Uuid(7).to_string())).expect("made");
+            create_private_folder(&dir.machines().join(Uuid(7).to_string())).expect("made");
             assert_eq!(hand_over(&dir, Uuid(7)), Ok(()));
             assert_eq!(hand_over(&dir, Uuid(7)), Ok(()), "it was done before a crash");
             assert_eq!(machine_folders(&dir.machines()).expect("listed"), []);

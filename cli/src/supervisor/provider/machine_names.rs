@@ -1,6 +1,6 @@
 //! The names of machines: each nspawn machine resolves its own name and those of all others.
 //!
-//! This host writes the names of the other machines to a file that each machine mounts. A unit of systemd in the machine
+//! This host writes the names of the other machines to a file that each machine mounts. A systemd unit in the machine
 //! copies them to its `/etc/hosts`, because this host must not write there after the first boot, and charms may write
 //! there, too.
 
@@ -15,7 +15,7 @@ use std::io;
 pub(super) const CONFIG_DIR: &str = "agent";
 /// The domain of machines. `.internal` is reserved for private networks.
 const DOMAIN: &str = "pintle.internal";
-/// Ends a line of `/etc/hosts` that this host maintains.
+/// The comment at the end of each line of `/etc/hosts` that this host maintains.
 const MARK: &str = "# another machine";
 /// In a machine: copies the names of the other machines to `/etc/hosts`, and leaves the other lines unchanged.
 const SERVICE: &str = "[Unit]\nDescription=Names of the other machines in /etc/hosts\n\
@@ -25,7 +25,7 @@ const SERVICE: &str = "[Unit]\nDescription=Names of the other machines in /etc/h
 /// Starts the service after each change.
 const PATH: &str = "[Unit]\nDescription=Names of the other machines\n\n\
     [Path]\nPathChanged=/etc/pintle/names\nUnit=machine-names.service\n";
-/// The units of a machine.
+/// The systemd units that each machine has.
 pub(super) const UNITS: [(&str, &str); 2] =
     [("machine-names.service", SERVICE), ("machine-names.path", PATH)];
 

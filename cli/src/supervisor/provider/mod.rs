@@ -67,11 +67,12 @@ impl Provider for AnyProvider {
     }
 
     fn list(&self, model: Uuid) -> Result<InstanceList, CommandError> {
-        match self {
-            AnyProvider::Local(local) => local.list(model),
-            AnyProvider::Nspawn(nspawn) => nspawn.list(model),
-        }
-        .map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))
+        let dir = match self {
+            AnyProvider::Local(local) => &local.dir,
+            AnyProvider::Nspawn(nspawn) => &nspawn.dir,
+        };
+        machine_folder::list(&dir.machines(), model)
+            .map_err(|error| CommandError::new(format!("cannot list the machines: {error}")))
     }
 
     fn running_address(&self, machine: Uuid) -> Option<String> {

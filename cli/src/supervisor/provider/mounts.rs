@@ -3,20 +3,13 @@
 //! Used by the `nspawn` provider to mount and unmount the root file systems of machines.
 
 use crate::command_error::CommandError;
+use host::mounts::mount_points;
 use nix::mount::umount;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Whether a file system is mounted at `root`.
 pub(super) fn is_mounted(root: &Path) -> bool {
     mount_points().iter().any(|path| path == root)
-}
-
-/// The mount points of this host, innermost last. The kernel escapes blanks in this list; [`mount_path`] rejects
-/// paths with blanks.
-fn mount_points() -> Vec<PathBuf> {
-    let text = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    text.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from).collect()
 }
 
 /// Unmounts all file systems below `folder`, innermost first.
@@ -52,6 +45,7 @@ pub(super) fn require_mount_path(path: &Path) -> Result<(), CommandError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     #[test]

@@ -9,8 +9,9 @@
 //! DIR/nspawn/base                   the default base system; others are in bases/NAME@RELEASE
 //! DIR/nspawn/programs/              pintle-agent and pintle-hook, mounted in each machine as /usr/local/lib/pintle
 //! DIR/machines/<uuid>/instance.yaml nonce and address; the instance exists once this file exists
-//!                    /agent.yaml    configuration of the agent; a copy of it is in
-//!                    /agent         mounted in the machine as /etc/pintle, with the names of the other machines
+//!                    /agent.yaml    configuration of the agent
+//!                    /agent         a copy of agent.yaml and the names of the other machines, mounted in the machine
+//!                                   as /etc/pintle
 //!                    /furnished     exists once the machine is ready for its first boot
 //!                    /upper /work   changes to the base system (overlay)
 //!                    /root          the root file system, mounted while the machine runs (a copy of the base if
@@ -25,18 +26,17 @@
 
 use super::bases::{self, Bases, own_folder};
 use super::console;
-use super::instance::{CreatedInstance, Instance, InstanceList, InstanceSpec};
-use super::machine_folder::{
-    address, folders, hand_over, instance_for_list, machine_folders, make_folder, remove_folder,
-};
+use super::instance::{CreatedInstance, Instance, InstanceSpec};
+use super::machine_folder::{address, folders, hand_over, remove_folder};
 use super::machine_names::{self, CONFIG_DIR};
 use super::mounts::{is_mounted, mount_path};
 use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
-use crate::supervisor::{agent_file, concurrent, host_programs};
-use host::file::{ignore_not_found, write_atomic};
+use crate::supervisor::{agent_file, host_programs};
+use futures_util::stream::{StreamExt, iter};
+use host::file::{create_private_folder, ignore_not_found, write_atomic};
 use host::process::Process;
 use nix::mount::{MsFlags, mount, umount};
 use state::terms::names::Uuid;
@@ -95,7 +95,7 @@ struct ContainerProcess {
 
 /// The `nspawn` provider of a data folder.
 pub struct Nspawn {
-    dir: DataDir,
+    pub(super) dir: DataDir,
     /// The executable `pintle-agent` of this host.
     agent: PathBuf,
     bases: Bases,
@@ -127,7 +127,7 @@ impl Nspawn {
         let own = own_folder(&dir);
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot write {}: {error}", own.display()));
-        make_folder(&own).map_err(to_error)?;
+        create_private_folder(&own).map_err(to_error)?;
         let dir = DataDir::choose(Some(&mount_path(dir.path())?))?;
         bases.default = mount_path(&bases.default)?;
         for other in &mut bases.others {
@@ -153,18 +153,6 @@ impl Nspawn {
         self.network.gateway.to_string()
     }
 
-    pub(super) fn list(&self, model: Uuid) -> io::Result<InstanceList> {
-        let mut found = InstanceList::new();
-        for (id, folder) in machine_folders(&self.dir.machines())? {
-            match instance_for_list(&folder) {
-                Ok(Some(instance)) if instance.model == model => drop(found.insert(id, Ok(instance.nonce))),
-                Err(failure) => drop(found.insert(id, Err(failure))),
-                Ok(_) => {}
-            }
-        }
-        Ok(found)
-    }
-
     /// The addresses in use, in all models and by kept instances.
     fn addresses(&self) -> io::Result<BTreeSet<Ipv4Addr>> {
         let mut addresses = BTreeSet::new();
@@ -187,7 +175,7 @@ impl Nspawn {
         let folder = self.folder(spec.machine.uuid);
         let to_error =
             |error: io::Error| CommandError::new(format!("cannot make {}: {error}", folder.display()));
-        make_folder(&folder).map_err(to_error)?;
+        create_private_folder(&folder).map_err(to_error)?;
         let instance = match Instance::read(&folder).map_err(to_error)? {
             Some(instance) => instance,
             None => {
@@ -248,7 +236,7 @@ impl Nspawn {
         let wanted = etc.join("systemd/system/multi-user.target.wants/systemd-networkd.service");
         link("/lib/systemd/system/systemd-networkd.service", &wanted)?;
         let data = root.join(DATA.trim_start_matches('/'));
-        make_folder(&data)?;
+        create_private_folder(&data)?;
         link(&format!("{CONFIG_IN_MACHINE}/agent.yaml"), &data.join("agent.yaml"))
     }
 
@@ -388,7 +376,7 @@ fn hostname(spec: &InstanceSpec<'_>) -> String {
 /// host never reads files in it or follows links.
 fn copy_agent_config(folder: &Path) -> io::Result<()> {
     let text = fs::read_to_string(folder.join("agent.yaml"))?;
-    make_folder(&folder.join(CONFIG_DIR))?;
+    create_private_folder(&folder.join(CONFIG_DIR))?;
     write_atomic(&folder.join(CONFIG_DIR).join("agent.yaml"), text.as_bytes())
 }
 
@@ -461,9 +449,8 @@ pub async fn stop_all_containers(dir: &DataDir) -> Result<usize, CommandError> {
     }
     let ran = all.iter().filter(|folder| running_container(folder).is_some()).count();
     // A machine that does not stop must not keep the others running: each is stopped, then the first error is returned.
-    let results =
-        concurrent::for_each(STOPPED_AT_ONCE_MAX, &all, async |folder| stop_container(folder).await).await;
-    results.into_iter().collect::<Result<(), CommandError>>()?;
+    let results = iter(&all).map(|folder| stop_container(folder)).buffered(STOPPED_AT_ONCE_MAX);
+    results.collect::<Vec<_>>().await.into_iter().collect::<Result<(), CommandError>>()?;
     Network::delete(&own_folder(dir))?;
     Ok(ran)
 }

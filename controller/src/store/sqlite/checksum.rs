@@ -5,15 +5,15 @@
 
 use crc32fast::Hasher;
 
-/// Returns the checksum of a document. Its upper half is that of the key alone: it tells whether the name of a damaged
-/// document can be relied on.
+/// Returns the checksum of a document. Its upper half is the checksum of the key alone, which shows whether the key of
+/// a damaged document is intact.
 pub(super) fn of_document(key: &str, revision: i64, value: &str) -> i64 {
     let mut hasher = Hasher::new();
     add(&mut hasher, key, Some((revision, value)));
     (i64::from(crc32fast::hash(key.as_bytes())) << 32) | i64::from(hasher.finalize())
 }
 
-/// Whether a damaged document has its own key.
+/// Whether the key of a damaged document is intact.
 pub(super) fn is_key_intact(key: &str, revision: i64, value: &str, checksum: i64) -> bool {
     let expected = of_document(key, revision, value);
     expected >> 32 == checksum >> 32 || expected as u32 == checksum as u32
@@ -28,8 +28,8 @@ pub(super) fn of_change(revision: i64, key: &str, value: Option<&str>, before: O
     i64::from(hasher.finalize())
 }
 
-/// Returns the key that a damaged document had, if a single bit of the key is all that was damaged: a search for the
-/// document does not find it.
+/// Returns the original key of a damaged document if its only damage is one flipped bit of the key. A search for the
+/// original key does not find such a document.
 pub(super) fn original_key(key: &[u8], revision: i64, value: &str, checksum: i64) -> Option<String> {
     let mut bytes = key.to_vec();
     for bit in 0..bytes.len() * 8 {
@@ -44,7 +44,8 @@ pub(super) fn original_key(key: &[u8], revision: i64, value: &str, checksum: i64
     None
 }
 
-/// Adds a document, or its absence. Each text follows its length, so that no two documents are the same bytes.
+/// Hashes a document, or its absence. Each text is preceded by its length, so that different documents are hashed as
+/// different bytes.
 fn add(hasher: &mut Hasher, key: &str, document: Option<(i64, &str)>) {
     hasher.update(&(key.len() as u64).to_le_bytes());
     hasher.update(key.as_bytes());

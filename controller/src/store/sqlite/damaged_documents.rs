@@ -1,8 +1,8 @@
-//! The damaged documents of a store: which are known, and which a search cannot find.
+//! The damaged documents of a store: which ones were logged, and which ones a search cannot find.
 //!
-//! A document whose row does not match its checksum is never served. A reader gets its name instead, and its name is
-//! logged once. All rows are verified when the store is opened, because a row with a damaged key is found only then:
-//! a search for the document that it was would report an absence, which nothing may be concluded from (design 7).
+//! A document whose row does not match its checksum is never served. A reader receives its key instead, and the key is
+//! logged once. All rows are verified when the store is opened, because only then a row with a damaged key is found: a
+//! search for its original key finds nothing, and nothing may be concluded from that (design 7).
 
 use super::checksum;
 use rusqlite::{Connection, Row};
@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
 
-/// A row that does not contain what was written.
+/// A row whose contents differ from what was written.
 pub(super) struct DamagedRow {
-    /// The key of the document that the row contained; none if it cannot be determined.
+    /// The original key of the row; none if it cannot be determined.
     pub key: Option<String>,
     /// Whether the row is stored under another key.
     pub is_misplaced: bool,
@@ -23,15 +23,15 @@ pub(super) struct DamagedRow {
 /// The damaged documents of an open store.
 #[derive(Default)]
 pub(super) struct DamagedDocuments {
-    /// The names that were logged.
+    /// The keys that were logged.
     logged: Mutex<BTreeSet<String>>,
     /// The documents that a search does not find: their rows are stored under another key, or hidden by such a row.
     misplaced: BTreeSet<String>,
 }
 
 impl DamagedDocuments {
-    /// Verifies all documents, and logs those that are damaged. An error if they cannot be determined: anything might be
-    /// missing then.
+    /// Verifies all documents, and logs those that are damaged. An error if the key of one cannot be determined,
+    /// because then any document might be missing.
     pub(super) fn find(connection: &Connection) -> Result<DamagedDocuments, String> {
         let mut damaged_documents = DamagedDocuments::default();
         for row in damaged_rows(connection).map_err(|error| error.to_string())? {
@@ -43,7 +43,7 @@ impl DamagedDocuments {
             }
         }
         if !damaged_documents.misplaced.is_empty() {
-            // A search compares keys on its way: a row that is out of order hides others.
+            // A search compares keys on its way through the tree, so a row that is out of order hides others.
             let hidden = hidden_rows(connection).map_err(|error| error.to_string())?;
             hidden.iter().for_each(|key| damaged_documents.log(key, "a damaged row hides it"));
             damaged_documents.misplaced.extend(hidden);
@@ -63,7 +63,7 @@ impl DamagedDocuments {
         }
     }
 
-    /// Returns the damaged documents below a prefix, after a key, up to and including another.
+    /// Returns the documents that a search does not find, below a prefix, after a key, up to and including another.
     pub(super) fn between<'q>(
         &'q self,
         prefix: &'q str,
@@ -79,7 +79,7 @@ impl DamagedDocuments {
             .take_while(move |key| key.starts_with(prefix) && until.is_none_or(|until| key.as_str() <= until))
     }
 
-    /// Whether a document is known to be damaged.
+    /// Whether a search does not find this document although it was written.
     pub(super) fn contains(&self, key: &str) -> bool {
         self.misplaced.contains(key)
     }
@@ -122,7 +122,7 @@ pub(super) fn damaged_rows(connection: &Connection) -> rusqlite::Result<Vec<Dama
     Ok(damaged)
 }
 
-/// Returns the documents that a search for their key does not find.
+/// Returns the keys of the intact documents that a search does not find.
 fn hidden_rows(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut select = connection.prepare("SELECT key, revision, value, checksum FROM documents")?;
     let mut find = connection.prepare("SELECT 1 FROM documents WHERE key = ?1")?;

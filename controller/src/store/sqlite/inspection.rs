@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
 
-/// The documents of a store that are intact, and what is wrong with the store.
+/// The intact documents of a store, and the faults of the store.
 #[derive(Default)]
 pub struct Inspection {
     /// The intact documents, by key.

@@ -61,7 +61,8 @@ impl Options {
     }
 }
 
-/// Why a store was not opened. What an operator has to decide about was not changed by a single byte.
+/// Why a store was not opened. A database of another version, of another store generation or with an older revision was
+/// not changed by the attempt.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store open.
@@ -131,7 +132,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
     if let Some(found) = read_only(&file, other_version).map_err(unreadable)?.flatten() {
         return Err(OpenError::OtherVersion { file, found });
     }
-    // What is refused is not changed, not even by a checkpoint: it may be the only copy.
+    // A database that is refused must not be changed, not even by a checkpoint: it may be the only copy.
     let identity = read_only(&file, identity).map_err(unreadable)?.unwrap_or(Ok(Identity::default()));
     let Identity { stored, replaced, newest } = identity.map_err(|why| refused(damaged(&why)))?;
     let continued = match (stored, recorded) {
@@ -142,7 +143,7 @@ pub(super) fn open(folder: &Path, options: &Options) -> Result<OpenStore, OpenEr
         (Some(stored), Some(at)) if at.store_generation == stored && at.revision > newest => {
             return Err(OpenError::OlderCopy { file, found: newest, reached: at.revision });
         }
-        // The process of `--restored` died before it had replaced the file.
+        // A process that was started with `--restored` died before it replaced `generation.yaml`.
         (Some(stored), Some(at)) if [Some(stored), replaced].contains(&Some(at.store_generation)) => {
             Some(stored)
         }
@@ -185,8 +186,8 @@ pub(super) fn absence(file: &Path) -> Option<&'static str> {
     }
 }
 
-/// Returns the first fault in the structure of the database; none if it is sound. The contents of rows are not part of
-/// it. To write into an unsound structure would damage more of it.
+/// Returns the first fault in the structure of the database; none if it is sound. The contents of rows are not checked.
+/// A write into an unsound structure would damage it further.
 pub(super) fn unsound(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let first: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     Ok((first != "ok").then(|| first.replace('\n', "; ")))
@@ -241,7 +242,7 @@ fn other_version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     Ok(Some(version(connection)?).filter(|version| ![0, VERSION].contains(version)))
 }
 
-/// Which store a database is, and how far it has come.
+/// The store generation of a database, the one that it replaced, and its newest revision.
 #[derive(Default)]
 struct Identity {
     stored: Option<Uuid>,
@@ -249,7 +250,7 @@ struct Identity {
     newest: Revision,
 }
 
-/// Reads which store a database of [`VERSION`] is; nothing from one without tables.
+/// Reads the identity of a database of [`VERSION`]; it is empty for a database without tables.
 fn identity(connection: &Connection) -> rusqlite::Result<Result<Identity, String>> {
     if version(connection)? == 0 {
         return Ok(Ok(Identity::default()));
@@ -304,7 +305,7 @@ fn start_generation(connection: &Connection, new: Uuid, recorded: Option<Uuid>) 
 /// The file `generation.yaml`: the store generation and a revision that it has reached. It is synced only when it is
 /// created, and written after each commit: if the file lags behind, it may fail to detect an older copy, but it never
 /// reports one falsely.
-pub(super) struct GenerationFile {
+pub struct GenerationFile {
     file: File,
     store_generation: Uuid,
 }
@@ -315,7 +316,7 @@ impl GenerationFile {
     }
 
     /// Reads the file that the previous process left; none if it is absent or unreadable.
-    pub(super) fn load(folder: &Path) -> Option<Position> {
+    pub fn load(folder: &Path) -> Option<Position> {
         let text = std::fs::read_to_string(GenerationFile::path(folder)).ok()?;
         serde_yaml::from_str(&text).ok()
     }

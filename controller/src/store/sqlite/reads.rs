@@ -1,7 +1,6 @@
-//! What the connections of the SQLite engine read: documents, the change log, and the pool of reading connections.
+//! The reads of the SQLite engine, from documents and from the change log, and the pool of reading connections.
 //!
-//! Nothing here writes. Used by [`super::Sqlite`], and by the writer and the opening of a store with their own
-//! connection.
+//! No function here writes. Used by [`super::Sqlite`], and by `writer` and `open` with their own connection.
 
 use super::checksum;
 use super::damaged_documents::{self, DamagedDocuments, DamagedRow};
@@ -35,8 +34,8 @@ pub(super) fn oldest_revision(connection: &Connection) -> rusqlite::Result<Optio
     Ok(oldest.map(|oldest| oldest as u64))
 }
 
-/// The documents that one connection sees. What cannot be read appears as absent and is noted: the result of a view or
-/// a transition that has read it must not be used.
+/// The documents that one connection reads. A document that cannot be read appears as absent and is noted: the result
+/// of a view or a transition that has read it must not be used.
 pub(super) struct ConnectionReader<'c> {
     pub(super) connection: &'c Connection,
     pub(super) revision: Revision,
@@ -146,8 +145,8 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Opens all files that reading needs, now: a read later on must not depend on a free descriptor. A connection
-    /// opens the WAL with its first read, and a file for sorting only if that is not done in memory.
+    /// Opens all files that reads need, because later reads must not depend on a free descriptor. A connection opens
+    /// the WAL with its first read, and a file for sorting only if it does not sort in memory.
     pub(super) fn open(file: &Path, damaged_documents: Arc<DamagedDocuments>) -> rusqlite::Result<Readers> {
         let mut idle = Vec::new();
         for _ in 0..READERS {
@@ -172,8 +171,8 @@ impl Readers {
         }
     }
 
-    /// Runs a read in one read transaction, on a thread that may block. Returns the damaged documents that it read as
-    /// well. If the call is dropped, the read still completes. If SQLite cannot begin the read, the request ends
+    /// Runs a read in one read transaction, on a thread that may block. Also returns the damaged documents that it
+    /// read. If the call is dropped, the read still completes. If SQLite cannot begin the read, the request ends
     /// ([`unavailable`]).
     pub(super) async fn view<T, F>(&self, mut view: F) -> (T, Vec<String>)
     where
@@ -203,7 +202,7 @@ impl Readers {
             let answer = tokio::task::spawn_blocking(work).await.expect("a view does not panic");
             match answer.expect("as many connections as permits, while the store is open") {
                 Ok(answer) => return answer,
-                // a file that cannot be opened, and whatever else is not known to last
+                // A file cannot be opened, or another error that may be temporary.
                 Err((again, error)) if !is_damage(&error) => {
                     view = again;
                     unavailable::retry(error.to_string()).await;
@@ -224,10 +223,10 @@ fn begin(connection: &Connection) -> rusqlite::Result<(Transaction<'_>, Revision
     Ok((transaction, revision))
 }
 
-/// The name of the change log, where damaged documents are named.
+/// The name of the change log in lists of damaged documents.
 pub(super) const CHANGE_LOG: &str = "(the change log)";
 
-/// Whether an error is that of damaged contents: what was about to be written can be rolled back.
+/// Whether an error was caused by damaged contents. A transaction that fails with it can be rolled back.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::FromSqlConversionFailure(..)
@@ -246,7 +245,7 @@ pub(super) fn cannot_open(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }
 
-/// Whether the log contains every commit after a revision that is not newer than the newest.
+/// Whether the log contains every commit after a revision. False for a revision in the future.
 pub(super) fn covers(newest: &ConnectionReader<'_>, revision: Revision) -> rusqlite::Result<bool> {
     let oldest = oldest_revision(newest.connection)?;
     Ok(revision <= newest.revision && oldest.is_none_or(|oldest| revision + 1 >= oldest))
@@ -279,8 +278,8 @@ fn change(row: &Row<'_>) -> Option<ChangeRow> {
     Some(ChangeRow { revision: revision as u64, change, undo })
 }
 
-/// Reads the rows of the change log from a revision on, up to and including another. None if one of them is damaged: the
-/// reader then needs no more than the newest documents, as after a compaction.
+/// Reads the rows of the change log after revision `from`, up to and including `until`. None if one of them is damaged:
+/// the caller then reads the newest documents again, as after a compaction.
 pub(super) fn change_rows(
     connection: &Connection,
     from: i64,
@@ -300,7 +299,7 @@ pub(super) fn undo_since(connection: &Connection, revision: Revision) -> rusqlit
     Ok(rows.map(|rows| rows.into_iter().map(|row| row.undo).collect()))
 }
 
-/// Revisions of which [`changed_since`] reads the keys: more cost as much as what the caller does without them.
+/// The most revisions whose keys [`changed_since`] reads. To read more would cost as much as the work that it saves.
 const FOLLOWED_MAX: u64 = 2_000;
 
 /// Reads the keys of the documents that were changed after a revision. None if there were too many commits, or if the
@@ -336,7 +335,7 @@ pub(super) fn changes_since(
     Ok(Some(all.into_iter().map(changes).collect()))
 }
 
-/// Returns what the files and the documents take. What cannot be read counts as nothing.
+/// Returns the bytes of the files and of the documents. What cannot be read counts as 0 bytes.
 pub(super) fn usage(connection: &Connection) -> StoreUsage {
     let file = |suffix: &str| {
         let path = format!("{}{suffix}", connection.path().unwrap_or_default());
@@ -357,7 +356,7 @@ fn count_documents(connection: &Connection, usage: &mut StoreUsage) -> rusqlite:
     let mut select = connection.prepare_cached("SELECT key, octet_length(value) FROM documents")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        // a row that is damaged counts as nothing
+        // A damaged row counts as 0 bytes.
         if let (Ok(key), Ok(bytes)) = (row.get_ref(0)?.as_str(), row.get::<_, i64>(1)) {
             usage.add(key, bytes.unsigned_abs());
         }

@@ -1,8 +1,8 @@
-//! The newest commits in memory: a stream that follows the store reads them here, and the change log only if it is
-//! further behind. Every commit wakes every stream, and a read of the database costs a hundred times as much.
+//! The newest commits, in memory. A stream that follows the store reads the change log only if it is further behind:
+//! every commit wakes every stream, and a read of the database costs a hundred times as much as a read from memory.
 //!
-//! It never has a commit that is not synced, that the change log does not have any more, or that has replaced a damaged
-//! document: the writer adds the others when it publishes them.
+//! The writer adds commits when it publishes them. It leaves out commits that replaced a damaged document, and removes
+//! those that the change log no longer contains. A commit is never added before it is synced.
 
 use crate::store::CommitChanges;
 use state::documents::draft::Revision;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 /// Bytes of keys and values that are kept: some 1,000 commits of hooks.
 const BYTES_MAX: usize = 4 << 20;
 
-/// The newest commits, without gaps.
+/// The newest commits, without a gap between them.
 #[derive(Default)]
 pub(super) struct RecentCommits(Mutex<Commits>);
 
@@ -48,7 +48,8 @@ impl RecentCommits {
         }
     }
 
-    /// Returns the commits after a revision up to `newest`, oldest first, at most `limit`. None if one of them is not here.
+    /// Returns the commits after a revision up to `newest`, oldest first, at most `limit`. None if one of them is
+    /// missing here.
     pub(super) fn after(
         &self,
         revision: Revision,

@@ -1,8 +1,8 @@
 //! The writer thread: receives requests, commits them in batches, and replies after the sync.
 //!
 //! It owns the only writing connection. It must never reply before the commit that a result depends on is synced. A
-//! damaged document ends the requests that need it, and no others of their batch. It also bounds the change log and
-//! gives free pages of the file back to the disk. Started by [`super::Sqlite::open`].
+//! damaged document fails the requests that need it, and no others of their batch. The thread also bounds the change
+//! log and gives free pages of the file back to the disk. Started by [`super::Sqlite::open`].
 
 use super::super::{ApplyError, CommitChanges, Committed, DocumentChange, RunError, StoreError};
 use super::checksum;
@@ -22,12 +22,12 @@ const BATCH_MAX: usize = 64;
 pub(super) const QUEUE_MAX: usize = 16 * BATCH_MAX;
 /// Revisions that one commit prunes from the log: twice what a full batch adds, so that a lowered limit is reached.
 const PRUNED_PER_COMMIT: usize = 2 * BATCH_MAX;
-/// Commits between two looks at the free pages of the file.
+/// Commits between two checks of the free pages of the file.
 const COMMITS_PER_VACUUM: u64 = 16;
 /// Free pages that the file keeps: 4 MiB. Later commits use them, which is cheaper than to return them to the disk.
 const FREE_PAGES_KEPT: i64 = 1024;
-/// Pages that one commit gives back: 256 KiB, some ms. 16 commits add less than that many pages, unless most of them
-/// write 16 KiB and more; then the free pages are used.
+/// Pages that one commit gives back: 256 KiB, which takes some ms. 16 commits free fewer pages than that, unless most
+/// of them write 16 KiB and more, and such commits use the free pages themselves.
 const PAGES_PER_VACUUM: i64 = 64;
 
 /// A request to the writer.
@@ -127,7 +127,7 @@ impl Writer {
             }
             match self.commit(&mut batch) {
                 Ok(committed) => self.publish(batch, committed),
-                // Which request is concerned is found out by committing each alone.
+                // Each request is committed alone, so that only those that need the damaged document fail.
                 Err(CommitError::Damaged(_)) if batch.len() > 1 => {
                     for request in batch {
                         self.commit_alone(request);
@@ -256,7 +256,7 @@ struct Written {
     /// The bytes of the log entries.
     bytes: u64,
     entries: Vec<DocumentChange>,
-    /// Whether the log has all documents as they were before.
+    /// Whether the log entries contain all previous documents, which they do not if one was damaged.
     is_known: bool,
 }
 
@@ -268,7 +268,7 @@ enum CommitError {
 }
 
 impl CommitError {
-    /// The error of a statement before the commit.
+    /// Classifies the error of a statement before the commit.
     fn of(error: rusqlite::Error, document: &str) -> CommitError {
         match is_damage(&error) {
             true => CommitError::Damaged(vec![document.to_owned()]),
@@ -328,8 +328,8 @@ impl ChangeLog {
     }
 }
 
-/// Gives some of the free pages back to the disk, if there are more than the file keeps. Damage among them is no reason
-/// to fail a commit.
+/// Gives some of the free pages back to the disk, if there are more than the file keeps. Damage among them does not
+/// fail the commit.
 fn return_free_pages(sqlite_transaction: &SqliteTransaction<'_>) -> rusqlite::Result<()> {
     let free: i64 = sqlite_transaction.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
     let pages = (free - FREE_PAGES_KEPT).min(PAGES_PER_VACUUM);
@@ -366,8 +366,8 @@ fn write(
     Ok((!written.entries.is_empty()).then_some(written))
 }
 
-/// Writes one document with its log entry. Returns the bytes of the entry, and whether it has the document as it was
-/// before; none if the document was and is absent.
+/// Writes one document with its log entry. Returns the bytes of the entry, and whether it contains the previous
+/// document; none if the document was absent and stays absent.
 fn write_document(
     sqlite_transaction: &SqliteTransaction<'_>,
     (key, value): (&str, Option<&str>),
@@ -393,7 +393,8 @@ fn write_document(
             remove.execute([key])?;
         }
     }
-    // The log cannot tell what a damaged document was: without a checksum, a reader of this entry reads all again.
+    // The entry cannot contain the previous state of a damaged document. It gets no checksum, so that a reader of the
+    // entry reads all documents again.
     let is_known = !matches!(before, Some(Err(_)));
     let before = before.and_then(Result::ok);
     let before = before.as_ref().map(|stored| (stored.revision as i64, &*stored.value));

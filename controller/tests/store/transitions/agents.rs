@@ -70,7 +70,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     // the unit leaves the scope and enters it again
     let mut full = Local { outbox: Vec::new(), ..local.clone() };
     let empty = Local { relations: BTreeMap::new(), ..full.clone() };
-    // the resync has more relations than one batch
+    // The resync has more relations than one batch may contain.
     let one = full.relations[&number].clone();
     full.relations.extend((1000..1020).map(|number| (number, one.clone())));
     for (batch, memory) in [(ResyncProgress::default(), empty), (ResyncProgress::Enter { after: None }, full)]
@@ -137,7 +137,7 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("application::configure", move |draft| application::configure(draft, MODEL, web, &set, &[]))
         .await;
-    // these are called alone, as a forced removal does
+    // The following transitions are called directly, not as parts of a record.
     let db = fixture.unit("db/0").await;
     // db/0 creates its subordinate unit
     for relation in [50, 52] {

@@ -15,7 +15,7 @@ pub async fn every_read_of_every_transition_is_a_precondition<S: Store, G>(open:
     assert_eq!(fixture.called, transitions(), "the fixture calls every transition");
 }
 
-/// The public functions of `state` that take a draft, except those that are steps of others.
+/// Returns the public functions of `state` that take a draft, except those that are steps of others.
 fn transitions() -> BTreeSet<&'static str> {
     const PARTS: &[&str] = &[
         // deletes documents that never change, without reading them

@@ -58,8 +58,8 @@ pub(super) async fn force_removal<S: Store>(fixture: &mut Fixture<'_, S>) {
         })
         .await;
     fixture.call("force::machine", move |draft| force::machine(draft, MODEL, machine, force, 9)).await;
-    // the unit is fenced, leaves its scopes, is set Dead and removed; then the application, the relation and the
-    // machine
+    // The unit is fenced, leaves its scopes, becomes Dead and is removed; then follow the relation, the application and
+    // the machine.
     for (id, batches) in
         [(front, 4), (Uuid(70), 2), (application, 2), (back, 3), (application, 1), (machine, 2)]
     {

@@ -3,7 +3,7 @@
 use super::retention::retain;
 use super::*;
 
-/// A subordinate is removed with its relation, because its life is derived from it.
+/// Removes a subordinate with its relation, because its life is derived from the relation.
 pub(super) async fn end_subordinate<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (db, log) = (fixture.unit("db/0").await, fixture.unit("log/0").await);
     fixture.call("relation::destroy", |draft| relation::destroy(draft, MODEL, Uuid(52)).map(drop)).await;
@@ -59,7 +59,7 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
         .call("assigned_units::remove", move |draft| assigned_units::remove(draft, MODEL, machine, web, 60))
         .await;
     retain(fixture, machine, web).await;
-    // more relations than one batch: the janitor continues
+    // The application has more relations than one batch, so the janitor continues.
     let spare = fixture.application("spare").await;
     fixture
         .call("application::remove_next_batch", move |draft| {

@@ -169,7 +169,7 @@ fn a_bounded_part_of_a_hooks_output_is_kept() {
     assert!(kept.len() < OUTPUT_BYTES_MAX && kept.len() > OUTPUT_BYTES_MAX - 5000, "{} bytes", kept.len());
     let stored: usize = kept.lines().map(|line| line.len() - "stdout: ".len()).sum();
     assert!(last.starts_with(&format!("stderr: {} more ", 20_000_000 - stored)), "{last}");
-    // What counts is the length with its escapes.
+    // The bound applies to the escaped text.
     let escaped = run("head -c 3000000 /dev/zero").read(OUTPUT);
     let kept = escaped.trim_end().rsplit_once('\n').unwrap().0;
     assert!(kept.len() < OUTPUT_BYTES_MAX, "{} bytes", kept.len());
@@ -183,7 +183,7 @@ fn the_output_of_an_action_is_kept_unmodified_up_to_its_bound() {
     assert_eq!(fs::metadata(folder.0.join("stderr")).unwrap().len(), STREAM_BYTES_MAX as u64);
 }
 
-/// Scenario 156. What the child has not ended with a newline is stored too.
+/// Scenario 156. Output without a final newline is stored, too.
 #[test]
 fn a_hook_ends_with_its_process_even_if_a_child_keeps_its_output_open() {
     let run_once = || {
@@ -209,7 +209,7 @@ fn a_child_that_goes_on_writing_does_not_delay_the_outcome() {
     assert!(shim.status().unwrap().success());
     assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     assert_eq!(folder.read(OUTCOME), "exit 0");
-    // It ends by itself, because nobody reads.
+    // It ends by itself, because its pipe has no reader.
     assert!(!folder.read("child").is_empty());
 }
 
@@ -268,7 +268,7 @@ fn a_shim_that_cannot_record_itself_starts_nothing() {
     assert!(!folder.0.join(OUTCOME).exists() && !folder.0.join("started").exists());
 }
 
-/// The agent may be replaced while the hook runs: the shim needs nothing of it.
+/// The agent may be replaced while the hook runs: the shim does not depend on it.
 #[test]
 fn the_shim_goes_on_without_its_parent() {
     let (folder, shim) = shim("read line <gate; echo done");

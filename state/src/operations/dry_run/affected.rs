@@ -55,9 +55,9 @@ pub(crate) struct AffectedEntities {
 }
 
 impl AffectedEntities {
-    /// Collects the removed entities, the units that these share relations with, and the same once more for
-    /// those: the farthest affected unit is a member of a relation of a subordinate that is removed with its
-    /// subordinate link.
+    /// Collects the removed entities, the units with which they share relations, and in a second pass the units with
+    /// which those share relations: the farthest affected unit is a member of a relation of a subordinate that is
+    /// removed with its subordinate link.
     pub(crate) fn collect(reader: &dyn Reader, model: Model, entities: &[EntityId]) -> AffectedEntities {
         let mut affected = AffectedEntities::default();
         for entity in entities {

@@ -110,8 +110,8 @@ pub(crate) struct Participants {
     pub(crate) documents_read_max: usize,
 }
 
-/// Executes the next step of each unit in turn, and of its machine agent after it, until no unit has a step
-/// left. Returns false if a limit ended the simulation before.
+/// Executes the next step of each unit in turn, or its removal by its machine agent, until no unit has a step left.
+/// Returns false if a limit ended the simulation before that.
 pub(crate) fn simulate(
     simulated: &mut SimulatedReader<'_>,
     model: Model,
@@ -192,8 +192,8 @@ pub(crate) fn leaderless_applications(
     applications.iter().copied().filter(|id| led(simulated.base, id) && !led(simulated, id)).collect()
 }
 
-/// The unit that is elected in each application that has one Alive unit left. Of several units any could be
-/// elected, so none is returned.
+/// The `leader-elected` hook of each application that has one Alive unit left. If several units are left, any of them
+/// could be elected, so none is returned.
 pub(crate) fn elected_units(
     simulated: &SimulatedReader<'_>,
     model: Model,

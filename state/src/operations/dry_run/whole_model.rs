@@ -5,15 +5,15 @@ use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{ApplicationDoc, Kind, MachineDoc, Model, last_id};
 use crate::documents::refusal::Refusal;
 use crate::operations::dry_run::result::DryRun;
-use crate::operations::dry_run::{AgentReports, Removal, TARGETS_MAX, dry_run};
+use crate::operations::dry_run::{AgentReports, DOCUMENTS_READ_MAX, Removal, TARGETS_MAX, dry_run_within};
 use crate::terms::cause::Entity;
 use crate::terms::force::Force;
 use crate::terms::names::Uuid;
 use crate::terms::refusal::EntityKind;
 use std::collections::BTreeSet;
 
-/// Returns the effects of the destruction of a model. Of more than [`TARGETS_MAX`] applications the first ones by name
-/// are simulated.
+/// Returns the effects of the destruction of a model. If it has more than [`TARGETS_MAX`] applications, the first ones
+/// by name are simulated.
 ///
 /// # Errors
 /// If the model does not exist.
@@ -34,7 +34,8 @@ pub fn dry_run_of_model(
     let is_part = applications.len() > TARGETS_MAX;
     let entities = applications.iter().take(TARGETS_MAX).map(|(_, id)| EntityId::Application(*id));
     let entities: Vec<EntityId> = entities.collect();
-    let mut result = dry_run(reader, model, Removal { entities: &entities, force, now_ms }, reports)?;
+    let removal = Removal { entities: &entities, force, now_ms };
+    let (mut result, silent_agents) = dry_run_within(reader, model, removal, reports, DOCUMENTS_READ_MAX)?;
     result.truncated |= is_part;
     let listed: BTreeSet<&Entity> =
         result.removed_eventually.iter().chain(&result.removed_immediately).collect();
@@ -54,10 +55,11 @@ pub fn dry_run_of_model(
         }
     }
     emptied.retain(|machine| !listed.contains(machine));
-    // by force everything is removed in the end, whatever blocks it
+    // a forced destruction removes everything eventually, whatever blocks it
     if force != Force::No || is_empty && !is_part && result.blockers.is_empty() {
         emptied.push(Entity::Model(doc.name));
     }
     result.removed_eventually.extend(emptied);
+    result.blockers.splice(0..0, silent_agents);
     Ok(result)
 }

@@ -90,9 +90,9 @@ pub enum Remedy {
         /// Whether a person can remove the unit; a subordinate is removed with its principal only.
         removable: bool,
     },
-    /// Remove what prevents a unit agent from going on.
+    /// Remove what prevents a unit agent from continuing.
     ClearFault {
-        /// What it is.
+        /// What prevents it.
         fault: Fault,
         /// The unit.
         unit: UnitName,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ApplicationRequest {
-    /// Integrate it with another one.
+    /// Integrate it with another application.
     Integrate,
     /// Add a unit.
     AddUnit,
@@ -41,9 +41,9 @@ pub enum ApplicationRefusal {
     },
     /// The name is too long.
     NameTooLong {
-        /// The number of its letters.
+        /// The number of its characters.
         length: usize,
-        /// The most that are allowed.
+        /// The most characters that are allowed.
         max: usize,
     },
     /// Another application has the name.
@@ -72,16 +72,16 @@ pub enum ApplicationRefusal {
     },
     /// Settings do not fit the options of the charm.
     InvalidSettings {
-        /// What the validator found, one text for people for each setting.
+        /// Each invalid setting, and why it is invalid.
         problems: Vec<OptionProblem>,
     },
     /// A refresh would replace the charm by another one.
     OtherCharm {
         /// The application.
         application: String,
-        /// The charm that it runs.
+        /// The name of its current charm.
         current: String,
-        /// The charm.
+        /// The name of the requested charm.
         charm: String,
     },
     /// A refresh would make a subordinate of a principal or the reverse.

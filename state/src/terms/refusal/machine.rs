@@ -38,12 +38,12 @@ pub enum MachineRefusal {
         /// The name of the machine.
         machine: String,
     },
-    /// A machine that is Alive cannot be Dead.
+    /// A machine that is Alive cannot become Dead.
     Alive {
         /// The name of the machine.
         machine: String,
     },
-    /// A machine with units cannot be Dead.
+    /// A machine with units cannot become Dead.
     UnitsAssigned {
         /// The name of the machine.
         machine: String,

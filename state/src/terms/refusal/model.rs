@@ -15,9 +15,9 @@ pub enum ModelRefusal {
     },
     /// The name is too long.
     NameTooLong {
-        /// The number of its letters.
+        /// The number of its characters.
         length: usize,
-        /// The most that are allowed.
+        /// The most characters that are allowed.
         max: usize,
     },
     /// Another model has the name.

@@ -51,12 +51,12 @@ pub enum RecordRefusal {
     },
     /// A resync record has no state of the unit, or another record has one.
     ResyncStateMisplaced,
-    /// The hook is of a relation whose scope the unit never entered.
+    /// The hook belongs to a relation whose scope the unit never entered.
     ScopeNeverEntered {
         /// The relation.
         relation: RelationNumber,
     },
-    /// The hook is of another endpoint than the one at which the unit is in the relation.
+    /// The hook has another endpoint than the one through which the unit is in the relation.
     OtherEndpoint {
         /// The relation.
         relation: RelationNumber,
@@ -81,7 +81,7 @@ pub enum RecordRefusal {
     },
     /// A relation-changed hook is pending for a unit that is no member.
     PendingHookOfNoMember,
-    /// A number is further ahead of the last one than the protocol makes possible.
+    /// A number is further ahead of the last one than the protocol allows.
     TooFarAhead {
         /// What is counted.
         counter: Counter,
@@ -106,14 +106,14 @@ pub enum RecordRefusal {
         /// The largest number that is allowed.
         max: u32,
     },
-    /// A line of output is of no hook and of no action.
+    /// A line of output names neither a hook nor an action.
     InvalidHookName {
-        /// The first letters of the name.
+        /// The first characters of the name.
         name: String,
     },
     /// The name or the value of a relation setting contains NUL.
     NulInSetting {
-        /// The first letters of the name of the setting.
+        /// The first characters of the name of the setting.
         key: String,
     },
     /// A charm cannot set this status.

@@ -44,7 +44,7 @@ pub enum RelationRefusal {
         /// The endpoints of the second application.
         right: Vec<String>,
     },
-    /// Neither application is a subordinate, which a relation with container scope needs.
+    /// Neither application is a subordinate; a relation with container scope needs one.
     NoSubordinate,
     /// More than one pair of endpoints fits.
     AmbiguousEndpoints {

@@ -27,17 +27,17 @@ pub enum UnitRefusal {
         /// The unit.
         unit: UnitName,
     },
-    /// A unit that is Alive cannot be Dead.
+    /// A unit that is Alive cannot become Dead.
     Alive {
         /// The unit.
         unit: UnitName,
     },
-    /// A unit with subordinates cannot be Dead.
+    /// A unit with subordinates cannot become Dead.
     HasSubordinates {
         /// The unit.
         unit: UnitName,
     },
-    /// A unit in the scope of a relation cannot be Dead.
+    /// A unit in the scope of a relation cannot become Dead.
     InScope {
         /// The unit.
         unit: UnitName,

@@ -1,4 +1,6 @@
-//! Why writes of a unit are refused: the conditional writes of a record, which is stored all the same, and leader settings.
+//! Why writes of a unit are refused: the conditional writes of a record, or leader settings.
+//!
+//! The record itself is stored even if its conditional writes are refused.
 
 use crate::terms::names::UnitName;
 use crate::terms::port_range::PortRange;
@@ -15,7 +17,7 @@ pub enum WriteRefusal {
     NotLeader {
         /// The unit.
         unit: UnitName,
-        /// The leader; the unit itself if it was not the leader all the time.
+        /// The current leader; the unit itself if it was not the leader during the whole hook.
         leader: Option<UnitName>,
     },
     /// Ports are opened at an endpoint that the charm does not declare.

@@ -120,13 +120,7 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     quiet.done(&mut world, Operation::InstallCharm(charm));
     assert_eq!(shown(&world, unit), (installing.clone(), executing(HookName::Install)));
     quiet.done(&mut world, Operation::Hook(Hook::Install));
-    quiet.done(
-        &mut world,
-        Operation::Hook(Hook::ConfigChanged(ConfigDigest {
-            settings: String::new(),
-            addresses: String::new(),
-        })),
-    );
+    quiet.done(&mut world, Operation::Hook(Hook::ConfigChanged(ConfigDigest::default())));
     assert_eq!(shown(&world, unit), (installing, executing(HookName::Start)));
     quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
     let unknown = (WorkloadStatus::Unknown, StatusMessage::Empty);

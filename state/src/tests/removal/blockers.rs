@@ -4,7 +4,7 @@ use crate::documents::blockers::EntityId;
 use crate::lifecycle::application;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::operations::force;
-use crate::terms::cause::{Cause, Duty, RelationName};
+use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::Force;
 use crate::tests::removal::fixture::{
@@ -140,8 +140,11 @@ fn a_dry_run_names_silent_agents_as_blockers() {
     let [shop_on, db_on] = [shop.unit, db.unit].map(|unit| {
         EntityId::Machine(read(world.reader(), &MODEL.unit(unit)).expect("the unit exists").machine)
     });
+    let cause =
+        |one: EntityId| Cause::new(Entity::Machine(format!("{one:?}")), Duty::Integrate, Actor::Operator);
     let simulate = |entity, force, silent: &[EntityId]| {
-        let reports = AgentReports { is_lost: &|one| silent.contains(&one), ..ALL_PRESENT };
+        let silent_agent = |one| silent.contains(&one).then(|| cause(one));
+        let reports = AgentReports { silent_agent: &silent_agent, ..ALL_PRESENT };
         dry_run::dry_run(world.reader(), MODEL, Removal { entities: &[entity], force, now_ms: 1 }, &reports)
             .expect("the removal is accepted")
     };
@@ -152,23 +155,22 @@ fn a_dry_run_names_silent_agents_as_blockers() {
         let quiet = simulate(entity, Force::No, &[]);
         let result = simulate(entity, Force::No, &all);
         assert!(
-            quiet.lost_agents.is_empty()
-                && result.hooks == quiet.hooks
-                && result.removed_eventually == quiet.removed_eventually,
+            result.hooks == quiet.hooks && result.removed_eventually == quiet.removed_eventually,
             "{result:?}"
         );
         let expected = match entity {
             EntityId::Application(_) => vec![shop_on, of_shop, of_db],
             _ => vec![shop_on, of_shop],
         };
-        assert_eq!(result.lost_agents, expected, "db/0 leaves only a relation that ends");
+        let expected: Vec<Cause> = expected.into_iter().map(cause).chain(quiet.blockers).collect();
+        assert_eq!(result.blockers, expected, "db/0 leaves only a relation that ends");
     }
-    let ends = simulate(EntityId::Relation(id), Force::No, &all).lost_agents;
-    assert_eq!(ends.len(), 2);
-    assert!(ends.contains(&of_shop) && ends.contains(&of_db), "{ends:?}");
+    let ends = simulate(EntityId::Relation(id), Force::No, &all).blockers;
+    assert!([of_shop, of_db].map(cause).iter().all(|silent| ends[..2].contains(silent)), "{ends:?}");
+    assert!(![shop_on, db_on].map(cause).iter().any(|silent| ends.contains(silent)), "{ends:?}");
     for force in [Force::AfterWait, Force::AtOnce] {
         let forced = simulate(of_shop, force, &[of_shop]);
-        assert_eq!((forced.lost_agents, forced.blockers.len()), (vec![], 1));
+        assert_eq!(forced.blockers.len(), 1, "{:?}", forced.blockers);
         let relations = vec![RelationName { number: world.number(id), ends: "db:server shop:db".to_owned() }];
         let duty = Duty::Terminate { relations };
         assert_eq!(forced.blockers[0], Cause::of_unit_agent(&UnitName::new("shop", 0), duty));

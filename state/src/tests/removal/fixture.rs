@@ -8,7 +8,7 @@ use crate::terms::member_version::Version;
 use crate::tests::*;
 
 /// All agents are present.
-pub const ALL_PRESENT: AgentReports<'_> = AgentReports { is_lost: &|_| false, running_hook: &|_| None };
+pub const ALL_PRESENT: AgentReports<'_> = AgentReports { silent_agent: &|_| None, running_hook: &|_| None };
 
 pub fn dry_run_together(
     reader: &dyn Reader,
@@ -26,6 +26,7 @@ pub fn dry_run_within(
     documents_read_max: usize,
 ) -> Result<DryRun, Refusal> {
     dry_run::dry_run_within(reader, model, removal, &ALL_PRESENT, documents_read_max)
+        .map(|(result, _)| result)
 }
 
 pub fn dry_run_alone(world: &World, entity: EntityId) -> DryRun {

@@ -183,7 +183,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
             "{:?}",
             result.removed_eventually
         );
-        let reports = AgentReports { is_lost: &|_| false, running_hook: &running };
+        let reports = AgentReports { running_hook: &running, ..ALL_PRESENT };
         let runs =
             dry_run::dry_run(world.reader(), MODEL, Removal { entities: asked, force, now_ms: 1 }, &reports)
                 .expect("the same");

@@ -42,7 +42,7 @@ impl Local {
                 self.outbox.retain(|r| r.sequence > *sequence || Some(r.sequence) == waiting);
             }
             Event::ReplicaTaken { replica } => {
-                // runs that this disk has started stay counted: a number must never name two runs
+                // runs that were started on this disk stay counted: a number must never name two runs
                 let (nonce, run) = (self.nonce, self.run);
                 *self = (**replica).clone();
                 self.nonce = nonce;

@@ -1,6 +1,6 @@
-//! What unit agents cost that have nothing to do, and how long many of them take to come up.
+//! Measures the cost of idle unit agents, and the time that many unit agents take to start.
 //!
-//! The figures are read from `/proc`; nothing of Pintle is called but its commands.
+//! The figures are read from `/proc`; Pintle is used only through its commands.
 
 use serde_json::Value;
 use std::fs;
@@ -11,22 +11,24 @@ use tests::host::Host;
 
 /// Unit agents that are measured while they are idle.
 const IDLE_AGENTS: usize = UNITS_OF_APPLICATION;
-/// The time over which they are measured: four claims of each.
+/// The time over which they are measured: each claims its lease four times.
 const IDLE_TIME: Duration = Duration::from_secs(60);
-/// The time after the last hook until the measurement begins: blocking threads have ended, and one claim was sent.
+/// The time after the last hook until the measurement begins: blocking threads have ended, and one claim was sent by
+/// each agent.
 const SETTLE_TIME: Duration = Duration::from_secs(20);
-/// The sizes with which the time per unit is compared.
+/// The numbers of unit agents for which the time per agent is compared.
 const SIZES: [usize; 3] = [100, 250, 500];
-/// Units of one application. Each of them is shown the status of each other one, so a larger one costs more for each unit.
+/// Units of one application. The view of a unit contains the status of each other unit, so that a larger application
+/// costs more for each unit.
 const UNITS_OF_APPLICATION: usize = 50;
-/// The longest time for all agents of one size to come up.
+/// The longest time until all agents of one size have started.
 const DEADLINE: Duration = Duration::from_secs(900);
-/// Between two looks at the status, which takes a part of a second with 500 units.
+/// Interval between two requests for the status, which takes a fraction of a second with 500 units.
 const LOOK: Duration = Duration::from_secs(1);
 /// Clock ticks per second in `/proc/PID/stat`: the same on all Linux hosts.
 const TICKS: f64 = 100.0;
 
-/// Prints what idle unit agents take: memory of each, and the time of the processor that they cost the controller.
+/// Prints the memory of an idle unit agent, and the CPU time of the controller and the agents while all units are idle.
 pub fn idle(dir: &Path, charm: &Path) {
     let host = Host::up(&dir.join("idle"));
     host.ok(&["model-config", "update-status-hook-interval=1000h"]);
@@ -67,7 +69,7 @@ pub fn idle(dir: &Path, charm: &Path) {
     );
 }
 
-/// Prints how long 100, 250 and 500 unit agents take to come up, each size in a data folder of its own.
+/// Prints how long 100, 250 and 500 unit agents take to start, each size in a data folder of its own.
 pub fn many(dir: &Path, charm: &Path) {
     let mut first = None;
     for size in SIZES {
@@ -120,7 +122,7 @@ pub fn controller(host: &Host) -> i32 {
 }
 
 /// Returns the pids of the processes whose command line names the data folder and contains these words, one after the
-/// other. The program's own name counts without its folder.
+/// other. The first word may be the end of the program's path.
 fn processes(host: &Host, words: &[&str]) -> Vec<i32> {
     let dir = host.dir.to_string_lossy();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -136,7 +138,7 @@ fn processes(host: &Host, words: &[&str]) -> Vec<i32> {
 /// Returns the clock ticks that a process has used.
 fn ticks(pid: i32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // the name of the program, in parentheses, may contain blanks
+    // the name of the program, in parentheses, may contain spaces
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum()
 }

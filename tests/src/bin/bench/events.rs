@@ -1,8 +1,8 @@
-//! The time from a changed setting to the process of its hook, against `etcdctl watch` with a handler, and what a hook
-//! takes of the processors.
+//! Measures the time from a changed setting to the start of its hook, compared with a handler of `etcdctl watch`, and
+//! the CPU time of a hook.
 //!
 //! Hook and handler are the same static program, which reports its start. The writers are connected before the clock
-//! starts: a client of the controller, and an `etcdctl transaction` that waits for its input. The systems take turns, so that
+//! starts: a client of the controller, and an `etcdctl txn` that waits for its input. The systems take turns, so that
 //! other load affects both alike.
 
 use super::{at, report};
@@ -21,9 +21,9 @@ use tests::host::Host;
 const ROUNDS: usize = 300;
 /// Rounds before the measurement.
 const WARM_UP_ROUNDS: usize = 20;
-/// Between two events: every process is idle again.
+/// Pause between two events, after which every process is idle again.
 const PAUSE: Duration = Duration::from_millis(30);
-/// Units that run a hook for each setting, when its cost is measured: the request itself counts little.
+/// Units that run a hook for each setting while the CPU time is measured: the request itself counts little.
 const UNITS: usize = 20;
 /// Settings that each of these units runs a hook for.
 const SETTINGS: usize = 30;
@@ -85,7 +85,7 @@ pub fn settings(dir: &Path) {
     );
 }
 
-/// Receives the starts of the handler.
+/// Receives a datagram at each start of the handler.
 struct Starts(UnixDatagram);
 
 impl Starts {
@@ -96,7 +96,7 @@ impl Starts {
         Starts(socket)
     }
 
-    /// Returns the milliseconds from the begin of `write` to this many starts.
+    /// Returns the milliseconds from the beginning of `write` until the handler has started this many times.
     fn after(&self, starts: usize, write: impl FnOnce()) -> f64 {
         std::thread::scope(|threads| {
             let received = threads.spawn(|| {
@@ -133,7 +133,7 @@ fn client(host: &Host) -> Client {
     Client::user(&Controller::from(&file)).expect("the client's file").in_model(&file.model)
 }
 
-/// Compiles the handler. Its name is that of the socket that it reports to.
+/// Compiles the handler. `name`: the socket to which it reports.
 fn compile(dir: &Path, name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches-src/stamp.c");
     let program = dir.join("stamp");
@@ -171,7 +171,7 @@ struct Etcd {
 }
 
 impl Etcd {
-    /// None if it is not installed.
+    /// Starts the server, the watch and a writer. `None` if etcd is not installed.
     fn start(dir: &Path, handler: &Path) -> Option<Etcd> {
         let [client, peer] = [36_790, 36_791].map(|port| format!("http://127.0.0.1:{port}"));
         let mut server = Command::new("etcd");
@@ -217,7 +217,7 @@ fn etcdctl(address: &str) -> Command {
     command
 }
 
-/// A client that is connected and waits for what it is to write.
+/// A connected client that waits for the value to write.
 fn writer(address: &str) -> Child {
     let mut command = etcdctl(address);
     command.arg("txn").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("etcdctl is there")
@@ -226,7 +226,7 @@ fn writer(address: &str) -> Child {
 /// Returns the milliseconds of CPU that a process and its children that have ended have used.
 fn used_ms(pid: i32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // the name of the program, in parentheses, may contain blanks
+    // the name of the program, in parentheses, may contain spaces
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     fields.skip(11).take(4).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() * TICK_MS
 }

@@ -1,8 +1,8 @@
-//! What `pintle status --format json` takes from start to exit, in models of two sizes. Every unit has a machine of its
-//! own and an agent that has run its first hooks.
+//! Measures the time of `pintle status --format json` from start to exit, in models of two sizes. Every unit has a
+//! machine of its own and an agent that has run its first hooks.
 //!
-//! The smallest command that asks the controller is the floor: it starts, connects and exits. A change of the model
-//! precedes each command, so that no answer is an earlier one.
+//! The floor is the smallest command that sends a request to the controller: it starts, connects and exits. A change of
+//! the model precedes each command, so that no answer is a cached one.
 
 use super::{at, model_with_application, report};
 use api::{AddUnits, Attach, Commit, Handle};
@@ -32,7 +32,7 @@ type BenchController = Controller<Sqlite, HostEnvironment>;
 
 /// The model of [`model_with_application`].
 const MODEL: Model = Model(Uuid(3));
-/// The units of the two models.
+/// The numbers of units of the two models.
 const SIZES: [u32; 2] = [1_000, 10_000];
 const ROUNDS: usize = 15;
 /// Units whose documents one transaction copies: three each.
@@ -49,7 +49,7 @@ pub fn bench(dir: &Path) {
     println!("{} units take {:.1} times as long as {}", SIZES[1], medians[1] / medians[0], SIZES[0]);
 }
 
-/// Returns the median in milliseconds.
+/// Returns the median time of `status`, in milliseconds.
 async fn of_model(data: &Path, units: u32) -> f64 {
     let mut installation = Installation::open(data).expect("a new installation");
     let store = Sqlite::open(&installation.store(), Options::new(Uuid(1))).expect("a new store");
@@ -101,7 +101,8 @@ async fn set_status(controller: &BenchController, unit: Uuid, round: usize) {
     written.await.expect("there is room");
 }
 
-/// Makes a model with units. The agent of the first one runs its first hooks; the others get copies of its documents.
+/// Creates a model with units. The agent of the first unit runs its first hooks; the other units get copies of its
+/// documents.
 async fn add_running_units(store: &Sqlite, installation: &Installation, units: u32) -> Vec<Uuid> {
     let admin = model_with_application(store, &installation.archives()).await;
     let add = |units| AddUnits { application: "bench".to_owned(), units, to: None };

@@ -1,6 +1,7 @@
 //! Each action runs at most once and finishes, or is reported as failed (spec A.16).
 //!
-//! A unit must not run an action twice, at rest no action is pending, and none gets a number that its unit has passed.
+//! A unit must not run an action twice, at rest no action is pending, and a new action never has a number up to that of
+//! the last action of its unit.
 
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;

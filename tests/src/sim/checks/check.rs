@@ -1,4 +1,4 @@
-//! The interface of a check: what it observes during a run, and what it sees at the end.
+//! The interface of a check: its observations during a run, and the final state.
 
 use super::running_agent::RunningAgent;
 use super::stuck_system::StuckSystem;
@@ -39,7 +39,7 @@ pub struct FinalState<'a> {
     pub recorded: &'a [(Revision, Transaction)],
 }
 
-/// One promise, with the state that is needed to check it. Violations are appended to `found`.
+/// One property of the system, with the state that is needed to check it. Violations are appended to `found`.
 pub trait Check {
     fn name(&self) -> &'static str;
     /// Virtual time; called before the events of that time.

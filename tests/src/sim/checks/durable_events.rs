@@ -1,5 +1,5 @@
-//! What was acknowledged as durable to an agent is what the next agent loads from the same folder (I10, first
-//! half).
+//! The next agent of a folder loads exactly the events that were acknowledged as durable to the agent before it (I10,
+//! first half).
 
 use super::check::Check;
 use crate::sim::fact::Fact;

@@ -14,7 +14,7 @@ use state::unit::local::{Event, Local, Run};
 use state::unit::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Relation hooks start for 30 s after the last event of the stream. 25 s leave room for the decision and the
+/// Relation hooks may start until 30 s after the last event of the stream. 25 s leave room for the decision and the
 /// disk.
 const LINK_FRESH_MS: u64 = 25_000;
 

@@ -1,6 +1,6 @@
 //! A unit that is removed by force, but not at once, has a grace period of one minute before the controller acts in
 //! place of its agent (spec E.6). The exception is a model that is destroyed with force: the controller does not wait
-//! for a unit in error, or for an agent that is away. `state/src/tests/force/destroyed.rs` tests these.
+//! for a unit in error, or for an unreachable agent. `state/src/tests/force/destroyed.rs` tests these.
 
 use super::check::{Check, Commit, kind_of};
 use state::documents::draft::{Reader, read, read_all};

@@ -1,8 +1,8 @@
-//! Leader settings are written by the leader alone, in the order of its calls, and every other unit learns of them
-//! (spec/hook-tools.md 2.2).
+//! Only the leader writes leader settings, they are stored in the order of its calls, and every other unit receives
+//! them (spec/hook-tools.md 2.2).
 //!
-//! A leader-set that succeeded is stored, even if its hook fails. At rest every follower has run leader-settings-changed
-//! for the last version.
+//! A leader-set that succeeded is stored, even if its hook fails. At rest every follower has run
+//! leader-settings-changed for the last version.
 
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;

@@ -22,7 +22,7 @@ pub struct LeakedInstances {
     /// Machines whose instances are kept, or were kept when the machine was removed, with the nonces of the
     /// instances.
     kept: BTreeMap<Uuid, Uuid>,
-    /// The same in any store generation.
+    /// Like `kept`, for all store generations.
     was_kept: BTreeMap<Uuid, Uuid>,
     /// Machines by name, the nonces recorded for them, and the requests to keep an instance that were accepted.
     names: BTreeMap<String, Uuid>,

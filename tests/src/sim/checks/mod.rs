@@ -1,11 +1,11 @@
-//! Checks: the promises of spec/invariants.md, one per file.
+//! Checks: the properties of spec/invariants.md, one per file.
 //!
-//! A check observes what became durable in the units' folders, which hooks ran, and every commit of the store. At
-//! the end it sees the whole system at rest. A check must not change the run. The name of a check is the name of
+//! A check observes the durable events of the units' folders, the hooks that ran, and every commit of the store. At
+//! the end it examines the whole system at rest. A check must not change the run. The name of a check is the name of
 //! its file; mutants name the check that must detect them.
 //!
-//! Four files are no checks: `check` is the interface of a check, and `running_agent`, `stuck_system` and `done_records`
-//! are what several checks observe.
+//! Four files contain no check: `check` is the interface of a check, and `running_agent`, `stuck_system` and
+//! `done_records` are shared by several checks.
 
 mod actions;
 mod applied_once;
@@ -68,7 +68,7 @@ use state::unit::local::{Event, Local};
 use std::collections::BTreeSet;
 use stuck_system::StuckSystem;
 
-/// A broken promise.
+/// A property that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub check: &'static str,

@@ -1,4 +1,4 @@
-//! A running agent as the checks see it when the simulated system is at rest.
+//! The state of a running agent that the checks examine when the simulated system is at rest.
 
 use state::terms::cause::Cause;
 use state::terms::names::{UnitName, Uuid};

@@ -1,5 +1,5 @@
-//! Committed transactions, replayed one by one in the order of their revisions, read what they read originally
-//! (I45).
+//! Committed transactions that are replayed one by one, in the order of their revisions, read the same documents as
+//! originally (I45).
 
 use super::check::{Check, FinalState};
 use test_support::memory_store::replay;

@@ -1,4 +1,4 @@
-//! What a hook reads does not change while it runs, except by its own writes (I5).
+//! The values that a hook reads do not change while it runs, except by its own writes (I5).
 //!
 //! No unit is visible as a member without its initial settings (I13).
 

@@ -1,7 +1,7 @@
 //! A removal is forced by the teardown budget only after the budget has passed (spec A.7: opt-in).
 //!
-//! If the budget is what forces a unit, the controller acts in place of its agent only while the model has a
-//! budget, and not before the unit was Dying for that long.
+//! If the budget forces a unit, the controller acts in place of its agent only while the model has a budget, and not
+//! before the unit was Dying for that long.
 
 use super::check::{Check, Commit, kind_of};
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
 pub struct TeardownBudget {
-    /// The budget in the model configuration, not what the product makes of it.
+    /// The budget in the model configuration; `None` if it is not set there.
     budget_ms: Option<i64>,
     /// Units that the budget forces, with the stored start time. A removal that is part of another has the time
     /// of that one.

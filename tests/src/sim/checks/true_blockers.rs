@@ -1,9 +1,9 @@
-//! Whatever is Dying and cannot finish has at least one blocker, and every blocker is true (I52).
+//! Every Dying entity that cannot finish has at least one blocker, and every blocker is true (I52).
 //!
 //! A blocker is true if it leads to an obstacle that is in place, and removing that obstacle makes progress. A
 //! blocker leads to an obstacle if the actor it names is the one that the obstacle obstructs, or is a unit or
 //! machine one of whose own blockers leads there. So a blocker that names an unobstructed actor is false, and so is
-//! a circle. An entity that names itself must be obstructed itself.
+//! a cycle. An entity that names itself must be obstructed itself.
 
 use super::check::Check;
 use super::stuck_system::{Obstacle, StuckSystem, WhyAnswer, acting, blocker_text};

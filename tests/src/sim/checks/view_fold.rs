@@ -86,8 +86,8 @@ impl Check for ViewFold {
     }
 }
 
-/// Removes what may differ: which bags are inlined is the simulator's choice, and which bags are fetched is the
-/// agent's.
+/// Removes the allowed differences: the simulator chooses which bags are inlined, and the agent which bags are
+/// fetched.
 fn remove_omitted(shown: &Snapshot, whole: &mut Snapshot) {
     whole.fetched_bag = shown.fetched_bag.clone();
     for (number, view) in &mut whole.relations {

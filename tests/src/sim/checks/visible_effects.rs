@@ -1,8 +1,8 @@
-//! What a failed hook wrote never becomes visible, and what successful hooks wrote becomes visible exactly once
-//! (I8, I9, I11, as charms see them).
+//! The writes of a failed hook never become visible, and the writes of a successful hook become visible exactly once
+//! (I8, I9, I11, from the point of view of charms).
 //!
-//! The counter of each charm increases by one per successful hook, in its own state and in what others see, and the
-//! last value arrives.
+//! The counter of each charm increases by one per successful hook, in its own state and in the settings that other
+//! units read, and the last value arrives.
 
 use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;

@@ -1,4 +1,4 @@
-//! What operators repair after lost folders, copies and a restore of the store.
+//! The repairs by operators after folders were lost or copied, and after a restore of the store.
 
 use super::{AgentFleet, Folder};
 use crate::sim::disk::FolderLocation;

@@ -43,7 +43,7 @@ impl Link {
         self.network.session(TokenHolder::Unit { model: self.model, unit: self.unit })
     }
 
-    /// Encodes and decodes the message as JSON if the profile says so.
+    /// Encodes and decodes the message as JSON if the profile requires it.
     fn through_json<T: Message>(&self, message: T) -> T {
         if self.network.world.profile().json_messages == 0 {
             return message;

@@ -49,10 +49,10 @@ impl SimOperator {
     pub(super) async fn refresh(&self, name: &str) {
         self.trace(format!("refresh {name}"));
         let Some(sha256) = self.upload(name, 1 + self.world.below(3)).await else { return };
-        let forced = self.world.chance_of(300);
+        let (forced, trusted) = (self.world.chance_of(300), self.world.chance_of(100));
         let call = |session: SimSession| {
             let (application, sha256) = (name.to_owned(), sha256.clone());
-            let refresh = Refresh { application, sha256, forced, config: BTreeMap::new() };
+            let refresh = Refresh { application, sha256, forced, trusted, config: BTreeMap::new() };
             async move { session.handle(refresh).await }
         };
         self.request(call).await;

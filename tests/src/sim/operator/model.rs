@@ -1,4 +1,4 @@
-//! Requests about the model: its configuration and its end.
+//! Requests about the model: its configuration and its destruction.
 
 use super::requests::SimOperator;
 use crate::sim::network::SimSession;
@@ -13,7 +13,7 @@ const HARVEST_MODES: [&str; 4] = ["none", "unknown", "destroyed", "all"];
 const BUDGETS: [&str; 4] = ["15s", "1m", "5m", "off"];
 
 impl SimOperator {
-    /// Destroys the model if the profile says so, as the last action of each operator: the other one may still
+    /// Destroys the model if the profile requires it, as the last action of each operator: the other one may still
     /// act in the model and then repeats the request. The removal runs under faults for a while.
     pub async fn destroy(&self) {
         if self.world.profile().destroyed == 0 {

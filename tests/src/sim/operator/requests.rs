@@ -1,4 +1,4 @@
-//! One operator: sends requests over the simulated network, and chooses what they concern.
+//! One operator: sends requests over the simulated network, and chooses the entities at random.
 
 use crate::sim::identities::{MODEL, admin};
 use crate::sim::network::{SimNetwork, SimSession};

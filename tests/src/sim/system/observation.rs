@@ -1,4 +1,4 @@
-//! What the checks observe after each step: the facts of the parts, and the commits of the store.
+//! Passes to the checks what happened in each step: the facts of the parts, and the commits of the store.
 
 use super::parts::System;
 use crate::sim::checks::check::{Commit, kind_of};

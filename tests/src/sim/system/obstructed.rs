@@ -1,4 +1,4 @@
-//! Phase of a run in which removals cannot finish and operators ask why.
+//! The phase of a run in which removals cannot finish and operators request `why`.
 //!
 //! Obstacles are placed in the way of removals and then removed one by one. Whenever the system rests, `why` is
 //! requested for every entity and the checks compare the answers with the obstacles. In half of the runs the
@@ -254,7 +254,7 @@ fn operator_obstacles(reader: &dyn Reader) -> Vec<Obstacle> {
     obstacles
 }
 
-/// How a person chooses the entity.
+/// The argument with which an operator names the entity in a request of `why`.
 fn choice(entity: &Entity) -> EntityChoice {
     match entity.clone() {
         Entity::Unit(name) => EntityChoice::Unit(name),

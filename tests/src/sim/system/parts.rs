@@ -93,7 +93,7 @@ impl System {
         self.tasks.drop_task(self.janitor);
         let (world, controller) = (self.world.clone(), self.network.clone());
         self.janitor = self.tasks.start("janitor", async move {
-            let mut janitor = Janitor::with_limits(JANITOR_LIMITS);
+            let mut janitor = Janitor::new(JANITOR_LIMITS);
             loop {
                 let admin = controller.session(admin());
                 if janitor.sweep(&admin.controller).await.is_ok_and(|more| more) {

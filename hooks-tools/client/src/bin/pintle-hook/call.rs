@@ -40,8 +40,8 @@ pub struct CallRequest<'a> {
     pub request_bytes: usize,
 }
 
-/// The buffers of one call. They are static, so that they cost nothing before they are touched. Most calls need only the
-/// beginning of each. In this order these beginnings are in two pages, one of which the kernel has already touched.
+/// The buffers of one call. They are static, so that they cost nothing before they are touched. Most calls need only
+/// the beginning of each. In this order these beginnings are in two pages, one of which the kernel has already touched.
 #[repr(C)]
 pub struct Buffers {
     /// The working directory until the request is encoded, then the reply, if it fits. Almost every reply does.
@@ -96,8 +96,8 @@ pub fn call<'a>(request: &CallRequest<'_>, buffers: &'a mut Buffers) -> Result<C
     }
 }
 
-/// Whether the agent may be restarting, so that another attempt can succeed. If the folder of the socket does not exist,
-/// the hook has ended, and a tool that is called outside of a hook must not hang.
+/// Whether the agent may be restarting, so that another attempt can succeed. If the folder of the socket does not
+/// exist, the hook has ended, and a tool that is called outside of a hook must not hang.
 fn is_transient(error: &CallError, socket: &[u8]) -> bool {
     match error {
         CallError::Lost | CallError::Connect(kernel::ECONNREFUSED) => true,
@@ -130,7 +130,8 @@ enum Frame<'a> {
     Large(&'a [u8]),
 }
 
-/// Sends the request and receives the reply. If the agent requires stdin, sends the request again on the same connection.
+/// Sends the request and receives the reply. If the agent requires stdin, sends the request again on the same
+/// connection.
 fn exchange(
     fd: Fd,
     request: &mut [u8],
@@ -172,7 +173,8 @@ fn send_all(fd: Fd, mut bytes: &[u8]) -> Result<(), Errno> {
 
 /// Receives one complete frame.
 fn receive(fd: Fd, reply: &mut [u8]) -> Result<Frame<'static>, CallError> {
-    // One read usually returns a whole small reply. It cannot return part of a second frame, because the agent sends one.
+    // One read usually returns a whole small reply. It cannot return part of a second frame, because the agent sends
+    // one.
     let mut filled = 0;
     let header = loop {
         filled += receive_some(fd, reply.get_mut(filled..).unwrap_or_default())?;

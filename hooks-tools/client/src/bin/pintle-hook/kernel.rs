@@ -1,7 +1,8 @@
 //! The system calls of this program, each as a safe function, for Linux on x86_64 and aarch64: here those of a tool, in
 //! `files` and `child` those of the shim.
 //!
-//! A call that a signal interrupts is repeated. This is the only module besides `memory` and `process` with unsafe code.
+//! A call that a signal interrupts is repeated. Unsafe code is only in this module and its submodules, in `memory`, in
+//! `process`, and at the entry point in `main`.
 
 pub mod child;
 pub mod files;
@@ -157,7 +158,7 @@ pub fn read(fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
 /// Writes some of `bytes` and returns their number.
 ///
 /// # Errors
-/// If the file is not open for writing, its disk is full, or the reader of the pipe is gone.
+/// If the file is not open for writing, its disk is full, or the pipe has no reader.
 pub fn write(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     // SAFETY: the kernel reads that slice only.
     unsafe { uninterrupted(number::WRITE, [fd, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) }
@@ -178,10 +179,11 @@ pub fn write_pieces(fd: Fd, pieces: &[&[u8]]) -> Result<usize, Errno> {
     unsafe { uninterrupted(number::WRITEV, [fd, vector.as_ptr() as usize, count, 0, 0, 0]) }
 }
 
-/// To a socket; a peer that is gone is an error, not a signal.
+/// Sends some of `bytes` to a socket and returns their number. If the peer has closed the connection, this is an error,
+/// not a signal.
 ///
 /// # Errors
-/// If the socket is not connected, or its peer is gone.
+/// If the socket is not connected, or the peer has closed the connection.
 pub fn send(fd: Fd, bytes: &[u8]) -> Result<usize, Errno> {
     const NO_SIGNAL: usize = 0x4000;
     // SAFETY: the kernel reads that slice only.
@@ -213,7 +215,7 @@ impl Poll {
         Poll { fd: fd as i32, events: 4, returned: 0 }
     }
 
-    /// Whether the last [`poll`] has found something, an error included.
+    /// Whether the last [`poll`] found the file ready or in error.
     pub fn is_ready(&self) -> bool {
         self.returned != 0
     }
@@ -227,16 +229,16 @@ pub fn poll(files: &mut [Poll], milliseconds_max: Option<u64>) -> Result<(), Err
     let mut time = milliseconds_max.map(|limit| [limit / 1000, limit % 1000 * 1_000_000]);
     let time = time.as_mut().map_or(0, |time| time.as_mut_ptr() as usize);
     let poll = [files.as_mut_ptr() as usize, files.len(), time, 0, 0, 0];
-    // SAFETY: the kernel reads and writes these entries and that time, into which it writes what is left of it; no signal
-    // mask.
+    // SAFETY: the kernel reads and writes these entries and that time, into which it writes the remaining time; no
+    // signal mask.
     unsafe { uninterrupted(number::PPOLL, poll) }.map(drop)
 }
 
-/// Connects to a unix socket. The caller checks that `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; the rest would be
-/// cut off.
+/// Connects to a unix socket. The caller checks that `path` has at most `SOCKET_PATH_BYTES_MAX` bytes; a longer path
+/// would be truncated.
 ///
 /// # Errors
-/// If nothing listens there, or this process can have no further file.
+/// If nothing listens there, or this process has too many open files.
 pub fn connect(path: &[u8]) -> Result<Fd, Errno> {
     const UNIX: u16 = 1;
     const STREAM_CLOSED_ON_EXEC: usize = 1 | 0o2_000_000;
@@ -313,7 +315,7 @@ pub fn sleep(milliseconds: u32) {
 /// Allocates zeroed memory that is never freed. Pages that are not touched cost nothing.
 ///
 /// # Errors
-/// If there is not so much memory.
+/// If there is not enough memory.
 pub fn memory(bytes: usize) -> Result<&'static mut [u8], Errno> {
     const READ_WRITE: usize = 3;
     const PRIVATE_ANONYMOUS_NORESERVE: usize = 0x2 | 0x20 | 0x4000;

@@ -1,11 +1,12 @@
-//! The program behind the name of every hook tool (spec/hook-tools.md 1.1 and 1.2), and the shim between the unit agent and
-//! a hook.
+//! The program behind the name of every hook tool (spec/hook-tools.md 1.1 and 1.2), and the shim between the unit agent
+//! and a hook.
 //!
 //! As a tool it sends its name, arguments, working directory and, if the tool requires it, stdin to the unit agent, and
-//! prints the stdout and stderr of the reply. It contains no code of any tool. With `--shim` it is the shim: see `shim`.
+//! prints the stdout and stderr of the reply. It contains no code of any tool. With `--shim` it is the shim: see
+//! `shim`.
 //!
-//! The program uses neither the standard library nor libc, because their start-up costs more than a whole call. Its memory
-//! is one static area, and mappings for the rare large reply and for stdin.
+//! The program uses neither the standard library nor libc, because their start-up costs more than a whole call. Its
+//! memory is one static area, and mappings for the rare large reply and for stdin.
 
 #![no_std]
 #![no_main]
@@ -85,7 +86,8 @@ unsafe extern "C" fn begin(stack: *const usize) -> ! {
     kernel::exit(code)
 }
 
-/// Returns the name and the arguments of the tool. The name is that of the link, or the first argument of `pintle-hook`.
+/// Returns the name and the arguments of the tool. The name is that of the link, or the first argument of
+/// `pintle-hook`.
 fn tool(process: &ProcessStart) -> Option<(&'static [u8], Texts)> {
     let mut args = process.args();
     let name = base_name(args.next()?);

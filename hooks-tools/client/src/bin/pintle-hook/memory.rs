@@ -1,7 +1,7 @@
 //! The memory functions that compiled code calls and that libc would otherwise provide.
 //!
-//! They are written in assembly or with volatile accesses, because the compiler would turn a plain loop into a call of the
-//! same function.
+//! They are written in assembly or with volatile accesses, because the compiler would turn a plain loop into a call of
+//! the same function.
 
 use core::arch::asm;
 

@@ -23,7 +23,8 @@ impl ProcessStart {
     /// # Safety
     /// `stack` is the stack pointer at the entry point.
     pub unsafe fn from_stack(stack: *const usize) -> Self {
-        // SAFETY: the ABI guarantees the layout: count, arguments, null, environment, null, pairs of numbers up to a zero.
+        // SAFETY: the ABI guarantees the layout: count, arguments, null, environment, null, pairs of numbers up to a
+        // zero.
         unsafe {
             let args = stack.add(1).cast::<*const c_char>();
             let environment = args.add(*stack + 1);

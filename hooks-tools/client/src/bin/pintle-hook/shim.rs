@@ -25,13 +25,13 @@ use crate::process::ProcessStart;
 use files::{PathBuffer, RunFolder, is_disk_full, join};
 use output::{Output, OutputBuffers};
 
-/// Empty or not set in the environment of an action or of commands, whose output is also a result and is therefore kept
-/// unmodified as well.
+/// The variable that has a value for a hook only. The output of actions and commands is also a result, and is therefore
+/// also stored unmodified.
 const HOOK_VARIABLE: &[u8] = b"JUJU_HOOK_NAME";
 /// How long the output is read after the hook's process has ended, and again after the end of one of its two streams,
 /// because its children may keep the pipes open for ever.
 const DRAIN_TIMEOUT_MS: u64 = 100;
-/// More than `/proc/PID/stat` has: 52 numbers, most of them short.
+/// Size of the buffer for `/proc/PID/stat`, which has 52 numbers, most of them short.
 const STAT_BYTES_MAX: usize = 1024;
 
 /// The soft limits of a hook by the number of the resource, or the hard limits where these are lower. A shell may have
@@ -96,8 +96,8 @@ pub fn run(
     }
 }
 
-/// Resets what the hook inherits through this process: descriptors, limits, and the mask of the modes of new files. What
-/// only the hook's own process can reset is reset when it is started.
+/// Resets what the hook inherits through this process: descriptors, limits, and the mask of the modes of new files.
+/// Signals can be reset only in the hook's own process; this is done when the hook is started.
 fn reset_inherited() {
     system::close_from(kernel::STDERR + 1);
     system::umask(0o022);
@@ -106,7 +106,7 @@ fn reset_inherited() {
     }
 }
 
-/// What a hook is started with, and what its shim reads of it.
+/// The program and the descriptors of a hook that is about to be started, and the descriptors that its shim reads.
 struct Prepared<'a> {
     program: &'a CStr,
     descriptors: [Fd; 3],
@@ -179,7 +179,7 @@ fn read_until_end(pid: i32, ends: Fd, output: &mut Output<'_>) -> Option<End> {
             }
         }
         if files[2].is_ready() {
-            // What is read is irrelevant: ends that come close together are one.
+            // What is read is irrelevant: the kernel merges signals that arrive close together.
             let _ = kernel::read(ends, &mut [0; 128]);
             end = child::find_end(pid).ok()?;
         }

@@ -14,11 +14,11 @@ const SIGNAL_MAX: usize = 64;
 const SIGNALS_BYTES: usize = 8;
 const SET_MASK: usize = 2;
 
-/// What a hook is started with. Its arguments are its path only; its environment and its working directory are those of
-/// this process.
+/// The program of a hook and what it is started with. Its only argument is its path; its environment and its working
+/// directory are those of this process.
 pub struct Hook<'a> {
-    /// What the child waits for before it becomes the program: one byte can be read, or the end of the file means that
-    /// the program must not run.
+    /// The pipe at which the child waits before it becomes the program: one byte opens the gate; the end of the file
+    /// means that the program must not run.
     pub gate: Fd,
     /// The path of the program.
     pub program: &'a CStr,
@@ -63,19 +63,20 @@ impl ChildStack {
     }
 }
 
-/// What the child reads, and the reason that it leaves to its parent: they share their memory.
+/// The data that parent and child share, because they share their memory: the child reads `hook`, and writes the reason
+/// if it cannot start the program.
 struct Shared<'a> {
     hook: &'a Hook<'a>,
     not_started: Option<NotStarted>,
 }
 
 /// Starts the hook as the leader of a process group, once its gate is open. All signals have their default effect in it
-/// and none is blocked, whatever this process inherited: a hook under `nohup` must still end at a hang-up that its charm
-/// sends. Returns its pid once its program runs.
+/// and none is blocked, whatever this process inherited: a hook under `nohup` must still end at a hang-up that its
+/// charm sends. Returns its pid once its program runs.
 ///
-/// As `vfork` does, this process waits until the child has replaced itself by its program: copying a process first, only
-/// to throw the copy away, would take longer. The child waits at the gate, so that the program is all that is left to be
-/// done when the gate is opened.
+/// As `vfork` does, this process waits until the child has replaced itself by its program: copying the process first
+/// would take longer. The child waits at the gate, so that only the start of the program remains to be done when the
+/// gate is opened.
 ///
 /// # Errors
 /// If the gate is closed, no process can be created, or the program cannot be started.
@@ -152,7 +153,7 @@ pub fn pass_gate(gate: Fd) -> Result<(), NotStarted> {
     if super::read(gate, &mut [0])? == 0 { Err(NotStarted::GateClosed) } else { Ok(()) }
 }
 
-/// Lets a signal have its default effect.
+/// Resets a signal to its default effect.
 fn default_effect(signal: usize) {
     let action = [0usize; 4];
     // SAFETY: the kernel reads that action only: no handler, no flags.
@@ -170,11 +171,11 @@ fn set_mask(signals: u64) {
 /// Returns a file that can be read after a child has ended.
 ///
 /// # Errors
-/// If this process can have no further file.
+/// If this process has too many open files.
 pub fn ends_of_children() -> Result<Fd, Errno> {
     const CLOSED_ON_EXEC: usize = 0o2_000_000;
     let ends = 1u64 << (SIGCHLD - 1);
-    // A child whose end is ignored would vanish with its exit code.
+    // If SIGCHLD were ignored, the exit code of the child would be lost.
     default_effect(SIGCHLD);
     set_mask(ends);
     let new = [usize::MAX, &raw const ends as usize, SIGNALS_BYTES, CLOSED_ON_EXEC, 0, 0];

@@ -15,20 +15,20 @@ const CLOSED_ON_EXEC: usize = 0o2_000_000;
 /// How a file is opened. All are closed in a program that this process starts.
 #[derive(Clone, Copy)]
 pub enum Open {
-    /// To be read.
+    /// An existing file, for reading.
     Read,
     /// A new file, for its owner only. It is an error if it exists.
     New,
-    /// The end of a file for its owner only, which is created if it does not exist.
+    /// A file for appending. It is created, for its owner only, if it does not exist.
     End,
-    /// An empty file, which the file mode mask restricts.
+    /// An empty file, created or truncated, whose mode the umask restricts.
     Empty,
 }
 
 /// Opens a file.
 ///
 /// # Errors
-/// If the file does not exist, exists and must not, or may not be opened, or this process can have no further file.
+/// If the file does not exist, exists and must not, or may not be opened, or this process has too many open files.
 pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
     let (flags, mode) = match how {
         Open::Read => (0, 0),
@@ -41,7 +41,7 @@ pub fn open(path: &CStr, how: Open) -> Result<Fd, Errno> {
     unsafe { uninterrupted(number::OPENAT, open) }
 }
 
-/// Renames a file, over another one if that exists.
+/// Renames a file. An existing file at `to` is replaced.
 ///
 /// # Errors
 /// If the file does not exist, or the folder cannot be written.
@@ -52,7 +52,7 @@ pub fn rename(from: &CStr, to: &CStr) -> Result<(), Errno> {
         .map(drop)
 }
 
-/// Removes a file. An error here cannot be mended.
+/// Removes a file. Errors are ignored, because nothing can be done about them here.
 pub fn remove(path: &CStr) {
     // SAFETY: the kernel reads that path only.
     let _ = unsafe { system(number::UNLINKAT, [FROM_WORKING_DIRECTORY, path.as_ptr() as usize, 0, 0, 0, 0]) };
@@ -61,7 +61,7 @@ pub fn remove(path: &CStr) {
 /// Creates a pipe. Returns the end to read from and the end to write to.
 ///
 /// # Errors
-/// If this process can have no further file.
+/// If this process has too many open files.
 pub fn pipe() -> Result<(Fd, Fd), Errno> {
     let mut ends = [0i32; 2];
     // SAFETY: the kernel writes into that array only.
@@ -69,7 +69,7 @@ pub fn pipe() -> Result<(Fd, Fd), Errno> {
     Ok((ends[0] as Fd, ends[1] as Fd))
 }
 
-/// Milliseconds since some point in the past; no clock that is set.
+/// The time of the monotonic clock in milliseconds.
 pub fn now_ms() -> u64 {
     const MONOTONIC: usize = 1;
     let mut time = [0u64; 2];
@@ -81,7 +81,7 @@ pub fn now_ms() -> u64 {
 /// A limit of this process and of those that it starts: soft and hard.
 type Limit = [u64; 2];
 
-/// Sets a soft limit, at most the hard one. A limit that cannot be set stays as it is: it is no reason not to start.
+/// Sets a soft limit, at most the hard one. A limit that cannot be set is kept: the hook starts nevertheless.
 pub fn limit(resource: usize, soft_max: u64) {
     let Ok([soft, hard]) = prlimit(resource, None) else { return };
     let wanted = soft_max.min(hard);
@@ -90,7 +90,7 @@ pub fn limit(resource: usize, soft_max: u64) {
     }
 }
 
-/// Returns a limit, and changes it.
+/// Returns a limit, and replaces it by `change` if that is given.
 fn prlimit(resource: usize, change: Option<Limit>) -> Result<Limit, Errno> {
     let mut before = Limit::default();
     let change = change.as_ref().map_or(0, |change| change.as_ptr() as usize);

@@ -79,7 +79,7 @@ struct Stream<'a> {
     length: usize,
 }
 
-/// The file of the unmodified bytes of a stream, and how many more it takes.
+/// The file of the unmodified bytes of a stream, and the number of bytes that it may still receive.
 struct Unmodified {
     file: Fd,
     room: usize,
@@ -128,7 +128,7 @@ impl<'a> Stream<'a> {
 }
 
 impl Unmodified {
-    /// Stores these bytes as far as there is room. None after the last ones.
+    /// Stores these bytes as far as there is room. Returns None if the file is full or cannot be written.
     fn store(self, bytes: &[u8]) -> Option<Unmodified> {
         let bytes = bytes.get(..self.room).unwrap_or(bytes);
         let room = self.room - bytes.len();
@@ -141,7 +141,7 @@ impl Unmodified {
     }
 }
 
-/// What was stored in `output.log`, which is created with the first line.
+/// The file `output.log`, which is created with the first line, and what was stored in it.
 struct Log<'a> {
     run_folder: RunFolder,
     file: Option<Fd>,
