@@ -357,8 +357,8 @@ impl UnitViewReader<'_> {
         match owner {
             Owner::Application(_) => true,
             Owner::Unit(unit) => {
-                (*unit == self.doc.name || unit.application == head.remote_application)
-                    && self.is_container_visible(head.scope, container)
+                let includes_unit = *unit == self.doc.name || unit.application == head.remote_application;
+                includes_unit && self.is_container_visible(head.scope, container)
             }
         }
     }
