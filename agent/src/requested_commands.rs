@@ -8,6 +8,7 @@
 
 use crate::folder::UnitFolder;
 use crate::tool_socket::{ToolCall, bad_request, encode};
+use api::text::refusal;
 use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::commands::CommandsRequest;
 use state::unit::commands_context::{ContextProblem, RequestedRelation, relation_context};
@@ -89,7 +90,7 @@ impl RequestedCommands {
                 // as a shell reports it
                 (u8::try_from(128 + signal).unwrap_or(1), Some(format!("killed by signal {signal}")))
             }
-            Exit::Failed(why) => (1, Some(why.clone())),
+            Exit::Failed(why) => (1, Some(refusal::failure(why))),
             Exit::Interrupted => (1, Some("the commands were interrupted and do not run again".to_owned())),
             Exit::Cancelled | Exit::Missing => (1, Some("the commands did not run".to_owned())),
         };

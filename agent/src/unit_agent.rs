@@ -22,11 +22,13 @@ pub use shared::Shared;
 
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
+use api::text::refusal;
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
 use shared::LINK_BACKOFF;
 use state::charm::Charm;
+use state::terms::failure_reason::FailureReason;
 use state::terms::operation::{CharmRef, Operation};
 use state::unit::decision::{Act, Now};
 use state::unit::hook_context::HookContext;
@@ -216,7 +218,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             Operation::InstallCharm(charm) => {
                 let exit = match self.deploy(charm).await {
                     Ok(()) => Exit::Code(0),
-                    Err(reason) => Exit::Failed(reason),
+                    Err(reason) => Exit::Failed(reason.into()),
                 };
                 HookResult::without_writes(exit)
             }
@@ -235,23 +237,21 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// was started.
     async fn run_charm(&self, run: &Run, held: Option<HeldHook<H::Held>>) -> HookResult {
         let shared = &self.shared;
-        let failed = |reason: &str| HookResult::without_writes(Exit::Failed(reason.to_owned()));
+        let failed = |reason: FailureReason| HookResult::without_writes(Exit::Failed(reason));
         let lost_charm =
             hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = lost_charm
             && let Err(why) = self.deploy(&charm).await
         {
-            return failed(&why);
+            return failed(why.into());
         }
-        let Some(declared) = self.charms.declared() else { return failed("charm missing from disk") };
+        let Some(declared) = self.charms.declared() else { return failed(FailureReason::CharmMissing) };
         // 1. A hook is started with a cached view.
         // 2. The agent attaches to a store of another generation, and the view is dropped.
         // This is not a failure of the charm: the hook is started again with the new view.
         let Some(view) = shared.view() else {
             return match &run.operation {
-                operation if operation.runs_once() => {
-                    failed("the controller was restored while the action started")
-                }
+                operation if operation.runs_once() => failed(FailureReason::ControllerRestored),
                 _ => HookResult::without_writes(Exit::Interrupted),
             };
         };
@@ -262,7 +262,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             Some(HeldHook { context, process }) => (context, Some(process)),
             None => match self.context(run, &declared, &view) {
                 Some(context) => (context, None),
-                None => return failed("the relation is not in the unit's view"),
+                None => return failed(FailureReason::RelationNotShown),
             },
         };
         shared.set_executing(run);
@@ -325,7 +325,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     return Vec::new();
                 }
                 let facts = shared.facts.borrow();
-                let ended = FinishedRun { run, result, pending_reports: &facts.pending_reports };
+                let (pending_reports, failed_hook) = (&facts.pending_reports, refusal::failed_hook);
+                let ended = FinishedRun { run, result, pending_reports, failed_hook };
                 outcome::events(local, facts.view.as_deref(), &now, ended)
             })
             .await?;

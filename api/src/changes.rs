@@ -31,5 +31,16 @@ pub struct WriteResponse {
     pub revision: u64,
     /// Warnings for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
+    pub warnings: Vec<WriteWarning>,
+}
+
+/// What a write has accepted although it may be a mistake. Its English is in [`crate::text::warning`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteWarning {
+    /// The model setting is stored, and nothing reads it.
+    UnknownModelSetting {
+        /// The name of the setting.
+        name: String,
+    },
 }

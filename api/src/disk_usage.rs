@@ -5,6 +5,8 @@ use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::terms::disk_usage::UnitDiskUsage;
+use state::terms::owner::Owner;
+use std::fmt;
 
 requests! { DiskUsageRequests {
     GetDiskUsage = get "/v1/disk-usage", Reader => DiskUsage;
@@ -94,6 +96,25 @@ pub struct ArchiveDiskUsage {
     pub charm: String,
     /// The size of the file.
     pub bytes: u64,
-    /// The applications and units that use it, as `MODEL:NAME`. Without any, it is removed after a grace period.
-    pub used_by: Vec<String>,
+    /// The applications and units that use it. Without any, it is removed after a grace period.
+    pub used_by: Vec<ArchiveUser>,
+}
+
+/// An application or a unit that uses a charm archive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct ArchiveUser {
+    /// The name of its model.
+    pub model: String,
+    /// The application or the unit.
+    pub owner: Owner,
+}
+
+impl fmt::Display for ArchiveUser {
+    /// Writes the user as commands name it: `dev:web/0`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.owner {
+            Owner::Application(name) => write!(f, "{}:{name}", self.model),
+            Owner::Unit(unit) => write!(f, "{}:{unit}", self.model),
+        }
+    }
 }

@@ -1,8 +1,13 @@
-//! The error of every request: a code for programs, a message and a hint for people, and its HTTP status.
+//! The error of every request: a code and a reason for programs, a message and a hint for people, and its HTTP status.
+//!
+//! A refusal of the core becomes an error here: its code, message and hint follow from its reason.
 
+use crate::text::refusal::{RefusalText, text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use state::documents::refusal::{Code, Refusal};
 use state::terms::cause::Cause;
+use state::terms::refusal::RefusalReason;
 use std::fmt;
 
 /// The reason of an error, on which programs decide. Messages may change; codes may not.
@@ -33,7 +38,7 @@ pub enum ErrorCode {
     /// A record with this sequence number and other content was applied before (design 4).
     Forked,
     /// The records before this one are missing, or the store did not grant the session: the caller must attach again.
-    /// `expected` contains the sequence number that the controller needs next.
+    /// The reason contains the sequence number that the controller needs next.
     Gap,
     /// The entity was removed: there is a tombstone in this store generation (design 7).
     Removed,
@@ -53,9 +58,9 @@ pub struct ApiError {
     /// A command or a change that helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// With `Gap`: the sequence number that the controller needs next.
+    /// Why the request was refused; none if the request failed for another reason than a rule of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expected: Option<u64>,
+    pub reason: Option<Box<RefusalReason>>,
     /// With `Unreachable`: why there is no response from the controller's address. None if another server
     /// responds there. Never sent: the client creates it.
     #[serde(skip)]
@@ -69,7 +74,7 @@ impl ApiError {
     /// An error without a hint and without blockers.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> ApiError {
         let message = message.into();
-        ApiError { code, message, hint: None, expected: None, unreachable: None, blockers: Vec::new() }
+        ApiError { code, message, hint: None, reason: None, unreachable: None, blockers: Vec::new() }
     }
 
     /// There is no response from the controller at `address`.
@@ -99,6 +104,38 @@ impl fmt::Display for ApiError {
 }
 
 impl std::error::Error for ApiError {}
+
+impl From<RefusalReason> for ApiError {
+    fn from(reason: RefusalReason) -> ApiError {
+        ApiError::from(Refusal::new(reason))
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(Refusal { reason, blockers, .. }: Refusal) -> ApiError {
+        let RefusalText { message, hint } = text(&reason);
+        let code = ErrorCode::from(reason.code());
+        ApiError { hint, reason: Some(reason), blockers, ..ApiError::new(code, message) }
+    }
+}
+
+impl From<Code> for ErrorCode {
+    fn from(code: Code) -> ErrorCode {
+        match code {
+            Code::NotFound => ErrorCode::NotFound,
+            Code::UnknownAction => ErrorCode::UnknownAction,
+            Code::AlreadyExists => ErrorCode::AlreadyExists,
+            Code::NotAlive => ErrorCode::NotAlive,
+            Code::Invalid | Code::Ambiguous => ErrorCode::Invalid,
+            Code::Busy => ErrorCode::Blocked,
+            Code::Forbidden => ErrorCode::Unauthorised,
+            Code::Fenced => ErrorCode::Fenced,
+            Code::Forked => ErrorCode::Forked,
+            Code::Gap { .. } => ErrorCode::Gap,
+            Code::Removed => ErrorCode::Removed,
+        }
+    }
+}
 
 impl ErrorCode {
     /// The HTTP status of this code.

@@ -4,10 +4,9 @@ use crate::machines::MachineInfo;
 use crate::request::requests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use state::charm::Base;
+pub use state::operations::instance::ProvisioningReport;
 use state::terms::assignment::Existence;
 use state::terms::names::Uuid;
-use state::terms::provider_kind::ProviderKind;
 
 requests! { ProvisioningRequests {
     ListMachines = get "/v1/models/{model}/machines", Reader => Vec<MachineInfo>;
@@ -53,33 +52,4 @@ pub struct SetMachineToken {
 pub struct RemoveDeadMachine {
     /// The machine.
     pub machine: Uuid,
-}
-
-/// What a provider reports about one machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProvisioningReport {
-    /// An instance is about to be created, under this nonce unless one is recorded already.
-    Starting {
-        /// The provider.
-        provider: ProviderKind,
-        /// The proposed nonce.
-        nonce: Uuid,
-    },
-    /// The instance exists.
-    Started {
-        /// The provider's name for the instance.
-        instance_id: String,
-        /// The address of the units on it.
-        address: String,
-        /// Its operating system; none if its os-release file does not name one.
-        base: Option<Base>,
-    },
-    /// The instance could not be created, checked or terminated.
-    Failed {
-        /// The error of the provider.
-        message: String,
-    },
-    /// There is no instance and there will be none: the Dying machine is Dead.
-    Absent,
 }

@@ -15,3 +15,5 @@ pub mod refusal;
 pub mod start_reason;
 /// The messages of statuses in English.
 pub mod status_message;
+/// Warnings about writes in English.
+pub mod warning;

@@ -3,6 +3,8 @@
 //! Clients parse stdout, so nothing but results may be printed there. Commands print only through [`Output`].
 
 use crate::command_error::CommandError;
+use api::WriteWarning;
+use api::text::warning;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -61,6 +63,11 @@ impl Output {
     /// Whether remarks appear on a terminal, where a line can be rewritten.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
+    }
+
+    /// Prints the warnings about a write on stderr.
+    pub fn warn_of(&self, warnings: &[WriteWarning]) {
+        self.warn(&warnings.iter().map(warning::words).collect::<Vec<_>>());
     }
 
     /// Prints `WARNING text` on stderr for each warning.

@@ -11,11 +11,11 @@ use api::error::{ApiError, ErrorCode};
 use api::request::Caller;
 use state::documents::prelude::{Model, TokenHolder, UserRole};
 use state::terms::names::Uuid;
+use state::terms::refusal::RefusalReason;
 
 /// The error for every caller that is not authorised. It is the same for all of them (S15).
 pub fn unauthorised() -> ApiError {
-    ApiError::new(ErrorCode::Unauthorised, "not authorised: this token may not do that")
-        .hint("use a token that this controller issued to this agent or user, with a sufficient role")
+    RefusalReason::NotAuthorised.into()
 }
 
 /// The error for the agent of a removed machine.

@@ -23,7 +23,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 use serde::{Deserialize, Serialize};
-use state::documents::prelude::{GLOBAL, Kind, TokenHolder, UserRole};
+use state::documents::prelude::{TokenHolder, UserRole};
 use state::documents::token;
 use state::terms::names::Uuid;
 use std::fs;
@@ -155,10 +155,7 @@ impl Installation {
         let created = controller.run(move |draft| {
             let admin = TokenHolder::User { name: FIRST_USER.to_owned(), role: UserRole::Admin };
             token::set(draft, user_id(FIRST_USER), &admin, &sha256);
-            if draft.first(&GLOBAL.prefix(Kind::ModelName), &[]).is_none() {
-                state::lifecycle::model::create(draft, model, FIRST_MODEL, now_ms)?;
-            }
-            Ok(())
+            state::lifecycle::model::create_first(draft, model, FIRST_MODEL, now_ms)
         });
         created.await?;
         Ok(())

@@ -26,12 +26,11 @@ use crate::session::Controller;
 use crate::store::Store;
 use crate::store::unavailable::is_damage;
 use api::error::ApiError;
-use serde_json::Value;
-use state::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse, read, read_all};
+use state::documents::draft::{Draft, PAGE_MAX, Reader, StoredDocument, parse, read, read_all};
 use state::documents::effective_life;
-use state::documents::prelude::{ActionDoc, ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
+use state::documents::prelude::{ForcedKind, ForcedRemovalDoc, GLOBAL, Kind, Model, last_id};
 use state::documents::token::RETIRED_TOKENS_MAX;
-use state::lifecycle::{application, cleanup, model};
+use state::lifecycle::{action, application, cleanup, model};
 use state::operations::force::ForceTimer;
 use state::operations::tombstone_retention::TOMBSTONES_MAX;
 use state::operations::{destruction, force};
@@ -171,7 +170,7 @@ async fn delete_expired_actions<S: Store, E: Environment>(
         let prefix = model.prefix(Kind::Action);
         let limits =
             ScanLimits { documents_max: ACTIONS_MAX, bytes_max: ACTIONS_BYTES_MAX, page: ACTIONS_PER_SWEEP };
-        advanced.advance(reader, &prefix, limits, |stored| has_ended(reader, stored));
+        advanced.advance(reader, &prefix, limits, |stored| action::is_completed(reader, stored));
         advanced
     });
     *scan = page.await;
@@ -179,7 +178,7 @@ async fn delete_expired_actions<S: Store, E: Environment>(
     let remove = batch.clone();
     if !batch.is_empty() {
         let transition = move |draft: &mut Draft<'_>| {
-            remove.iter().for_each(|key| draft.remove(&Key::<Value>::new(key.clone())));
+            action::delete_completed(draft, &remove);
             Ok(())
         };
         log_and_skip("delete old actions of model", model.0, controller.run(transition).await)?;
@@ -361,9 +360,4 @@ async fn start_budget_timers<S: Store, E: Environment>(
         log_and_skip("start the teardown budget of unit", id, controller.run(transition).await)?;
     }
     Ok(())
-}
-
-/// Whether an action is completed. Only completed actions are subject to the limit.
-fn has_ended(reader: &dyn Reader, stored: &StoredDocument) -> bool {
-    parse::<ActionDoc>(reader, stored).is_some_and(|action| action.status.is_final())
 }

@@ -17,12 +17,12 @@ use crate::store::{self, RunError, Store, StoreError, unavailable};
 use crate::tokens;
 use api::error::{ApiError, ErrorCode};
 use api::request::{Handle, InModel, Request, Watch, WatchRequest};
-use api::text::refusal::{RefusalText, text};
 use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::{Model, TokenHolder};
-use state::documents::refusal::{Code, Refusal};
+use state::documents::refusal::Refusal;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
+use state::terms::refusal::RefusalReason;
 use state::why::pending_since::PendingSince;
 use std::future::Future;
 use std::ops::Deref;
@@ -137,7 +137,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
                 Ok(committed)
             }
             Err(RunError::Refused(refusal)) => Err(self.refusal_error(refusal).await),
-            Err(RunError::TooLarge(why)) => Err(ApiError::new(ErrorCode::Invalid, why.to_string())),
+            Err(RunError::TooLarge(bound)) => Err(RefusalReason::from(bound).into()),
             Err(RunError::Busy(_)) => {
                 let text =
                     "cannot commit the change: too many concurrent changes of the same entity; try again";
@@ -174,7 +174,7 @@ impl<S: Store, E: Environment> Controller<S, E> {
             });
             refusal.blockers = completed.await;
         }
-        to_api_error(refusal)
+        refusal.into()
     }
 
     /// Counts the bytes of log lines that were committed. Wakes the janitor if the debug log of the model has grown by
@@ -290,23 +290,4 @@ where
         authorisation::check(&self.principal, R::CALLER)?;
         Authorised(self.clone()).watch(request).await
     }
-}
-
-/// Maps a refusal to an error of the API.
-fn to_api_error(refusal: Refusal) -> ApiError {
-    let (code, expected) = match refusal.code() {
-        Code::NotFound => (ErrorCode::NotFound, None),
-        Code::UnknownAction => (ErrorCode::UnknownAction, None),
-        Code::AlreadyExists => (ErrorCode::AlreadyExists, None),
-        Code::NotAlive => (ErrorCode::NotAlive, None),
-        Code::Invalid | Code::Ambiguous => (ErrorCode::Invalid, None),
-        Code::Busy => (ErrorCode::Blocked, None),
-        Code::Forbidden => (ErrorCode::Unauthorised, None),
-        Code::Fenced => (ErrorCode::Fenced, None),
-        Code::Forked => (ErrorCode::Forked, None),
-        Code::Gap { expected } => (ErrorCode::Gap, Some(expected)),
-        Code::Removed => (ErrorCode::Removed, None),
-    };
-    let RefusalText { message, hint } = text(&refusal.reason);
-    ApiError { hint, expected, blockers: refusal.blockers, ..ApiError::new(code, message) }
 }

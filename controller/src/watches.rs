@@ -13,10 +13,10 @@ use crate::session::Controller;
 use crate::store::{CommitChanges, Store};
 use api::error::{ApiError, ErrorCode};
 use api::{MachineView, MachineWatchEvent, UnitWatchEvent};
-use state::agents::session;
+use state::agents::session::{self, AgentSession};
 use state::documents::draft::Draft;
 use state::documents::prelude::{Kind, Model, Parts};
-use state::terms::assignment::Existence;
+use state::documents::refusal::Code;
 use state::terms::names::Uuid;
 use state::terms::position::Position;
 use state::unit::snapshot::{Change, Delta};
@@ -128,17 +128,17 @@ impl<S: Store, E: Environment> UnitStream<S, E> {
 
     /// Checks that the unit exists and that this session is still its newest.
     async fn check_epoch(&self) -> Result<(), ApiError> {
-        let (model, unit, epoch) = (self.model, self.unit(), self.epoch);
+        let session = AgentSession { model: self.model, unit: self.unit(), epoch: self.epoch };
         let controller = &self.cursor.controller;
-        let found = controller.read(move |reader| {
+        let checked = controller.read(move |reader| {
             let mut draft = Draft::new(reader); // read only: it is never committed
-            (session::check_epoch(&mut draft, model, unit, epoch), view::existence(reader, model, unit))
+            session::check_epoch(&mut draft, session)
         });
-        match found.await {
-            (_, Existence::Tombstone) => Err(removed()),
-            (_, Existence::Unknown) => Err(unauthorised()),
-            (Err(refusal), Existence::Known(_)) => Err(controller.refusal_error(refusal).await),
-            (Ok(()), Existence::Known(_)) => Ok(()),
+        match checked.await {
+            Ok(_) => Ok(()),
+            // the error does not reveal whether the unit exists (S15)
+            Err(refusal) if refusal.code() == Code::NotFound => Err(unauthorised()),
+            Err(refusal) => Err(controller.refusal_error(refusal).await),
         }
     }
 

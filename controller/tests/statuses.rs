@@ -98,7 +98,7 @@ async fn scenario_150_the_status_set_by_a_failed_hook_reappears_after_the_error(
     let mut web = fixture.attach_agent("web/0").await;
     report(&mut web, status(WorkloadStatus::Active, "serves")).await;
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
-    failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
+    failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     failed.reports = vec![RunReport { call: 1, at_ms: 1, what: status(WorkloadStatus::Blocked, "no key") }];
     web.commit(failed).await;
     let key = fixture.model.unit_status(fixture.unit("web/0").await);
@@ -207,7 +207,7 @@ async fn scenario_50_an_idle_unit_shows_the_hooks_that_were_skipped() {
     };
     assert_eq!(agent_status().await, (AgentStatus::Idle, StatusMessage::Empty));
     let mut failed = web.record(Operation::Hook(Hook::UpdateStatus));
-    failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
+    failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     web.commit(failed).await;
     let resolved = ResolvedRequest { unit: "web/0".parse().expect("a unit"), retry: false };
     fixture.admin.handle(resolved).await.expect("it is in error");

@@ -5,8 +5,9 @@
 
 use crate::host::Host;
 use crate::scene::{Scene, text};
+use api::text::refusal::failure;
 use serde_json::Value;
-use state::unit::retry::INTERRUPTED;
+use state::terms::failure_reason::FailureReason;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +49,7 @@ fn effects(host: &Host, unit: &str) -> Value {
         let output = host.pintle(&["run", unit, "count", "--format", "json"]);
         let task: Value =
             serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
-        let died = task[unit]["message"] == INTERRUPTED;
+        let died = task[unit]["message"] == failure(&FailureReason::Interrupted);
         assert!(died || output.code == 0, "{output:?}");
         (!died).then(|| task[unit]["results"]["hooks"].clone())
     })

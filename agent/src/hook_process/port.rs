@@ -66,7 +66,7 @@ impl HostCharms {
                 }
                 Err(error) => {
                     let text = fault::with_setting(&error);
-                    return Err(Exit::Failed(format!("cannot start the hook: {text}")));
+                    return Err(Exit::Failed(format!("cannot start the hook: {text}").into()));
                 }
             }
         }

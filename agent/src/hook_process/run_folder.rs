@@ -69,7 +69,7 @@ pub fn read_outcome(run_folder: &Path) -> Option<Exit> {
         "failed" => {
             let (errno, what) = rest.split_once(' ')?;
             let error = io::Error::from_raw_os_error(errno.parse().ok()?);
-            Some(Exit::Failed(format!("{what}: {}", fault::with_setting(&error))))
+            Some(Exit::Failed(format!("{what}: {}", fault::with_setting(&error)).into()))
         }
         _ => None,
     }

@@ -2,6 +2,7 @@
 //!
 //! The line has the sequence of the run's record, which the log of the controller has too.
 
+use api::text::refusal;
 use state::unit::local::Run;
 use state::unit::outcome::Exit;
 
@@ -19,7 +20,7 @@ pub(super) fn finished(exit: &Exit, duration_ms: u64, sequence: Option<u64>) {
         Exit::Interrupted => "interrupted".to_owned(),
         Exit::Missing => "not implemented by the charm".to_owned(),
         Exit::Cancelled => "cancelled".to_owned(),
-        Exit::Failed(reason) => reason.clone(),
+        Exit::Failed(reason) => refusal::failure(reason),
     };
     match exit {
         Exit::Code(0) | Exit::Interrupted | Exit::Missing | Exit::Cancelled => {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub fn message(action: &ActionDoc) -> Option<String> {
     Some(match action.failure.as_ref()? {
         ActionFailure::ActionFail { message } => message.clone(),
-        ActionFailure::Process { reason } => reason.clone(),
+        ActionFailure::Process { reason } => refusal::failure(reason),
         ActionFailure::NoProgram => format!("the charm has no program for action {:?}", action.name),
         ActionFailure::Refused { .. } => "committing requested changes failed".to_owned(), // Juju's text
         ActionFailure::Lost => {

@@ -12,8 +12,10 @@ mod relation;
 
 use refusal_text::{plain, with_hint};
 use state::terms::failure_reason::FailureReason;
+use state::terms::hook_name::HookName;
 use state::terms::refusal::action::ActionRefusal;
 use state::terms::refusal::model::ModelRefusal;
+use state::terms::refusal::transaction::TransactionRefusal;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::{EntityKind, RefusalReason, ScopeRefusal};
 use state::unit::record::DroppedWrite;
@@ -32,8 +34,13 @@ pub fn text(reason: &RefusalReason) -> RefusalText {
         RefusalReason::Relation(reason) => relation::text(reason),
         RefusalReason::Scope(reason) => scope(reason),
         RefusalReason::Session(reason) => agent::session(reason),
+        RefusalReason::Transaction(reason) => plain(transaction(reason)),
         RefusalReason::Unit(reason) => unit(reason),
         RefusalReason::Write(reason) => plain(agent::write(reason)),
+        RefusalReason::NotAuthorised => with_hint(
+            "not authorised: this token may not do that",
+            "use a token that this controller issued to this agent or user, with a sufficient role",
+        ),
         RefusalReason::NotFound { kind: EntityKind::MachineOrRelation, name } => {
             plain(format!("no machine or relation {name}"))
         }
@@ -63,9 +70,39 @@ pub fn message(reason: &RefusalReason) -> String {
 /// Why an operation of a unit has failed: `exit status 1`.
 pub fn failure(reason: &FailureReason) -> String {
     match reason {
+        FailureReason::Exit { code, last_line } => {
+            with_line(format!("exit status {code}"), last_line.as_ref())
+        }
+        FailureReason::Signal { signal, last_line } => {
+            with_line(format!("killed by signal {signal}"), last_line.as_ref())
+        }
+        FailureReason::ActionMissing { unit } => format!("action not implemented on unit \"{unit}\""),
+        FailureReason::CharmMissing => "charm missing from disk".to_owned(),
+        FailureReason::NotExecutable { file } => format!("fork/exec {file}: permission denied"),
+        FailureReason::IsDirectory { file } => format!("{file} is a directory: permission denied"),
+        FailureReason::Interrupted => "the agent stopped while it ran".to_owned(),
+        FailureReason::InterruptedAgain { count } => format!("interrupted {count} times in a row"),
+        FailureReason::StateLost => "the unit's stored state was lost while the action ran".to_owned(),
+        FailureReason::ControllerRestored => {
+            "the controller was restored while the action started".to_owned()
+        }
+        FailureReason::RelationNotShown => "the relation is not in the unit's view".to_owned(),
         FailureReason::Text(text) => text.clone(),
         FailureReason::Refused { refusal } => message(refusal),
+        FailureReason::OfOperation { operation, reason } => format!("{operation}: {}", failure(reason)),
     }
+}
+
+fn with_line(end: String, last_line: Option<&String>) -> String {
+    match last_line {
+        Some(line) => format!("{end}: {line}"),
+        None => end,
+    }
+}
+
+/// The line of the log about a hook that has failed.
+pub fn failed_hook(hook: &HookName, reason: &FailureReason) -> String {
+    format!("hook \"{hook}\" failed: {}", failure(reason))
 }
 
 /// What was dropped, and why: `settings of relation 3: the relation is removed`.
@@ -144,6 +181,15 @@ fn scope(reason: &ScopeRefusal) -> RefusalText {
         ScopeRefusal::Suspended { unit, ends } => cannot(unit, ends, "the relation is suspended".to_owned()),
         ScopeRefusal::SubordinateRefused { unit, ends, reason } => cannot(unit, ends, message(reason)),
     }
+}
+
+fn transaction(reason: &TransactionRefusal) -> String {
+    let bound = match reason {
+        TransactionRefusal::TooManyReads { count, max } => format!("{count} reads, at most {max}"),
+        TransactionRefusal::TooManyWrites { count, max } => format!("{count} writes, at most {max}"),
+        TransactionRefusal::TooLarge { bytes, max } => format!("{bytes} bytes, at most {max}"),
+    };
+    format!("transaction too large: {bound}")
 }
 
 fn unit(reason: &UnitRefusal) -> RefusalText {

@@ -30,7 +30,7 @@ pub fn words(message: &StatusMessage) -> String {
             return format!("{operation} failed: {}", refusal::failure(reason));
         }
         StatusMessage::RecordRefused { sequence, reason } => {
-            return format!("record {sequence} is refused: {reason}");
+            return format!("record {sequence} is refused: {}", refusal::message(reason));
         }
         StatusMessage::HooksSkipped { hooks } => {
             let hooks: Vec<String> = hooks.iter().map(HookName::to_string).collect();

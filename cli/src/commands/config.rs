@@ -43,7 +43,7 @@ pub async fn run<A: UserPort>(args: &ConfigArgs, session: &CommandSession<A>) ->
     }
     let changed = session.api.handle(Configure { application: args.application.to_owned(), change }).await?;
     session.note_write(changed.revision);
-    session.output.warn(&changed.warnings);
+    session.output.warn_of(&changed.warnings);
     Ok(())
 }
 

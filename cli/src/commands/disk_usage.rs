@@ -129,7 +129,7 @@ fn tables(usage: DiskUsage) -> String {
             let digest: String = archive.sha256.chars().take(DIGEST_DIGITS).collect();
             let used_by = match archive.used_by.is_empty() {
                 true => "nothing".to_owned(),
-                false => archive.used_by.join(", "),
+                false => archive.used_by.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             };
             rows.push(vec![digest, archive.charm.clone(), size(archive.bytes), used_by]);
         }

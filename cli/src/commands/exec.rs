@@ -57,7 +57,7 @@ pub async fn run<A: UserPort>(args: &ExecArgs, session: &CommandSession<A>) -> R
     let mut tasks = Vec::new();
     for unit in units {
         let answer = session.api.handle(EnqueueExec { unit, commands: commands.clone() }).await;
-        tasks.extend(enqueued(answer, session).await?);
+        tasks.extend(enqueued(answer, session)?);
     }
     finish(&tasks, &args.results, WAIT_DEFAULT, task::printed, session).await
 }

@@ -40,7 +40,7 @@ pub async fn run<A: UserPort>(
     if change != ConfigChange::default() {
         let changed = session.api.handle(ConfigureModel { change }).await?;
         session.note_write(changed.revision);
-        session.output.warn(&changed.warnings);
+        session.output.warn_of(&changed.warnings);
         return Ok(());
     }
     let all = session.api.handle(GetModelConfig).await?;

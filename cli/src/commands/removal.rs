@@ -137,7 +137,7 @@ fn report<A>(
     match answer {
         Ok(changed) => {
             session.note_write(changed.revision);
-            session.output.warn(&changed.warnings);
+            session.output.warn_of(&changed.warnings);
             let how = match force {
                 Force::No => "",
                 Force::AfterWait => " (by force after a minute)",

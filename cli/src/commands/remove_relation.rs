@@ -41,6 +41,6 @@ pub async fn run<A: UserPort>(
     }
     let changed = session.api.handle(api::RemoveRelation { relation: choice, force }).await?;
     session.note_write(changed.revision);
-    session.output.warn(&changed.warnings);
+    session.output.warn_of(&changed.warnings);
     Ok(())
 }

@@ -50,7 +50,7 @@ pub async fn run<A: UserPort>(args: &RunArgs, session: &CommandSession<A>) -> Re
             action: request.action.clone(),
             params: request.params.clone(),
         };
-        tasks.extend(enqueued(session.api.handle(run).await, session).await?);
+        tasks.extend(enqueued(session.api.handle(run).await, session)?);
     }
     finish(&tasks, &args.results, WAIT_DEFAULT, task::plain, session).await
 }

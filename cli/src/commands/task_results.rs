@@ -10,10 +10,11 @@ use crate::session::CommandSession;
 use crate::terminal_escape::safe_line;
 use crate::times::{self, Zone};
 use api::error::{ApiError, ErrorCode};
-use api::{ActionDoc, GetAction, ListModels, UserPort, WaitForChange};
+use api::{ActionDoc, GetAction, UserPort, WaitForChange};
 use clap::Args;
 use serde_json::{Map, Value};
 use state::terms::position::Committed;
+use state::terms::refusal::{EntityKind, RefusalReason};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -53,7 +54,7 @@ pub type PlainText = fn(&ActionDoc) -> Result<String, CommandError>;
 ///
 /// # Errors
 /// If the task was refused, or the model does not exist.
-pub async fn enqueued<A: UserPort>(
+pub fn enqueued<A: UserPort>(
     answer: Result<Committed<ActionDoc>, ApiError>,
     session: &CommandSession<A>,
 ) -> Result<Option<ActionDoc>, CommandError> {
@@ -62,16 +63,9 @@ pub async fn enqueued<A: UserPort>(
             session.note_write(revision);
             Ok(Some(task))
         }
-        // Clients recognise an unknown unit by exit code 0 with nothing on stdout.
-        Err(error) if error.code == ErrorCode::NotFound => {
-            // An unknown model is an error, as in every command.
-            let models = session.api.handle(ListModels).await?;
-            let is_current = |model: &api::ModelInfo| {
-                model.name == session.model || model.uuid.to_string() == session.model
-            };
-            if !models.iter().any(is_current) {
-                return Err(error.into());
-            }
+        // Clients recognise an unknown unit by exit code 0 with nothing on stdout. An unknown model is an error, as in
+        // every command.
+        Err(error) if error.code == ErrorCode::NotFound && !is_of_model(&error) => {
             session.output.print_remark(&format!(
                 "Operation failed to schedule any tasks:\n{}\n",
                 safe_line(&error.message)
@@ -80,6 +74,11 @@ pub async fn enqueued<A: UserPort>(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether the model was not found.
+fn is_of_model(error: &ApiError) -> bool {
+    matches!(error.reason.as_deref(), Some(RefusalReason::NotFound { kind: EntityKind::Model, .. }))
 }
 
 /// Waits for the results of the tasks, unless `--background` is given, and prints them.

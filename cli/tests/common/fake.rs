@@ -10,6 +10,7 @@ use state::charm::Action;
 use state::terms::cause::Entity;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::position::{Committed, Position};
+use state::terms::refusal::{EntityKind, RefusalReason};
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::unit_documents::CharmDoc;
 use std::collections::BTreeMap;
@@ -188,7 +189,7 @@ impl FakeClient {
                 self.record(format!("exec {unit} {commands}"));
                 let name = unit.to_string();
                 if !self.units.contains(&name) {
-                    return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
+                    return Err(not_found(EntityKind::Unit, &name));
                 }
                 json(enqueued(&name))
             }
@@ -254,7 +255,7 @@ impl FakeClient {
         let mut looks = self.looks.lock().expect("no holder panics");
         match *looks {
             0 => {}
-            1 => return Err(ApiError::new(ErrorCode::NotFound, "model \"dev\" not found")),
+            1 => return Err(not_found(EntityKind::Model, "dev")),
             _ => *looks -= 1,
         }
         let mut statuses = self.statuses.lock().expect("no holder panics");
@@ -269,7 +270,7 @@ impl FakeClient {
         self.record(format!("run {} {} {:?}", run.unit, run.action, run.params));
         let name = run.unit.to_string();
         if !self.units.contains(&name) {
-            return Err(ApiError::new(ErrorCode::NotFound, format!("unit {name:?} not found")));
+            return Err(not_found(EntityKind::Unit, &name));
         }
         if run.action != "post" {
             let text = format!("action {:?} of ledger (not found)", run.action);
@@ -277,6 +278,10 @@ impl FakeClient {
         }
         Ok(enqueued(&name))
     }
+}
+
+fn not_found(kind: EntityKind, name: &str) -> ApiError {
+    RefusalReason::NotFound { kind, name: name.to_owned() }.into()
 }
 
 fn enqueued(unit: &str) -> Committed<ActionDoc> {

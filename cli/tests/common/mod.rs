@@ -12,6 +12,7 @@ use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::hook_name::HookName;
 use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::status::{ActionStatus, AgentStatus};
 use state::terms::status_message::StatusMessage;
@@ -254,11 +255,14 @@ pub fn sample_disk_usage() -> DiskUsage {
         units: vec![unit("web/0", 1 << 20), unit("web/1", 60 << 20), unreported],
         machines: vec![MachineDisk { machine: "1".to_owned(), unknown_bytes: 6 << 20 }],
     };
-    let archive = |sha256: &str, used_by: &[&str]| ArchiveDiskUsage {
+    let archive = |sha256: &str, used_by: &[Owner]| ArchiveDiskUsage {
         sha256: sha256.repeat(64),
         charm: "web".to_owned(),
         bytes: 3_000_000,
-        used_by: used_by.iter().map(|name| (*name).to_owned()).collect(),
+        used_by: used_by
+            .iter()
+            .map(|owner| ArchiveUser { model: "dev".to_owned(), owner: owner.clone() })
+            .collect(),
     };
     DiskUsage {
         store: StoreDiskUsage {
@@ -269,7 +273,10 @@ pub fn sample_disk_usage() -> DiskUsage {
             retired_tokens_bytes: 300,
         },
         models: vec![model],
-        archives: vec![archive("a", &["dev:web", "dev:web/1"]), archive("b", &[])],
+        archives: vec![
+            archive("a", &[Owner::Application("web".to_owned()), Owner::Unit(UnitName::new("web", 1))]),
+            archive("b", &[]),
+        ],
     }
 }
 

@@ -8,14 +8,16 @@ use crate::store::Store;
 use crate::store::usage::StoreUsage;
 use api::error::ApiError;
 use api::{
-    ArchiveDiskUsage, DiskUsage, GetDiskUsage, Handle, MachineDisk, ModelDiskUsage, ReportDiskUsage,
-    StoreDiskUsage, UnitDisk,
+    ArchiveDiskUsage, ArchiveUser, DiskUsage, GetDiskUsage, Handle, MachineDisk, ModelDiskUsage,
+    ReportDiskUsage, StoreDiskUsage, UnitDisk,
 };
 use state::documents::draft::{Reader, parse, read, read_all};
 use state::documents::prelude::{
     ApplicationDoc, ArchiveDoc, ArchiveUse, GLOBAL, Kind, Model, Parts, UnitDoc, last_id,
 };
+use state::operations::assigned_units;
 use state::terms::names::Uuid;
+use state::terms::owner::Owner;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -36,10 +38,8 @@ impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
         let ReportDiskUsage { mut units, unknown_bytes } = report;
         let (model, machine) = authorisation::machine(&self.principal)?;
         self.controller.presence.set_unknown_bytes(machine, unknown_bytes);
-        let own = self.controller.read(move |reader| {
-            let is_own =
-                |unit: &Uuid| read(reader, &model.unit(*unit)).is_some_and(|doc| doc.machine == machine);
-            units.retain(|unit, _| is_own(unit));
+        let own = self.controller.read(move |mut reader| {
+            units.retain(|unit, _| assigned_units::is_assigned(&mut reader, model, machine, *unit));
             units
         });
         let reported_ms = self.controller.environment.monotonic_ms();
@@ -107,18 +107,18 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
     DiskUsage { store, models: names.iter().map(model).collect(), archives }
 }
 
-/// The applications and units that use an archive, as `MODEL:NAME`. Uses that have ended are left out.
-fn users(reader: &dyn Reader, sha256: &str, models: &[(String, Uuid)]) -> Vec<String> {
+/// The applications and units that use an archive. Uses that have ended are left out.
+fn users(reader: &dyn Reader, sha256: &str, models: &[(String, Uuid)]) -> Vec<ArchiveUser> {
     let user = |archive_use: &ArchiveUse| {
         let ArchiveUse { model, owner, .. } = archive_use;
         let (key, _) = models.iter().find(|(_, id)| *id == model.0)?;
         let application: Option<ApplicationDoc> = read(reader, &model.application(*owner));
-        let unit = || read(reader, &model.unit(*owner)).map(|unit| unit.name.to_string());
-        let name = application.map(|application| application.name).or_else(unit)?;
-        Some(format!("{}:{name}", Parts::of(key)?.rest))
+        let unit = || read(reader, &model.unit(*owner)).map(|unit| Owner::Unit(unit.name));
+        let owner = application.map(|application| Owner::Application(application.name)).or_else(unit)?;
+        Some(ArchiveUser { model: Parts::of(key)?.rest.to_owned(), owner })
     };
     let uses = reader.scan(&GLOBAL.archive_uses(sha256), "", usize::MAX);
-    let mut users: Vec<String> =
+    let mut users: Vec<ArchiveUser> =
         uses.iter().filter_map(|stored| user(&ArchiveUse::of_key(&stored.key)?)).collect();
     users.sort();
     users

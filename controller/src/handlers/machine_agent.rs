@@ -10,17 +10,18 @@ use crate::session::Authorised;
 use crate::store::Store;
 use crate::tokens;
 use crate::watches::MachineStream;
-use api::error::{ApiError, ErrorCode};
+use api::error::ApiError;
 use api::{
     ConfirmRecall, Enrol, Existence, GetUnitExistence, Handle, RemoveDeadUnit, ReportMachineDead,
     ReportObstructedRecalls, ReportPresence, ReportUninstalled, ReportUnitHealth, SetUnitToken, Watch,
     WatchMachine,
 };
-use state::documents::draft::{Draft, Reader, read, read_all};
+use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{Model, TokenHolder, last_id};
 use state::documents::token;
-use state::lifecycle::{machine, unit};
-use state::operations::{instance, tombstone_retention};
+use state::lifecycle::machine;
+use state::operations::instance::Enrolment;
+use state::operations::{assigned_units, instance, tombstone_retention};
 use state::terms::health::bounded_line;
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
@@ -38,22 +39,13 @@ impl<S: Store, E: Environment> Authorised<S, E> {
     }
 }
 
-/// Returns whether a unit exists, from the point of view of a machine: units of other machines are unknown (S15).
-fn existence(reader: &dyn Reader, model: Model, machine: Uuid, unit: Uuid) -> Existence {
-    match read(reader, &model.unit(unit)) {
-        Some(doc) if doc.machine == machine => {
-            read(reader, &model.unit_life(unit)).map_or(Existence::Unknown, Existence::Known)
-        }
-        Some(_) => Existence::Unknown,
-        None if read(reader, &model.tombstone(unit)).is_some() => Existence::Tombstone,
-        None => Existence::Unknown,
-    }
-}
-
 impl<S: Store, E: Environment> Handle<GetUnitExistence> for Authorised<S, E> {
     async fn handle(&self, GetUnitExistence { unit }: GetUnitExistence) -> Result<Existence, ApiError> {
         let (model, machine) = self.machine()?;
-        Ok(self.controller.read(move |reader| existence(reader, model, machine, unit)).await)
+        let existence = self
+            .controller
+            .read(move |mut reader| assigned_units::existence(&mut reader, model, machine, unit));
+        Ok(existence.await)
     }
 }
 
@@ -62,27 +54,20 @@ impl<S: Store, E: Environment> Handle<SetUnitToken> for Authorised<S, E> {
         let (model, machine) = self.machine()?;
         let SetUnitToken { unit, token } = set;
         let sha256 = tokens::digest_of(&token)?;
-        let set = self.controller.run(move |draft| {
-            if draft.get(&model.unit(unit)).is_none_or(|doc| doc.machine != machine) {
-                return Ok(false);
-            }
-            token::set(draft, unit, &TokenHolder::Unit { model, unit }, &sha256);
-            Ok(true)
-        });
-        if set.await?.answer { Ok(()) } else { Err(unauthorised()) }
+        let transition =
+            move |draft: &mut Draft<'_>| assigned_units::set_token(draft, model, machine, unit, &sha256);
+        self.controller.run(transition).await?;
+        Ok(())
     }
 }
 
 impl<S: Store, E: Environment> Handle<RemoveDeadUnit> for Authorised<S, E> {
     async fn handle(&self, RemoveDeadUnit { unit }: RemoveDeadUnit) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
-        match self.controller.read(move |reader| existence(reader, model, machine, unit)).await {
-            Existence::Known(_) => {}
-            Existence::Tombstone => return Ok(()),
-            Existence::Unknown => return Err(unauthorised()),
-        }
         let now_ms = self.controller.environment.wall_ms();
-        self.controller.run(move |draft| unit::remove(draft, model, unit, now_ms)).await?;
+        let transition =
+            move |draft: &mut Draft<'_>| assigned_units::remove(draft, model, machine, unit, now_ms);
+        self.controller.run(transition).await?;
         self.controller.presence.forget(unit);
         Ok(())
     }
@@ -109,10 +94,8 @@ impl<S: Store, E: Environment> Handle<ReportPresence> for Authorised<S, E> {
 impl<S: Store, E: Environment> Handle<ReportUnitHealth> for Authorised<S, E> {
     async fn handle(&self, ReportUnitHealth { mut units }: ReportUnitHealth) -> Result<(), ApiError> {
         let (model, machine) = self.machine()?;
-        let own = self.controller.read(move |reader| {
-            let is_own =
-                |unit: &Uuid| read(reader, &model.unit(*unit)).is_some_and(|doc| doc.machine == machine);
-            units.retain(|unit, _| is_own(unit));
+        let own = self.controller.read(move |mut reader| {
+            units.retain(|unit, _| assigned_units::is_assigned(&mut reader, model, machine, *unit));
             units
         });
         let now_ms = self.controller.environment.monotonic_ms();
@@ -169,20 +152,13 @@ impl<S: Store, E: Environment> Handle<Enrol> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         let (model, machine) = authorisation::enrolling(&self.principal, now_ms)?;
         let Enrol { token, address, base } = enrol;
-        let sha256 = tokens::digest_of(&token)?;
-        if address.parse::<std::net::IpAddr>().is_err() {
-            return Err(ApiError::new(
-                ErrorCode::Invalid,
-                format!("invalid machine address {address:?}: expected an IP address"),
-            ));
-        }
-        let enrolment_sha256 = self.token_sha256.clone().ok_or_else(unauthorised)?;
-        let enrol = move |draft: &mut Draft<'_>| {
-            instance::enrol(draft, model, machine, &enrolment_sha256, &sha256, &address)?;
-            instance::record_base(draft, model, machine, base.clone());
-            Ok(())
+        let enrolment = Enrolment {
+            enrolment_token: self.token_sha256.clone().ok_or_else(unauthorised)?,
+            token: tokens::digest_of(&token)?,
+            address,
+            base,
         };
-        self.controller.run(enrol).await?;
+        self.controller.run(move |draft| instance::enrol(draft, model, machine, &enrolment)).await?;
         self.controller.presence.heartbeat(machine, self.controller.environment.monotonic_ms());
         Ok(())
     }

@@ -28,12 +28,7 @@ impl<S: Store, E: Environment> Handle<AddMachines> for Authorised<S, E> {
             let (now_ms, manual) = (self.controller.environment.wall_ms(), add.manual);
             let base = add.base.clone();
             let transition = move |draft: &mut Draft<'_>| {
-                let name = match manual {
-                    true => machine::add_manual(draft, model, id, now_ms)?,
-                    false => machine::add(draft, model, id, now_ms)?,
-                };
-                machine::request_base(draft, model, id, base.clone());
-                Ok(name)
+                machine::add_requested(draft, model, id, manual, base.clone(), now_ms)
             };
             let committed = self.controller.run(transition).await?;
             added.answer.push(committed.answer);

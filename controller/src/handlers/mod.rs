@@ -1,7 +1,7 @@
 //! The request handlers: one file per noun, one implementation of `Handle` per request type of `api`.
 //!
 //! Handlers are implemented on [`Authorised`], so the caller is authorised before a handler runs. Every write is a
-//! transition of `state`; the handlers contain no rules of their own. Larger read-only responses are computed in
+//! transition of `state`; a handler finds what a request names, and reads and writes no document of a draft (`cargo tidy`). Larger read-only responses are computed in
 //! `status`, `why` and `log`.
 
 mod actions;

@@ -7,7 +7,7 @@ use crate::store::Store;
 use api::error::ApiError;
 use api::{
     ConfigureModel, CreateModel, DestroyModel, GetModelConfig, Handle, ListModels, ModelInfo, ModelSetting,
-    WriteResponse,
+    WriteResponse, WriteWarning,
 };
 use state::documents::draft::{Draft, read, read_all};
 use state::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
@@ -44,9 +44,7 @@ impl<S: Store, E: Environment> Handle<CreateModel> for Authorised<S, E> {
             (environment::random_uuid(&self.controller.environment), self.controller.environment.wall_ms());
         let controller = self.controller.id;
         let transition = move |draft: &mut Draft<'_>| {
-            model::create(draft, id, &create.name, now_ms)?;
-            model::configure(draft, Model(id), &create.config, &[])?;
-            let doc = draft.get(&Model(id).model()).expect("it was just created");
+            let doc = model::create_configured(draft, id, &create.name, &create.config, now_ms)?;
             Ok(info(&doc, Model(id), Life::Alive, controller))
         };
         Ok(self.controller.run(transition).await?.answer)
@@ -85,7 +83,7 @@ impl<S: Store, E: Environment> Handle<ConfigureModel> for Authorised<S, E> {
         let transition =
             move |draft: &mut Draft<'_>| model::configure(draft, model, &change.set, &change.reset);
         let committed = self.controller.run(transition).await?;
-        let warning = |name: String| format!("unknown model setting {name:?}: stored, but has no effect");
+        let warning = |name| WriteWarning::UnknownModelSetting { name };
         Ok(WriteResponse {
             revision: committed.revision,
             warnings: committed.answer.into_iter().map(warning).collect(),

@@ -9,18 +9,16 @@ use crate::store::Store;
 use crate::tokens;
 use api::error::ApiError;
 use api::{
-    Existence, GetMachineExistence, Handle, ListMachines, MachineInfo, ProvisioningReport, RemoveDeadMachine,
-    ReportInstance, SetMachineToken,
+    Existence, GetMachineExistence, Handle, ListMachines, MachineInfo, RemoveDeadMachine, ReportInstance,
+    SetMachineToken,
 };
 use state::documents::draft::{Draft, read, read_all};
-use state::documents::prelude::{Kind, MachineDoc, TokenHolder, last_id};
-use state::documents::refusal::Refusal;
-use state::documents::token;
+use state::documents::existence;
+use state::documents::prelude::{Kind, MachineDoc, last_id};
 use state::lifecycle::machine;
 use state::operations::instance::{self, Progress};
 use state::terms::life::Life;
 use state::terms::names::Uuid;
-use state::terms::refusal::EntityKind;
 
 impl<S: Store, E: Environment> Handle<ListMachines> for Authorised<S, E> {
     async fn handle(&self, _: ListMachines) -> Result<Vec<MachineInfo>, ApiError> {
@@ -61,25 +59,8 @@ impl<S: Store, E: Environment> Handle<ReportInstance> for Authorised<S, E> {
         let now_ms = self.controller.environment.wall_ms();
         loop {
             let what = what.clone();
-            let done = |answer: Uuid| (answer, Progress::Done);
-            let transition = move |draft: &mut Draft<'_>| match &what {
-                ProvisioningReport::Starting { provider, nonce } => {
-                    instance::reserve_nonce(draft, model, id, *provider, *nonce).map(done)
-                }
-                ProvisioningReport::Started { instance_id, address, base } => {
-                    instance::record_started(draft, model, id, instance_id, address)?;
-                    instance::record_base(draft, model, id, base.clone());
-                    Ok(done(id))
-                }
-                ProvisioningReport::Failed { message } => {
-                    instance::record_failure(draft, model, id, message, now_ms).map(|()| done(id))
-                }
-                ProvisioningReport::Absent => {
-                    instance::record_absent(draft, model, id, now_ms).map(|progress| (id, progress))
-                }
-            };
-            let (answer, progress) = self.controller.run(transition).await?.answer;
-            if progress == Progress::Done {
+            let transition = move |draft: &mut Draft<'_>| instance::record(draft, model, id, &what, now_ms);
+            if let Progress::Done(answer) = self.controller.run(transition).await?.answer {
                 return Ok(answer);
             }
         }
@@ -91,14 +72,7 @@ impl<S: Store, E: Environment> Handle<GetMachineExistence> for Authorised<S, E> 
         &self,
         GetMachineExistence { machine }: GetMachineExistence,
     ) -> Result<Existence, ApiError> {
-        let existence = self.view(move |reader, model| {
-            Ok(match read(reader, &model.machine_life(machine)) {
-                Some(life) => Existence::Known(life),
-                None if read(reader, &model.tombstone(machine)).is_some() => Existence::Tombstone,
-                None => Existence::Unknown,
-            })
-        });
-        existence.await
+        self.view(move |mut reader, model| Ok(existence::machine(&mut reader, model, machine))).await
     }
 }
 
@@ -107,14 +81,7 @@ impl<S: Store, E: Environment> Handle<SetMachineToken> for Authorised<S, E> {
         let model = self.model().await?;
         let SetMachineToken { machine, token } = set;
         let sha256 = tokens::digest_of(&token)?;
-        let transition = move |draft: &mut Draft<'_>| {
-            draft
-                .get(&model.machine(machine))
-                .ok_or_else(|| Refusal::not_found(EntityKind::Machine, machine))?;
-            token::set(draft, machine, &TokenHolder::Machine { model, machine }, &sha256);
-            Ok(())
-        };
-        self.controller.run(transition).await?;
+        self.controller.run(move |draft| instance::set_token(draft, model, machine, &sha256)).await?;
         self.controller.presence.expect(machine, self.controller.environment.monotonic_ms());
         Ok(())
     }

@@ -12,20 +12,21 @@ use api::error::{ApiError, ErrorCode};
 use api::{
     Archive, Attach, Claim, Commit, FetchArchive, Handle, Report, Watch, WatchUnit, WriteLeaderSettings,
 };
-use state::agents::session::{self, GrantedSession};
+use state::agents::session::{self, AgentSession, GrantedSession};
 use state::documents::application::may_read_archive;
 use state::documents::draft::{self, Draft, read};
 use state::documents::prelude::{GLOBAL, Model};
-use state::lifecycle::leadership::{self, GrantedLease};
-use state::operations::leader_settings;
-use state::operations::record_commit;
-use state::operations::run_reports::RejectedRecord;
+use state::documents::refusal::Refusal;
+use state::lifecycle::leadership::GrantedLease;
+use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
+use state::operations::{leader_claim, leader_settings, record_commit};
 use state::restore::resync;
 use state::status::presence::ExecutingRun;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::position::Committed;
+use state::terms::refusal::EntityKind;
 use state::unit::record::{CommitOutcome, DroppedWrite, Record};
 use state::unit::snapshot::{BagRequest, BagView};
 use state::views::view;
@@ -43,33 +44,23 @@ impl<S: Store, E: Environment> Authorised<S, E> {
         Ok((model, unit))
     }
 
-    /// Refuses a second agent of the unit while the first one is connected. The stream of an agent that died is closed
-    /// after a timeout; a new agent repeats its request until then (design 6).
-    async fn refuse_second_agent(&self, model: Model, unit: Uuid, nonce: Uuid) -> Result<(), ApiError> {
-        if !self.controller.presence.is_streaming(unit) {
-            return Ok(());
-        }
-        let session = self.controller.store.read(move |reader| read(reader, &model.session(unit))).await;
-        if session.is_some_and(|session| session.nonce == nonce) {
-            return Ok(());
-        }
-        let message = "cannot attach: another agent of this unit is connected";
-        Err(ApiError::new(ErrorCode::Blocked, message)
-            .hint("stop the agent that runs in a copy of the unit's folder"))
+    /// Returns the session of this epoch, and records its heartbeat.
+    fn agent_session(&self, epoch: u64) -> Result<AgentSession, ApiError> {
+        let (model, unit) = self.unit()?;
+        Ok(AgentSession { model, unit, epoch })
     }
 
     /// Applies a record, preceded by the batches of its resync if it has one.
     async fn apply(
         &self,
-        model: Model,
-        unit: Uuid,
-        epoch: u64,
+        session: AgentSession,
         record: Record,
     ) -> Result<Committed<CommitOutcome>, ApiError> {
-        let dropped = self.resync(model, unit, epoch, &record).await?;
+        let dropped = self.resync(session, &record).await?;
+        let AgentSession { model, unit, .. } = session;
         let ids = Uuids::new(&self.controller.environment);
         let transition = move |draft: &mut Draft<'_>| {
-            let outcome = record_commit::commit(draft, model, unit, epoch, &record, &mut ids.generator())?;
+            let outcome = record_commit::commit(draft, session, &record, &mut ids.generator())?;
             Ok((outcome, draft.bytes_written(&model.logs_of(unit))))
         };
         let Committed { answer: (mut outcome, log_bytes), revision } =
@@ -81,20 +72,14 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
     /// Applies all batches of a resync record except the last, which is part of the record's own transaction. Does
     /// nothing for other records. Returns the writes that were dropped.
-    async fn resync(
-        &self,
-        model: Model,
-        unit: Uuid,
-        epoch: u64,
-        record: &Record,
-    ) -> Result<Vec<DroppedWrite>, ApiError> {
+    async fn resync(&self, session: AgentSession, record: &Record) -> Result<Vec<DroppedWrite>, ApiError> {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         let mut all_dropped = Vec::new();
         while let Some(progress) = next {
             let (record, ids) = (record.clone(), Uuids::new(&self.controller.environment));
             let transition = move |draft: &mut Draft<'_>| {
                 let batch = resync::ResyncBatch { record: &record, position: &progress };
-                resync::apply_batch(draft, model, unit, epoch, batch, &mut ids.generator())
+                resync::apply_batch(draft, session, batch, &mut ids.generator())
             };
             let (after, dropped) = self.controller.run(transition).await?.answer;
             all_dropped.extend(dropped);
@@ -106,15 +91,18 @@ impl<S: Store, E: Environment> Authorised<S, E> {
 
 /// The error for an archive that does not exist and for one that the caller may not read: they are the same (S15).
 fn no_archive(sha256: &str) -> ApiError {
-    ApiError::new(ErrorCode::NotFound, format!("charm archive {sha256} not found"))
+    Refusal::not_found(EntityKind::CharmArchive, sha256).into()
 }
 
 impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
     async fn handle(&self, attach: Attach) -> Result<Committed<GrantedSession>, ApiError> {
         let (model, unit) = self.unit()?;
-        self.refuse_second_agent(model, unit, attach.nonce).await?;
+        // The stream of an agent that died is closed after a timeout; a new agent repeats its request until then.
+        let is_connected = self.controller.presence.is_streaming(unit);
         let generation = self.controller.store.store_generation();
-        let transition = move |draft: &mut Draft<'_>| session::attach(draft, model, unit, attach, generation);
+        let transition = move |draft: &mut Draft<'_>| {
+            session::attach(draft, model, unit, attach, generation, is_connected)
+        };
         let attached = self.controller.run(transition).await?;
         self.controller.presence.set_executing(unit, None, self.controller.environment.monotonic_ms());
         Ok(attached)
@@ -123,25 +111,24 @@ impl<S: Store, E: Environment> Handle<Attach> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<Commit> for Authorised<S, E> {
     async fn handle(&self, commit: Commit) -> Result<Committed<CommitOutcome>, ApiError> {
-        let (model, unit) = self.unit()?;
         let Commit { epoch, record } = commit;
+        let session = self.agent_session(epoch)?;
+        let unit = session.unit;
         let (sequence, run) = (record.sequence, record.run);
         let enters = matches!(record.operation, Operation::EnterScope { .. });
         let span = tracing::debug_span!("commit", %unit, sequence, operation = %record.operation, run);
-        let committed = self.apply(model, unit, epoch, record).instrument(span.clone()).await;
+        let committed = self.apply(session, record).instrument(span.clone()).await;
         span.in_scope(|| match &committed {
             Ok(committed) => tracing::debug!(revision = committed.revision, "applied"),
             Err(error) => tracing::debug!("not applied: {error}"),
         });
-        if let Err(error) = &committed
-            && error.code == ErrorCode::Invalid
-        {
-            let (reason, now_ms) = (error.message.clone(), self.controller.environment.wall_ms());
-            let show = move |draft: &mut Draft<'_>| {
-                let rejected = RejectedRecord { sequence, run, reason: &reason };
-                record_commit::note_rejected(draft, model, unit, epoch, rejected, now_ms)
+        if let Err(ApiError { code: ErrorCode::Invalid, reason: Some(reason), .. }) = &committed {
+            let (reason, now_ms) = (reason.clone(), self.controller.environment.wall_ms());
+            let note = move |draft: &mut Draft<'_>| {
+                let refused = RefusedRecord { sequence, run, reason: &reason };
+                record_commit::note_refused(draft, session, refused, now_ms)
             };
-            self.controller.run(show).await?;
+            self.controller.run(note).await?;
         }
         self.controller.presence.clear_executing(unit, run);
         if enters && committed.as_ref().is_ok_and(|committed| committed.answer.refusal.is_some()) {
@@ -154,15 +141,14 @@ impl<S: Store, E: Environment> Handle<Commit> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
     async fn handle(&self, report: Report) -> Result<(), ApiError> {
-        let (model, unit) = self.unit()?;
         let Report { epoch, run, reports, executing, executing_for_ms } = report;
+        let session = self.agent_session(epoch)?;
+        let AgentSession { model, unit, .. } = session;
         let running = executing.clone();
         let now_ms = self.controller.environment.wall_ms();
         let transition = move |draft: &mut Draft<'_>| {
-            record_commit::apply_report(draft, model, unit, epoch, run, &reports)?;
-            if let Some(running) = &running {
-                record_commit::note_started(draft, model, unit, run, running, now_ms);
-            }
+            let reports = ReportsOfRun { run, reports: &reports };
+            record_commit::apply_report(draft, session, reports, running.as_ref(), now_ms)?;
             Ok(draft.bytes_written(&model.logs_of(unit)))
         };
         let log_bytes = self.controller.run(transition).await?.answer;
@@ -177,18 +163,14 @@ impl<S: Store, E: Environment> Handle<Report> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
     async fn handle(&self, claim: Claim) -> Result<Option<GrantedLease>, ApiError> {
-        let (model, unit) = self.unit()?;
         let Claim { epoch, release } = claim;
+        let session = self.agent_session(epoch)?;
+        let AgentSession { model, unit, .. } = session;
         // The lock is held until the transaction is committed: see the race described in `leases`.
         let mut leases = self.controller.leases.lock().await;
         let now_ms = self.controller.environment.monotonic_ms();
         let claim = move |draft: &mut Draft<'_>, may_take_over: bool| {
-            session::check_epoch(draft, model, unit, epoch)?;
-            if release {
-                leadership::release(draft, model, unit);
-                return Ok(None);
-            }
-            leadership::claim(draft, model, unit, may_take_over)
+            leader_claim::answer(draft, session, release, may_take_over)
         };
         // Most claims change nothing, so they are decided by a read, which does not wait for other writes.
         let (application, unchanged) = self
@@ -212,10 +194,9 @@ impl<S: Store, E: Environment> Handle<Claim> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<WriteLeaderSettings> for Authorised<S, E> {
     async fn handle(&self, request: WriteLeaderSettings) -> Result<LeaderSettingsView, ApiError> {
-        let (model, unit) = self.unit()?;
         let WriteLeaderSettings { epoch, write } = request;
-        let transition =
-            move |draft: &mut Draft<'_>| leader_settings::write(draft, model, unit, epoch, &write);
+        let session = self.agent_session(epoch)?;
+        let transition = move |draft: &mut Draft<'_>| leader_settings::write(draft, session, &write);
         Ok(self.controller.run(transition).await?.answer)
     }
 }

@@ -10,9 +10,9 @@ use crate::environment::Environment;
 use crate::session::Controller;
 use crate::store::Store;
 use api::error::ApiError;
-use state::documents::draft::{Draft, Key, PAGE_MAX, Reader};
-use state::documents::prelude::{LogDoc, Model, Parts};
-use state::operations::log_retention::{LOG_BYTES_MAX, excess, line_bytes, oldest};
+use state::documents::draft::{Draft, PAGE_MAX, Reader};
+use state::documents::prelude::{Model, Parts};
+use state::operations::log_retention::{self, LOG_BYTES_MAX, excess, line_bytes, oldest};
 use state::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub(super) async fn sweep<S: Store, E: Environment>(
         let Some((unit, bytes)) = scan.excess.pop_first() else { break };
         let (keys, left) = controller.read_available(move |reader| oldest(reader, model, unit, bytes)).await;
         let transition = move |draft: &mut Draft<'_>| {
-            keys.iter().for_each(|key| draft.remove(&Key::<LogDoc>::new(key.clone())));
+            log_retention::delete(draft, &keys);
             Ok(())
         };
         let deleted = controller.run(transition).await;

@@ -7,6 +7,7 @@ use state::documents::effective_life;
 use state::documents::prelude::{BagDoc, Model, RelationDoc, ScopeDoc, UnitDoc, last_id};
 use state::lifecycle::relation;
 use state::terms::names::{UnitName, Uuid};
+use state::terms::owner::Owner;
 use std::collections::BTreeMap;
 
 /// Returns one unit with the data of its relations; none if the unit does not exist.
@@ -50,28 +51,28 @@ fn unit_relation(
 ) -> UnitRelation {
     let own = held.end_of(doc.application).expect("a relation's index is of its ends (I22)");
     let other = held.other_end(doc.application);
-    let bags: BTreeMap<String, BagDoc> = read_all::<BagDoc>(reader, &model.bags(id))
+    let bags: BTreeMap<Owner, BagDoc> = read_all::<BagDoc>(reader, &model.bags(id))
         .into_iter()
         .map(|(_, bag)| (bag.owner.clone(), bag))
         .collect();
-    let data = |owner: &str| bags.get(owner).map(|bag| bag.values.clone()).unwrap_or_default();
+    let data = |owner: Owner| bags.get(&owner).map(|bag| bag.values.clone()).unwrap_or_default();
     let container = relation::container(held.scope, unit, doc);
     let present = read_all::<ScopeDoc>(reader, &model.scopes_in(id, container));
     let related: BTreeMap<UnitName, MemberInfo> = present
         .iter()
         .filter(|(_, entry)| entry.application == other.application && entry.unit != doc.name)
         .map(|(_, entry)| {
-            (entry.unit.clone(), MemberInfo { in_scope: true, data: data(&entry.unit.to_string()) })
+            (entry.unit.clone(), MemberInfo { in_scope: true, data: data(Owner::Unit(entry.unit.clone())) })
         })
         .collect();
     UnitRelation {
         number: held.number,
         endpoint: own.endpoint.clone(),
         related_endpoint: other.endpoint.clone(),
-        application_data: data(&other.application_name),
+        application_data: data(Owner::Application(other.application_name.clone())),
         local_unit: MemberInfo {
             in_scope: present.iter().any(|(key, _)| last_id(key) == Some(unit)),
-            data: data(&doc.name.to_string()),
+            data: data(Owner::Unit(doc.name.clone())),
         },
         related_units: related,
     }

@@ -16,10 +16,11 @@ pub mod sqlite;
 pub mod unavailable;
 pub mod usage;
 
-use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, TooLarge, Transaction};
+use state::documents::draft::{Conflict, Draft, Reader, Revision, StoredDocument, Transaction};
 use state::documents::json_text::Text;
 use state::terms::names::Uuid;
 pub use state::terms::position::{Committed, Position};
+use state::terms::refusal::transaction::TransactionRefusal;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ pub enum RunError<R> {
     /// The transition refused, based on a synced revision.
     Refused(R),
     /// The transaction exceeds a size limit.
-    TooLarge(TooLarge),
+    TooLarge(TransactionRefusal),
     /// Repeated attempts conflicted with other transactions; the last conflict. The request may be repeated; it must not
     /// be shown as a refusal. SQLite has a single writer, so it never returns this.
     Busy(Conflict),

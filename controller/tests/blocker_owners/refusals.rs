@@ -8,6 +8,7 @@ use api::{
     RemoveApplication, RemoveMachine, RemoveRelation,
 };
 use state::terms::cause::{Actor, Cause, Duty, Entity, RelationName, Remedy};
+use state::terms::failure_reason::FailureReason;
 use state::terms::operation::{Hook, Operation};
 use state::terms::refusal::application::ApplicationRefusal;
 use state::terms::refusal::machine::MachineRefusal;
@@ -90,7 +91,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     let fixture = Fixture::in_memory().await;
     fixture.deploy("web", 2).await;
     let mut web = fixture.attach_agent("web/0").await;
-    let failed = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
+    let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     web.commit(Record { outcome: failed, ..web.record(Operation::Hook(Hook::Install)) }).await;
     fixture.attach_agent("web/1").await;
     fixture
@@ -113,7 +114,7 @@ async fn each_of_several_blockers_has_its_own_remedy_and_time() {
     assert_eq!(of_second.since_ms, removed_ms);
     assert_eq!(of_second.remedy(), Remedy::Explain(Entity::Unit(unit("web/1"))));
     let of_first = cause_of(&refused.blockers, "unit web/0");
-    let last_error = Some(format!("{}: exit status 1", Operation::Hook(Hook::Install)).into());
+    let last_error = Some(FailureReason::from("exit status 1").of_operation(&Operation::Hook(Hook::Install)));
     assert_eq!(of_first.last_error, last_error);
     assert_eq!(of_first.remedy(), Remedy::ResolvedRequest { unit: unit("web/0") });
     assert_eq!(refused.hint, None);

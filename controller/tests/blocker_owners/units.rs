@@ -66,7 +66,7 @@ async fn a_model_names_units_in_error_without_any_removal() {
     };
     web.commit(web.record(Operation::InstallCharm(charm))).await;
     let record = web.record(Operation::Hook(Hook::Install));
-    let outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
+    let outcome = Outcome::Failed { reason: "exit status: 1".into(), retry: None };
     web.commit(Record { outcome, ..record }).await;
     let listed = causes(&fixture, "model").await;
     let waits = cause_of(&listed, "unit web/0");

@@ -16,7 +16,8 @@ use state::operations::leader_settings::LeaderWrite;
 use state::terms::activity::Activity;
 use state::terms::member_version::Version;
 use state::terms::names::{UnitName, Uuid};
-use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent, Timer};
+use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent};
+use state::terms::outcome::Timer;
 use state::terms::owner::Owner;
 use state::terms::position::Position;
 use state::terms::status::WorkloadStatus;
@@ -202,7 +203,7 @@ impl World {
         writes.leader_generation = Some(1);
         let mut failed = made(Operation::Hook(Hook::UpdateStatus));
         let retry = Some(Timer { boot: "boot".to_owned(), started_ms: 1000, delay_ms: 5000 });
-        failed.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry };
+        failed.outcome = Outcome::Failed { reason: "exit status 1".into(), retry };
         let mut action = made(Operation::Action { id: 2, name: "backup".to_owned() });
         action.writes.action.results.insert("return-code".to_owned(), 0.into());
         action.reports = vec![report(1, ReportContent::ActionLog("text".to_owned()))];

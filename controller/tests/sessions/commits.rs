@@ -7,6 +7,7 @@ use controller::store::Store;
 use state::documents::draft::read;
 use state::terms::names::Uuid;
 use state::terms::operation::{Hook, Operation, RelationEvent};
+use state::terms::refusal::record::RecordRefusal;
 use state::terms::status_message::StatusMessage;
 use state::unit::local::{Event, Local, RelationLocal};
 use state::unit::record::Outcome;
@@ -36,7 +37,9 @@ async fn a_repeated_commit_is_applied_once_with_the_same_response() {
     let mut later = db.settings_record(relation.0, "password", "z");
     later.sequence += 1;
     let gap = db.api.handle(Commit { epoch: db.epoch, record: later }).await.expect_err("a hole");
-    assert_eq!((gap.code, gap.expected), (ErrorCode::Gap, Some(record.sequence + 1)));
+    let missing =
+        RecordRefusal::RecordsMissing { sequence: record.sequence + 2, expected: record.sequence + 1 };
+    assert_eq!((gap.code, gap.reason), (ErrorCode::Gap, Some(Box::new(missing.into()))));
 }
 
 #[tokio::test]
@@ -115,7 +118,7 @@ async fn a_record_that_cannot_be_applied_is_shown_until_another_one_is_applied()
         let commit = Commit { epoch: web.epoch, record: record.clone() };
         assert_eq!(web.api.handle(commit).await.expect_err("malformed").code, ErrorCode::Invalid);
     }
-    let reason = "a hook of relation 9, whose scope the unit never entered".to_owned();
+    let reason = Box::new(RecordRefusal::ScopeNeverEntered { relation: 9 }.into());
     let refused = StatusMessage::RecordRefused { sequence: 1, reason };
     assert_eq!(workload().await, ("error".to_owned(), refused));
     let record = web.record(Operation::Hook(Hook::UpdateStatus));

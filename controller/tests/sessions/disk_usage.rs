@@ -1,11 +1,12 @@
 //! `GetDiskUsage`: the bytes of each model in the store, the reports of machine agents, and the users of archives.
 
 use crate::support::*;
-use api::{GetDiskUsage, Handle, MachineDisk, ReportDiskUsage};
+use api::{ArchiveUser, GetDiskUsage, Handle, MachineDisk, ReportDiskUsage};
 use state::documents::draft::{Draft, Reader};
 use state::documents::prelude::{LogDoc, TokenHolder};
 use state::terms::disk_usage::UnitDiskUsage;
 use state::terms::names::UnitName;
+use state::terms::owner::Owner;
 use state::unit::hook_context::Level;
 use std::collections::BTreeMap;
 
@@ -50,6 +51,7 @@ async fn disk_usage_names_who_uses_what() {
     let all: u64 = all.iter().map(|stored| (stored.key.len() + stored.value.len()) as u64).sum();
     assert_eq!(dev.documents_bytes + usage.store.global_bytes, all, "every document is counted once");
     let archives: Vec<_> =
-        usage.archives.iter().map(|of| (of.charm.as_str(), of.used_by.join(" "))).collect();
-    assert_eq!(archives, [("db", String::new()), ("web", "dev:web".to_owned())]);
+        usage.archives.iter().map(|of| (of.charm.as_str(), of.used_by.as_slice())).collect();
+    let web = ArchiveUser { model: "dev".to_owned(), owner: Owner::Application("web".to_owned()) };
+    assert_eq!(archives, [("db", &[][..]), ("web", &[web][..])]);
 }

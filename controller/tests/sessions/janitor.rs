@@ -9,6 +9,7 @@ use controller::janitor::{Janitor, JanitorLimits};
 use state::documents::draft::{Draft, Reader, read};
 use state::documents::prelude::{BagDoc, Kind, TokenHolder};
 use state::terms::names::Uuid;
+use state::terms::owner::Owner;
 use test_support::memory_store::MemoryStore;
 
 #[tokio::test]
@@ -52,7 +53,12 @@ async fn leftovers_are_deleted_in_bounded_batches() {
     // Nine batches of ten bags are written; they are deleted in three batches of at most forty.
     for batch in 0..9 {
         let leave = move |draft: &mut Draft<'_>| {
-            (0..10).for_each(|n| draft.put(&model.bag(relation, Uuid(batch * 10 + n)), &BagDoc::default()));
+            (0..10).for_each(|n| {
+                draft.put(
+                    &model.bag(relation, Uuid(batch * 10 + n)),
+                    &BagDoc::new(Owner::Application("web".to_owned())),
+                )
+            });
             draft.put(&model.cleanup(relation), &vec![model.bags(relation)]);
             Ok(())
         };

@@ -60,7 +60,7 @@ async fn a_unit_is_idle_only_without_pending_work_and_lost_after_a_silent_minute
         "install is pending"
     );
     let mut record = web.record(Operation::Hook(Hook::Install));
-    record.outcome = Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None };
+    record.outcome = Outcome::Failed { reason: "exit status: 1".into(), retry: None };
     web.commit(record).await;
     let unit = fixture.admin.handle(GetStatus).await.expect("it exists").applications["web"].clone();
     assert_eq!(unit.status.current, WorkloadStatus::Error, "an application shows its worst unit");

@@ -197,7 +197,7 @@ impl Walk {
             }
             18 => {
                 let mut record = agent.record(Operation::Hook(Hook::UpdateStatus));
-                record.outcome = Outcome::Failed { reason: "exit status 1".to_owned(), retry: None };
+                record.outcome = Outcome::Failed { reason: "exit status 1".into(), retry: None };
                 self.commits(&mut agent, record).await
             }
             19 => match self.relation {

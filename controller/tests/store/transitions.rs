@@ -14,8 +14,7 @@ mod retention;
 mod users;
 
 use controller::store::{ApplyError, Store};
-use state::agents::session;
-use state::agents::session::Attach;
+use state::agents::session::{self, AgentSession, Attach};
 use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
@@ -27,9 +26,12 @@ use state::lifecycle::{
     action, application, archive, cleanup, leadership, machine, model, relation, scope, unit,
 };
 use state::operations::force::{self, ForceTimer};
+use state::operations::instance::{Enrolment, ProvisioningReport};
 use state::operations::leader_settings::LeaderWrite;
-use state::operations::run_reports::RejectedRecord;
-use state::operations::{destruction, instance, leader_settings, record_commit, tombstone_retention};
+use state::operations::run_reports::{RefusedRecord, ReportsOfRun};
+use state::operations::{
+    assigned_units, destruction, instance, leader_claim, leader_settings, record_commit, tombstone_retention,
+};
 use state::restore::resync;
 use state::restore::resync::ResyncProgress;
 use state::terms::activity::Activity;
@@ -38,6 +40,7 @@ use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation};
 use state::terms::provider_kind::ProviderKind;
+use state::terms::refusal::transaction::TransactionRefusal;
 use state::unit::hook_context::{Level, ReportContent};
 use state::unit::local::{Event, Local};
 use state::unit::record::{Outcome, Record, RunReport};
@@ -207,9 +210,9 @@ impl<S: Store> Fixture<'_, S> {
     }
 
     async fn commit(&mut self, local: &mut Local, record: Record) {
-        let (unit, epoch, sent, ids) = (local.unit, local.epoch, record.clone(), self.ids());
+        let (session, sent, ids) = (session_of(local), record.clone(), self.ids());
         self.call("record_commit::commit", move |draft| {
-            record_commit::commit(draft, MODEL, unit, epoch, &sent, &mut ids()).map(drop)
+            record_commit::commit(draft, session, &sent, &mut ids()).map(drop)
         })
         .await;
         let sequence = record.sequence;
@@ -226,7 +229,7 @@ impl<S: Store> Fixture<'_, S> {
         let unit = self.unit(name).await;
         self.call("session::attach", move |draft| {
             let attach = Attach { nonce: Uuid(9), epoch: 0, store_generation: None };
-            session::attach(draft, MODEL, unit, attach, Uuid(7)).map(drop)
+            session::attach(draft, MODEL, unit, attach, Uuid(7), false).map(drop)
         })
         .await;
         let mut local = Local::new(unit, name.parse().expect("a unit name"));
@@ -238,6 +241,11 @@ impl<S: Store> Fixture<'_, S> {
         });
         local
     }
+}
+
+/// The session of this agent.
+fn session_of(local: &Local) -> AgentSession {
+    AgentSession { model: MODEL, unit: local.unit, epoch: local.epoch }
 }
 
 fn charm(name: &str, endpoint: &str, role: Role) -> Charm {

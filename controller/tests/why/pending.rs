@@ -103,7 +103,7 @@ async fn an_operation_is_pending_since_the_commit_of_its_cause() {
 
     let record = web.record(Operation::Hook(Hook::UpdateStatus));
     web.commit(Record {
-        outcome: Outcome::Failed { reason: "exit status: 1".to_owned(), retry: None },
+        outcome: Outcome::Failed { reason: "exit status: 1".into(), retry: None },
         ..record
     })
     .await;

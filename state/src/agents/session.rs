@@ -7,7 +7,7 @@
 use crate::agents::record_validation::{NUMBER_MAX, SESSIONS_LOST_MAX};
 use crate::agents::replica::restore_bags;
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{Model, SessionDoc, SessionOrigin};
+use crate::documents::prelude::{Model, SessionDoc, SessionOrigin, UnitDoc};
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::unit::resume_teardown;
 use crate::terms::names::Uuid;
@@ -33,6 +33,17 @@ pub struct Attach {
     pub store_generation: Option<Uuid>,
 }
 
+/// The session under which the agent of a unit sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentSession {
+    /// The model of the unit.
+    pub model: Model,
+    /// The unit.
+    pub unit: Uuid,
+    /// The epoch that the agent was granted.
+    pub epoch: u64,
+}
+
 /// The session that an attach was granted. The agent compares its disk with it
 /// ([`reconcile`](crate::restore::reconciliation::reconcile)), and does not act on a view that is older than the
 /// revision of the attach, because the session may depend on it (I48).
@@ -47,7 +58,8 @@ pub struct GrantedSession {
     pub replica: Option<Local>,
 }
 
-/// Attaches an agent: grants it the next epoch of its unit. `store_generation` is that of the store.
+/// Attaches an agent: grants it the next epoch of its unit. `store_generation` is that of the store; `is_connected` is
+/// whether an agent of the unit has an open stream. A second agent is refused until that stream ends (design 6).
 ///
 /// The agent has journaled the nonce before: the same nonce again (a reply was lost) gets the same epoch. A
 /// unit that was removed is refused with the tombstone as evidence (design 7).
@@ -67,6 +79,7 @@ pub fn attach(
     unit: Uuid,
     attach: Attach,
     store_generation: Uuid,
+    is_connected: bool,
 ) -> Result<GrantedSession, Refusal> {
     require_unit(draft, model, unit)?;
     if attach.nonce == Uuid(0) {
@@ -74,6 +87,9 @@ pub fn attach(
         return Err(SessionRefusal::NilNonce.into());
     }
     let session = draft.get(&model.session(unit)).unwrap_or_default();
+    if is_connected && session.nonce != attach.nonce {
+        return Err(SessionRefusal::OtherAgentConnected.into());
+    }
     if session.is_fenced() {
         return Err(SessionRefusal::RemovedByForce.into());
     }
@@ -137,16 +153,17 @@ pub fn attach(
     Ok(GrantedSession { store_generation, epoch, replica })
 }
 
-/// Refuses a request of any session but the unit's newest.
-pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> Result<(), Refusal> {
-    require_unit(draft, model, unit)?;
+/// Refuses a request of any session but the unit's newest. Returns the unit.
+pub fn check_epoch(draft: &mut Draft, session: AgentSession) -> Result<UnitDoc, Refusal> {
+    let AgentSession { model, unit, epoch } = session;
+    let doc = require_unit(draft, model, unit)?;
     let session = draft.get(&model.session(unit)).unwrap_or_default();
     if session.is_fenced() {
         return Err(SessionRefusal::RemovedByForce.into());
     }
     let newest = session.epoch;
     if epoch == newest && epoch > 0 {
-        return Ok(());
+        return Ok(doc);
     }
     if epoch > newest {
         // 1. An agent attaches.
@@ -159,9 +176,9 @@ pub fn check_epoch(draft: &mut Draft, model: Model, unit: Uuid, epoch: u64) -> R
     Err(SessionRefusal::NewerAgent { newest, epoch }.into())
 }
 
-fn require_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<(), Refusal> {
-    if draft.get(&model.unit(unit)).is_some() {
-        return Ok(());
+fn require_unit(draft: &mut Draft, model: Model, unit: Uuid) -> Result<UnitDoc, Refusal> {
+    if let Some(doc) = draft.get(&model.unit(unit)) {
+        return Ok(doc);
     }
     Err(match draft.get(&model.tombstone(unit)) {
         Some(tombstone) => SessionRefusal::UnitRemoved { name: tombstone.name }.into(),

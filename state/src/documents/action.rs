@@ -4,6 +4,7 @@
 
 use crate::documents::draft::Key;
 use crate::documents::key::{Kind, Model};
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::names::{UnitName, Uuid};
 use crate::terms::refusal::RefusalReason;
 use crate::terms::status::ActionStatus;
@@ -59,8 +60,8 @@ pub enum ActionFailure {
     },
     /// The process of the action failed.
     Process {
-        /// What the agent reports: `exit status 1`.
-        reason: String,
+        /// How it failed.
+        reason: FailureReason,
     },
     /// The charm has no program for the action.
     NoProgram,

@@ -8,7 +8,6 @@
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{Model, UnitDoc};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
-use crate::terms::failure_reason::FailureReason;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, Uuid};
 
@@ -152,10 +151,7 @@ fn relations_to_leave(documents: &mut impl Documents, model: Model, id: Uuid) ->
 fn by_unit_agent(documents: &mut impl Documents, model: Model, id: Uuid, doc: &UnitDoc, duty: Duty) -> Cause {
     let replica = documents.document(&model.replica(id));
     let episode = replica.as_ref().and_then(|replica| replica.local.episode());
-    let failure = episode.map(|episode| match &episode.reason {
-        FailureReason::Text(text) => FailureReason::Text(format!("{}: {text}", episode.operation)),
-        refused @ FailureReason::Refused { .. } => refused.clone(),
-    });
+    let failure = episode.map(|episode| episode.reason.clone().of_operation(&episode.operation));
     let since_ms = episode.map(|episode| episode.since_ms);
     Cause::of_unit_agent(&doc.name, duty).since(since_ms).failure(failure)
 }

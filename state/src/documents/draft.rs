@@ -8,6 +8,7 @@
 //! implements.
 
 use crate::documents::json_text::{Document, Text};
+use crate::terms::refusal::transaction::TransactionRefusal;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -149,17 +150,6 @@ pub struct Transaction {
 /// A precondition that no longer holds: the key or the prefix. The caller reads again and retries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict(pub String);
-
-/// A transaction that exceeds a bound: a bug of the transition, or input that the caller should have bounded.
-/// The text names the bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TooLarge(pub String);
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "transaction too large: {}", self.0)
-    }
-}
 
 impl Transaction {
     /// Evaluates the preconditions against the newest documents.
@@ -320,7 +310,7 @@ impl<'r> Draft<'r> {
     }
 
     /// The finished transaction, or an error if it exceeds a bound.
-    pub fn finish(self) -> Result<Transaction, TooLarge> {
+    pub fn finish(self) -> Result<Transaction, TransactionRefusal> {
         let transaction = self.transaction;
         // An absence is checked as the ranges between its excluded keys, and a page as one range besides its keys.
         let ranges: usize = transaction.none.values().map(|except| except.len() + 1).sum();
@@ -328,13 +318,14 @@ impl<'r> Draft<'r> {
         let bytes: usize =
             transaction.writes.iter().map(|(k, v)| k.len() + v.as_ref().map_or(0, |v| v.len())).sum();
         if reads > READS_MAX {
-            return Err(TooLarge(format!("{reads} reads, at most {READS_MAX}")));
+            return Err(TransactionRefusal::TooManyReads { count: reads, max: READS_MAX });
         }
         if transaction.writes.len() > WRITES_MAX {
-            return Err(TooLarge(format!("{} writes, at most {WRITES_MAX}", transaction.writes.len())));
+            let count = transaction.writes.len();
+            return Err(TransactionRefusal::TooManyWrites { count, max: WRITES_MAX });
         }
         if bytes > BYTES_MAX {
-            return Err(TooLarge(format!("{bytes} bytes, at most {BYTES_MAX}")));
+            return Err(TransactionRefusal::TooLarge { bytes, max: BYTES_MAX });
         }
         Ok(transaction)
     }

@@ -14,6 +14,7 @@ use crate::documents::prelude::{
 };
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
+use crate::terms::owner::Owner;
 use crate::terms::status::ActionStatus;
 use std::collections::BTreeSet;
 
@@ -266,8 +267,8 @@ impl Check<'_> {
                 format!("I31: {} is in the container of another principal", entry.unit)
             });
             let bag = self.get(&model.bag(relation, unit));
-            let settled = bag
-                .is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == entry.unit.to_string());
+            let owner = Owner::Unit(entry.unit.clone());
+            let settled = bag.is_some_and(|bag| bag.counter >= entry.incarnation && bag.owner == owner);
             self.require(settled, || format!("I13: {} is in a scope without a settings bag", entry.unit));
         }
         let of = |key: &str| ids(key).first().copied().unwrap_or_default();

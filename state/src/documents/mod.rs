@@ -2,7 +2,7 @@
 //!
 //! `draft` records every read of a transition as its precondition. `key` composes and parses keys. The documents and
 //! their keys are in one file per noun (`unit`, `relation`, ...); `prelude` re-exports them. `effective_life` derives
-//! the life of an entity; `blockers` computes what a removal waits for; `invariants` and `typed` verify what is
+//! the life of an entity; `existence` is what is known about a uuid; `blockers` computes what a removal waits for; `invariants` and `typed` verify what is
 //! stored; `refusal` is the answer of a transition that is not allowed. The transitions are in `lifecycle`, `agents`,
 //! `operations` and `restore`; here are only the changes that several of them make (`token`, `sequence`).
 
@@ -11,6 +11,7 @@ pub mod application;
 pub mod blockers;
 pub mod draft;
 pub mod effective_life;
+pub mod existence;
 pub mod invariants;
 pub mod json_text;
 pub mod key;

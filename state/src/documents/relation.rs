@@ -6,6 +6,7 @@ use crate::documents::key::{Kind, Model, Parts};
 use crate::terms::cause::RelationName;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::owner::Owner;
 use crate::terms::settings::Bag;
 use serde::{Deserialize, Serialize};
 
@@ -118,10 +119,10 @@ pub struct ScopeDoc {
 }
 
 /// A settings bag.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BagDoc {
-    /// The name of the unit or application that owns the bag, for people who read the store.
-    pub owner: String,
+    /// The unit or application that owns the bag.
+    pub owner: Owner,
     /// For a unit in a container relation: the principal in whose container it is or was in scope. Nil for all
     /// other bags.
     #[serde(default, skip_serializing_if = "is_nil")]
@@ -130,6 +131,13 @@ pub struct BagDoc {
     pub counter: u64,
     /// The content.
     pub values: Bag,
+}
+
+impl BagDoc {
+    /// A bag without settings, before the first write.
+    pub fn new(owner: Owner) -> BagDoc {
+        BagDoc { owner, container: Uuid(0), counter: 0, values: Bag::new() }
+    }
 }
 
 fn is_nil(id: &Uuid) -> bool {

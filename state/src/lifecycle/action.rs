@@ -8,7 +8,7 @@
 use crate::charm::params;
 use crate::documents::application::charm_of;
 use crate::documents::blockers::{self, EntityId};
-use crate::documents::draft::Draft;
+use crate::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument, parse};
 use crate::documents::effective_life;
 use crate::documents::prelude::{ActionDoc, ActionFailure, Model, UnitDoc, last_number};
 use crate::documents::refusal::Refusal;
@@ -362,6 +362,24 @@ fn fail_without_record(doc: &mut ActionDoc, failure: ActionFailure, at_ms: i64) 
     doc.failure = Some(failure);
     doc.params.clear();
     doc.log.clear();
+}
+
+/// Whether an action is completed. Only completed actions are subject to the limits of their number.
+pub fn is_completed(reader: &dyn Reader, stored: &StoredDocument) -> bool {
+    parse::<ActionDoc>(reader, stored).is_some_and(|action| action.status.is_final())
+}
+
+/// Deletes those of these actions that are completed; the keys are at most a page.
+///
+/// 1. An action is cancelled before it has started, and the janitor chooses it.
+/// 2. Its unit reports that it had started the action before the cancellation: it is being aborted.
+/// 3. The janitor deletes the actions it has chosen, but must keep this one.
+pub fn delete_completed(draft: &mut Draft, keys: &[String]) {
+    for key in keys.iter().take(PAGE_MAX).map(|key| Key::<ActionDoc>::new(key.clone())) {
+        if draft.get(&key).is_some_and(|action| action.status.is_final()) {
+            draft.remove(&key);
+        }
+    }
 }
 
 /// Fails all unfinished actions of a unit that is being removed.

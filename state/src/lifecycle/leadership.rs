@@ -1,8 +1,8 @@
 //! Leadership: which unit holds the grant of its application, and the generation of that grant (design 13).
 //!
 //! A grant contains no times. The caller counts the lease and passes as an argument whether the grant may be
-//! taken over. At most one unit of an application holds the grant. Called by the unit agent's handlers and when
-//! a unit is Dead or removed.
+//! taken over. At most one unit of an application holds the grant. Called for the requests of unit agents
+//! (`operations::leader_claim`) and when a unit is Dead or removed.
 
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{GrantDoc, Model, UnitDoc};
@@ -31,8 +31,8 @@ pub struct GrantedLease {
 ///
 /// Returns none if another unit is the leader. A free grant is granted immediately. A grant of another unit is
 /// taken over only if `may_take_over`: the caller, which counts the lease, has found it expired. A new holder gets
-/// a new generation. The caller must have checked the epoch ([`crate::agents::session::check_epoch`]) in the
-/// same draft. Refused if the unit is Dead.
+/// a new generation. The caller must have checked the epoch of the session in the same draft. Refused if the unit is
+/// Dead.
 pub fn claim(
     draft: &mut Draft,
     model: Model,

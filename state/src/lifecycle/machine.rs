@@ -44,19 +44,30 @@ pub fn add(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<Str
     Ok(name)
 }
 
-/// Creates a manually provisioned machine and returns its name. Its address is empty until it enrols.
+/// The user's `add-machine`: creates a machine with the requested operating system, none for any, and returns its name.
+/// The address of a machine that is provisioned manually is empty until it enrols.
 ///
 /// # Errors
 /// If the model is being removed or does not exist.
-pub fn add_manual(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> Result<String, Refusal> {
+pub fn add_requested(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    manual: bool,
+    base: Option<Base>,
+    now_ms: i64,
+) -> Result<String, Refusal> {
     let name = add(draft, model, id, now_ms)?;
-    let doc = draft.get(&model.machine(id)).expect("it was just added");
-    draft.put(&model.machine(id), &MachineDoc { address: String::new(), manual: true, ..doc });
+    if manual {
+        let doc = draft.get(&model.machine(id)).expect("it was just added");
+        draft.put(&model.machine(id), &MachineDoc { address: String::new(), manual: true, ..doc });
+    }
+    request_base(draft, model, id, base);
     Ok(name)
 }
 
 /// Sets the operating system that the user requested for a machine that was just added; `None` permits any.
-pub fn request_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
+pub(crate) fn request_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
     if let Some(doc) = draft.get(&model.machine(id)).filter(|_| base.is_some()) {
         draft.put(&model.machine(id), &MachineDoc { requested_base: base, ..doc });
     }

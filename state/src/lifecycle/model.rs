@@ -7,7 +7,7 @@
 
 use crate::documents::draft::Draft;
 use crate::documents::effective_life::Documents;
-use crate::documents::prelude::{GLOBAL, Model, ModelDoc};
+use crate::documents::prelude::{GLOBAL, Kind, Model, ModelDoc};
 use crate::documents::refusal::Refusal;
 use crate::machine::provision::HarvestMode;
 use crate::terms::duration;
@@ -56,6 +56,33 @@ pub fn create(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<()
     draft.put(&model.model_life(), &Life::Alive);
     draft.put(&model.model_config(), &BTreeMap::new());
     Ok(())
+}
+
+/// Creates a model with these settings, as [`create`] and [`configure`] do, and returns its document.
+///
+/// # Errors
+/// As these two.
+pub fn create_configured(
+    draft: &mut Draft,
+    id: Uuid,
+    name: &str,
+    settings: &BTreeMap<String, String>,
+    now_ms: i64,
+) -> Result<ModelDoc, Refusal> {
+    create(draft, id, name, now_ms)?;
+    configure(draft, Model(id), settings, &[])?;
+    Ok(ModelDoc { name: name.to_owned(), created_ms: now_ms })
+}
+
+/// Creates the first model of a controller; changes nothing if the controller has a model.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_first(draft: &mut Draft, id: Uuid, name: &str, now_ms: i64) -> Result<(), Refusal> {
+    match draft.first(&GLOBAL.prefix(Kind::ModelName), &[]) {
+        Some(_) => Ok(()),
+        None => create(draft, id, name, now_ms),
+    }
 }
 
 /// The default values of all settings that this version supports.

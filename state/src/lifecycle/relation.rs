@@ -22,6 +22,7 @@ use crate::lifecycle::unit::Destroyed;
 use crate::terms::cause::RelationName;
 use crate::terms::life::Life;
 use crate::terms::names::{EndpointName, RelationNumber, Uuid, is_application_name};
+use crate::terms::owner::Owner;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::application::ApplicationRequest;
 use crate::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
@@ -231,7 +232,7 @@ fn create(draft: &mut Draft, model: Model, id: Uuid, mut doc: RelationDoc) -> Re
     draft.put(&model.relation_key(&doc.key_text()), &id);
     for end in &doc.ends {
         draft.put(&model.relation_of(end.application, id), &());
-        let bag = BagDoc { owner: end.application_name.clone(), ..BagDoc::default() };
+        let bag = BagDoc::new(Owner::Application(end.application_name.clone()));
         draft.put(&model.bag(id, end.application), &bag);
     }
     doc

@@ -15,6 +15,7 @@ use crate::lifecycle::relation::container;
 use crate::lifecycle::unit::add_subordinate;
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
+use crate::terms::owner::Owner;
 use crate::terms::refusal::{EntityKind, ScopeRefusal};
 use crate::terms::settings::Bag;
 
@@ -91,7 +92,8 @@ fn enter_or_reenter(
                 pending_reentry::add(draft, model, unit, id);
             }
         }
-        let mut bag = draft.get(&model.bag(id, unit)).unwrap_or_default();
+        let before = draft.get(&model.bag(id, unit));
+        let mut bag = before.unwrap_or_else(|| BagDoc::new(Owner::Unit(doc.name.clone())));
         if bag.values != *settings {
             bag.values = settings.clone();
             bag.counter += 1;
@@ -127,9 +129,9 @@ fn enter_or_reenter(
             return Err(ScopeRefusal::SubordinateRefused { unit: name, ends, reason: refusal.reason }.into());
         }
     }
-    let before = draft.get(&model.bag(id, unit)).unwrap_or_default();
-    let counter = before.counter + 1;
-    let bag = BagDoc { owner: doc.name.to_string(), container, counter, values: settings.clone() };
+    let counter = draft.get(&model.bag(id, unit)).map_or(0, |before| before.counter) + 1;
+    let owner = Owner::Unit(doc.name.clone());
+    let bag = BagDoc { owner, container, counter, values: settings.clone() };
     draft.put(&model.bag(id, unit), &bag);
     let entry = ScopeDoc { unit: doc.name.clone(), application: doc.application, incarnation: counter };
     draft.put(&scope, &entry);

@@ -16,11 +16,89 @@ use crate::terms::names::Uuid;
 use crate::terms::provider_kind::ProviderKind;
 use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::instance::InstanceRefusal;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// The validity of an enrolment token: 15 minutes (S19).
 pub const ENROLMENT_MS: i64 = 15 * 60 * 1000;
 /// The maximum length of a provisioning error in characters: enough for a sentence and the output of a tool.
 const MESSAGE_MAX: usize = 1000;
+
+/// What a provider reports about one machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ProvisioningReport {
+    /// An instance is about to be created, under this nonce unless one is recorded already.
+    Starting {
+        /// The provider.
+        provider: ProviderKind,
+        /// The proposed nonce.
+        nonce: Uuid,
+    },
+    /// The instance exists.
+    Started {
+        /// The provider's name for the instance.
+        instance_id: String,
+        /// The address of the units on it.
+        address: String,
+        /// Its operating system; none if it does not name one.
+        base: Option<Base>,
+    },
+    /// The instance could not be created, checked or terminated.
+    Failed {
+        /// The error of the provider.
+        message: String,
+    },
+    /// There is no instance and there will be none: the Dying machine is Dead.
+    Absent,
+}
+
+/// Whether a report is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// A part is recorded: the caller repeats the transition.
+    Repeat,
+    /// It is recorded. The nonce under which the instance has to be created, or the machine.
+    Done(Uuid),
+}
+
+/// Records what the provider reports about a machine.
+///
+/// # Errors
+/// If the machine does not exist, or the report is not possible for it; see the functions for each report.
+pub fn record(
+    draft: &mut Draft,
+    model: Model,
+    id: Uuid,
+    report: &ProvisioningReport,
+    now_ms: i64,
+) -> Result<Progress, Refusal> {
+    match report {
+        ProvisioningReport::Starting { provider, nonce } => {
+            reserve_nonce(draft, model, id, *provider, *nonce).map(Progress::Done)
+        }
+        ProvisioningReport::Started { instance_id, address, base } => {
+            record_started(draft, model, id, instance_id, address)?;
+            record_base(draft, model, id, base.clone());
+            Ok(Progress::Done(id))
+        }
+        ProvisioningReport::Failed { message } => {
+            record_failure(draft, model, id, message, now_ms).map(|()| Progress::Done(id))
+        }
+        ProvisioningReport::Absent => record_absent(draft, model, id, now_ms),
+    }
+}
+
+/// Gives the agent of a machine the token with the hash `sha256`. Repeating it changes nothing.
+///
+/// # Errors
+/// If the machine does not exist.
+pub fn set_token(draft: &mut Draft, model: Model, id: Uuid, sha256: &str) -> Result<(), Refusal> {
+    draft.get(&model.machine(id)).ok_or_else(|| Refusal::not_found(EntityKind::Machine, id))?;
+    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256);
+    Ok(())
+}
 
 /// Reserves the nonce of the instance that is about to be started: `nonce`, unless one is stored already;
 /// returns the stored one. Refused for a machine that is not Alive (scenario 184), unless units must still
@@ -69,9 +147,8 @@ pub fn record_started(
     Ok(())
 }
 
-/// Records the operating system of an instance that was just recorded or enrolled; `None` if its os-release file does
-/// not name one.
-pub fn record_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
+/// Records the operating system of an instance that was just recorded; `None` if its os-release file does not name one.
+fn record_base(draft: &mut Draft, model: Model, id: Uuid, base: Option<Base>) {
     let Some(instance) = draft.get(&model.machine_instance(id)) else { return };
     if instance.base != base {
         draft.put(&model.machine_instance(id), &InstanceDoc { base, ..instance });
@@ -98,15 +175,6 @@ pub fn record_failure(
     Ok(())
 }
 
-/// Whether a report is stored completely.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// A part is stored: the caller repeats the transition.
-    Repeat,
-    /// The report is stored.
-    Done,
-}
-
 /// Records that a machine has no instance that could run an agent. The units of a Dying machine for which no agent has
 /// attached are removed, then the machine becomes Dead. The removal of one unit may take half of the writes of a
 /// transaction, so each call removes one unit; the last call sets the machine Dead.
@@ -124,7 +192,7 @@ pub fn record_absent(draft: &mut Draft, model: Model, id: Uuid, now_ms: i64) -> 
         }
     }
     machine::set_dead(draft, model, id)?;
-    Ok(Progress::Done)
+    Ok(Progress::Done(id))
 }
 
 /// The user's `retry-provisioning`: schedules the retry for now.
@@ -163,8 +231,20 @@ pub fn issue_enrolment_token(
     Ok(())
 }
 
-/// Enrols a manually provisioned machine under the token it generated, and revokes the enrolment token, given
-/// as its hash `enrolment_token` (S19).
+/// The enrolment of a manually provisioned machine.
+#[derive(Clone, Debug)]
+pub struct Enrolment {
+    /// The hash of the enrolment token under which the request was sent.
+    pub enrolment_token: String,
+    /// The hash of the token that the agent created.
+    pub token: String,
+    /// The address of the machine.
+    pub address: String,
+    /// Its operating system; none if it does not name one.
+    pub base: Option<Base>,
+}
+
+/// Enrols a manually provisioned machine under the token it generated, and revokes the enrolment token (S19).
 ///
 /// The caller was authorised by an earlier read of the enrolment token, so the token is checked again:
 ///
@@ -174,16 +254,13 @@ pub fn issue_enrolment_token(
 ///    enrolment token.
 ///
 /// # Errors
-/// If the enrolment token was revoked or used, or the machine is not Alive.
-pub fn enrol(
-    draft: &mut Draft,
-    model: Model,
-    id: Uuid,
-    enrolment_token: &str,
-    sha256: &str,
-    address: &str,
-) -> Result<(), Refusal> {
-    let is_newest = draft.get(&GLOBAL.token_of(id)).as_deref() == Some(enrolment_token);
+/// If the address is none, the enrolment token was revoked or used, or the machine is not Alive.
+pub fn enrol(draft: &mut Draft, model: Model, id: Uuid, enrolment: &Enrolment) -> Result<(), Refusal> {
+    let Enrolment { enrolment_token, token, address, base } = enrolment;
+    if address.parse::<IpAddr>().is_err() {
+        return Err(InstanceRefusal::InvalidAddress { address: address.clone() }.into());
+    }
+    let is_newest = draft.get(&GLOBAL.token_of(id)).as_ref() == Some(enrolment_token);
     let invites = matches!(
         draft.get(&GLOBAL.token(enrolment_token)),
         Some(TokenHolder::EnrollingMachine { model: token_model, machine, .. }) if (token_model, machine) == (model, id)
@@ -195,11 +272,11 @@ pub fn enrol(
     if draft.get(&model.machine_life(id)) != Some(Life::Alive) {
         return Err(InstanceRefusal::MachineBeingRemoved { machine: doc.name }.into());
     }
-    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, sha256);
-    let instance =
-        InstanceDoc { provider: None, nonce: id, id: Some(format!("manual:{address}")), base: None };
+    token::set(draft, id, &TokenHolder::Machine { model, machine: id }, token);
+    let (instance_id, base) = (Some(format!("manual:{address}")), base.clone());
+    let instance = InstanceDoc { provider: None, nonce: id, id: instance_id, base };
     draft.put(&model.machine_instance(id), &instance);
-    doc.address = address.to_owned();
+    doc.address = address.clone();
     draft.put(&model.machine(id), &doc);
     Ok(())
 }

@@ -1,14 +1,12 @@
 //! The settings of an application that only its leader may write (leader-set), and that all its units read.
 
 use crate::agents::record_validation::require_run;
-use crate::agents::session;
+use crate::agents::session::{self, AgentSession};
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{LeaderWriteNumber, Model};
+use crate::documents::prelude::LeaderWriteNumber;
 use crate::documents::refusal::Refusal;
 use crate::lifecycle::leadership::is_leader;
 use crate::terms::leader_settings::LeaderSettingsView;
-use crate::terms::names::Uuid;
-use crate::terms::refusal::EntityKind;
 use crate::terms::refusal::write::WriteRefusal;
 use crate::terms::settings::{self, BagChange};
 use crate::unit::leader_settings;
@@ -33,13 +31,11 @@ pub struct LeaderWrite {
 /// If a newer agent has attached, the unit is not the leader in this generation, or the settings would be too large.
 pub fn write(
     draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    epoch: u64,
+    session: AgentSession,
     write: &LeaderWrite,
 ) -> Result<LeaderSettingsView, Refusal> {
-    session::check_epoch(draft, model, unit, epoch)?;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
+    let AgentSession { model, unit, .. } = session;
+    let doc = session::check_epoch(draft, session)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
     require_run(last_run, write.number.run)?;
     if !is_leader(draft, model, unit, &doc, Some(write.number.generation)) {

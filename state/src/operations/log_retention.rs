@@ -5,8 +5,8 @@
 //! unit the oldest lines are deleted first. Called by the janitor, which measures the log in pages and deletes in
 //! batches.
 
-use crate::documents::draft::{PAGE_MAX, Reader, StoredDocument};
-use crate::documents::prelude::Model;
+use crate::documents::draft::{Draft, Key, PAGE_MAX, Reader, StoredDocument};
+use crate::documents::prelude::{LogDoc, Model};
 use crate::terms::names::Uuid;
 use std::collections::BTreeMap;
 
@@ -54,6 +54,11 @@ pub fn oldest(reader: &dyn Reader, model: Model, unit: Uuid, excess: u64) -> (Ve
         keys.push(line.key);
     }
     (keys, if is_last { 0 } else { left })
+}
+
+/// Deletes these lines of a unit ([`oldest`]).
+pub fn delete(draft: &mut Draft, keys: &[String]) {
+    keys.iter().for_each(|key| draft.remove(&Key::<LogDoc>::new(key.clone())));
 }
 
 #[cfg(test)]

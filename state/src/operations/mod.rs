@@ -1,14 +1,16 @@
 //! Transitions that change several entities, or that are not part of the lifecycle of one entity: the commit of
-//! records, instances, the destruction of models, removal by force and its dry run, retention. The operations of a unit
+//! records, requests of machine agents, instances, the destruction of models, removal by force and its dry run, retention. The operations of a unit
 //! agent are in `terms::operation`.
 //!
 //! Most public functions are transitions over a [`Draft`](crate::documents::draft::Draft), called by one handler of the
 //! controller or by its janitor; dry runs and the selection for retention only read.
 
+pub mod assigned_units;
 pub mod destruction;
 pub mod dry_run;
 pub mod force;
 pub mod instance;
+pub mod leader_claim;
 pub mod leader_settings;
 pub mod log_retention;
 pub mod record_commit;

@@ -18,28 +18,29 @@
 
 use crate::agents::record_validation::{require_lost_action, validate, validate_reports};
 use crate::agents::replica::{check_order, replica_or_empty, strip_own_bags};
-use crate::agents::session;
+use crate::agents::session::{self, AgentSession};
 use crate::charm::JUJU_INFO;
 use crate::documents::draft::Draft;
-use crate::documents::prelude::{Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
-use crate::documents::refusal::Refusal;
+use crate::documents::prelude::{BagDoc, Model, OpenPortsDoc, ReplicaDoc, UnitDoc};
+use crate::documents::refusal::{Code, Refusal};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::machine::UNITS_MAX;
 use crate::lifecycle::{action, archive, leadership, relation, scope, unit};
 use crate::operations::run_reports;
-use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
+use crate::operations::run_reports::{RefusedRecord, ReportsOfRun};
 use crate::restore::resync;
 use crate::terms::activity::Activity;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::operation::{Hook, Operation, RelationEvent};
+use crate::terms::owner::Owner;
 use crate::terms::port_range::PortRange;
+use crate::terms::refusal::RefusalReason;
 use crate::terms::refusal::record::RecordRefusal;
 use crate::terms::refusal::write::WriteRefusal;
-use crate::terms::refusal::{EntityKind, RefusalReason};
 use crate::terms::settings;
 use crate::unit::hook_context::{ALL_ENDPOINTS, BagWrites, Ports};
 use crate::unit::local::{Event, Local, Step};
-use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record, RunReport};
+use crate::unit::record::{CommitOutcome, DroppedWrite, Outcome, Record};
 
 /// A record that is being committed, with its unit.
 struct CommitContext<'a> {
@@ -60,14 +61,12 @@ struct CommitContext<'a> {
 /// correct agent sends; and the errors of [`session::check_epoch`].
 pub fn commit(
     draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    epoch: u64,
+    session: AgentSession,
     record: &Record,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<CommitOutcome, Refusal> {
-    session::check_epoch(draft, model, unit, epoch)?;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
+    let AgentSession { model, unit, .. } = session;
+    let doc = session::check_epoch(draft, session)?;
     let stored = replica_or_empty(draft, model, unit, &doc);
     if stored.is_last(record) {
         return Ok(stored.outcome);
@@ -169,53 +168,52 @@ fn assigned_archive(
     charm.assigns(runs).then(|| runs.clone())
 }
 
-/// Stores reports of run `run` before it has finished; returns what was dropped, and why. Reports of a run
-/// whose record was applied are ignored, because the record contained all of them.
+/// Stores reports of a run before it has finished, and that it has started if `executing` says what it runs; returns
+/// what was dropped, and why. Reports of a run whose record was applied are ignored, because the record contained all of
+/// them.
 ///
 /// # Errors
 /// If a newer agent has attached, a report exceeds its bounds, or the unit does not exist.
 pub fn apply_report(
     draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    epoch: u64,
-    run: u64,
-    reports: &[RunReport],
+    session: AgentSession,
+    reports: ReportsOfRun,
+    executing: Option<&Activity>,
+    now_ms: i64,
 ) -> Result<Vec<DroppedWrite>, Refusal> {
-    session::check_epoch(draft, model, unit, epoch)?;
+    let AgentSession { model, unit, .. } = session;
+    let doc = session::check_epoch(draft, session)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
-    validate_reports(last_run, run, reports)?;
-    let doc = draft.get(&model.unit(unit)).ok_or_else(|| Refusal::not_found(EntityKind::Unit, unit))?;
+    validate_reports(last_run, reports.run, reports.reports)?;
     let mut dropped = Vec::new();
-    if !is_record_applied(draft, model, unit, run) {
-        run_reports::apply(draft, model, unit, &doc, ReportsOfRun { run, reports }, &mut dropped);
-        action::log(draft, model, unit, reports);
+    if is_record_applied(draft, model, unit, reports.run) {
+        return Ok(dropped);
+    }
+    run_reports::apply(draft, model, unit, &doc, reports, &mut dropped);
+    action::log(draft, model, unit, reports.reports);
+    if let Some(activity) = executing {
+        run_reports::set_executing(draft, model, unit, reports.run, activity, now_ms);
+        action::set_running(draft, model, unit, activity, now_ms);
     }
     Ok(dropped)
 }
 
-/// Stores that a record can never be applied: until another record is applied, the unit is shown in error because of
-/// it (spec F.5).
-pub fn note_rejected(
+/// Stores that a record was refused, if it can never be applied: until another record is applied, the unit is shown in
+/// error because of it (spec F.5).
+///
+/// # Errors
+/// If a newer agent has attached, or the unit does not exist.
+pub fn note_refused(
     draft: &mut Draft,
-    model: Model,
-    unit: Uuid,
-    epoch: u64,
-    record: RejectedRecord,
+    session: AgentSession,
+    record: RefusedRecord,
     at_ms: i64,
 ) -> Result<(), Refusal> {
-    session::check_epoch(draft, model, unit, epoch)?;
-    run_reports::set_rejected(draft, model, unit, record, at_ms);
-    Ok(())
-}
-
-/// Stores the statuses of a unit and its action when run `run` has started. Agents report this for runs that take long
-/// enough to be shown.
-pub fn note_started(draft: &mut Draft, model: Model, unit: Uuid, run: u64, activity: &Activity, at_ms: i64) {
-    if !is_record_applied(draft, model, unit, run) {
-        run_reports::set_executing(draft, model, unit, run, activity, at_ms);
-        action::set_running(draft, model, unit, activity, at_ms);
+    session::check_epoch(draft, session)?;
+    if record.reason.code() == Code::Invalid {
+        run_reports::set_refused(draft, session.model, session.unit, record, at_ms);
     }
+    Ok(())
 }
 
 /// Whether the record of a run was applied.
@@ -389,17 +387,17 @@ fn finish_resync(
 
 /// Applies changes to the unit's and the application's bag. A change without effect increases no counter (I7).
 fn write_bags(draft: &mut Draft, model: Model, context: &CommitContext, id: Uuid, writes: &BagWrites) {
-    let unit = (context.id, context.doc.name.to_string(), &writes.unit);
-    let application = (context.doc.application, context.doc.name.application.clone(), &writes.application);
-    for (owner, name, change) in [unit, application] {
+    let UnitDoc { name, application, .. } = context.doc;
+    let of_unit = (context.id, Owner::Unit(name.clone()), &writes.unit);
+    let of_application = (*application, Owner::Application(name.application.clone()), &writes.application);
+    for (holder, owner, change) in [of_unit, of_application] {
         if change.is_empty() {
             continue;
         }
-        let mut bag = draft.get(&model.bag(id, owner)).unwrap_or_default();
+        let mut bag = draft.get(&model.bag(id, holder)).unwrap_or_else(|| BagDoc::new(owner));
         if settings::apply(&mut bag.values, change) {
-            bag.owner = name;
             bag.counter += 1;
-            draft.put(&model.bag(id, owner), &bag);
+            draft.put(&model.bag(id, holder), &bag);
         }
     }
 }

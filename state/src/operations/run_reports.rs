@@ -10,6 +10,7 @@ use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
 use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation};
+use crate::terms::refusal::RefusalReason;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
 use crate::terms::status_message::StatusMessage;
 use crate::unit::hook_context::{Level, ReportContent};
@@ -32,22 +33,23 @@ fn after_run(run: u64) -> ReportNumber {
 }
 
 /// Reports of one run.
-pub(crate) struct ReportsOfRun<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct ReportsOfRun<'a> {
     /// The number of the run.
     pub run: u64,
     /// The reports in the order of their calls.
     pub reports: &'a [RunReport],
 }
 
-/// A record that can never be applied.
+/// A record that was refused as a whole.
 #[derive(Clone, Copy, Debug)]
-pub struct RejectedRecord<'a> {
+pub struct RefusedRecord<'a> {
     /// The number of the record.
     pub sequence: u64,
     /// The number of its run.
     pub run: u64,
     /// Why it was refused.
-    pub reason: &'a str,
+    pub reason: &'a RefusalReason,
 }
 
 /// Stores reports of a run. An application status of a unit that is not the leader is dropped, with the reason
@@ -179,9 +181,9 @@ pub(crate) fn set_executing(
 
 /// Stores an agent status of error for a record that can never be applied. The next record that is applied
 /// replaces the status.
-pub(crate) fn set_rejected(draft: &mut Draft, model: Model, unit: Uuid, record: RejectedRecord, at_ms: i64) {
-    let RejectedRecord { sequence, run, reason } = record;
-    let message = StatusMessage::RecordRefused { sequence, reason: reason.to_owned() };
+pub(crate) fn set_refused(draft: &mut Draft, model: Model, unit: Uuid, record: RefusedRecord, at_ms: i64) {
+    let RefusedRecord { sequence, run, reason } = record;
+    let message = StatusMessage::RecordRefused { sequence, reason: Box::new(reason.clone()) };
     let key = model.agent_status(unit);
     if draft.get(&key).is_none_or(|known| known.message != message) {
         draft.put(&key, &status_doc(AgentStatus::Error, message, at_ms, after_run(run)));

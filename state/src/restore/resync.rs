@@ -10,7 +10,8 @@
 //! Called by the unit agent's handler for records. Must never enter a relation for a unit that is being removed
 //! (I21).
 
-use crate::agents::{replica, session};
+use crate::agents::replica;
+use crate::agents::session::{self, AgentSession};
 use crate::documents::draft::Draft;
 use crate::documents::prelude::{Model, last_id};
 use crate::documents::refusal::Refusal;
@@ -71,14 +72,12 @@ pub struct ResyncBatch<'a> {
 /// If a newer agent has attached, or the record may not be applied next.
 pub fn apply_batch(
     draft: &mut Draft,
-    model: Model,
-    id: Uuid,
-    epoch: u64,
+    session: AgentSession,
     batch: ResyncBatch,
     ids: &mut dyn FnMut() -> Uuid,
 ) -> Result<(Option<ResyncProgress>, Vec<DroppedWrite>), Refusal> {
-    let ResyncBatch { record, position } = batch;
-    session::check_epoch(draft, model, id, epoch)?;
+    let (AgentSession { model, unit: id, .. }, ResyncBatch { record, position }) = (session, batch);
+    session::check_epoch(draft, session)?;
     if !replica::is_next(draft, model, id, record)? {
         return Ok((None, Vec::new()));
     }

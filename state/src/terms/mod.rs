@@ -1,6 +1,6 @@
 //! The vocabulary of the project: names, positions, versions, owners, lives and statuses; what an agent does
-//! (`operation`, `activity`) and why (`start_reason`); why an entity waits (`cause`) and why a request is refused
-//! (`refusal`).
+//! (`operation`, `activity`), why (`start_reason`) and with what result (`outcome`, `failure_reason`); why an entity
+//! waits (`cause`) and why a request is refused (`refusal`).
 //!
 //! Everything here is a small value without decisions of its own. All other modules of this crate, and all
 //! other crates, use these types.
@@ -20,6 +20,7 @@ pub mod life;
 pub mod member_version;
 pub mod names;
 pub mod operation;
+pub mod outcome;
 pub mod owner;
 pub mod port_range;
 pub mod position;

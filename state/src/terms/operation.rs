@@ -84,50 +84,6 @@ pub enum Operation {
     SetDead,
 }
 
-/// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms`
-/// after the agent's start. Never a wall-clock time (design 1).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Timer {
-    /// The boot id of the machine when the timer was started.
-    pub boot: String,
-    /// When the timer was started, in milliseconds since that boot.
-    pub started_ms: u64,
-    /// The delay in milliseconds.
-    pub delay_ms: u64,
-}
-
-/// How an operation ended. There is no variant for an interruption, because an interrupted operation runs again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The operation succeeded.
-    Ok,
-    /// The charm does not implement the hook, which counts as success (spec A.9).
-    Missing,
-    /// The operation did not run and counts as done: an operator ran `resolved --no-retry`, or its subject was
-    /// removed.
-    Skipped,
-    /// The operation failed.
-    Failed {
-        /// The error message.
-        reason: String,
-        /// When the agent retries it. `None`: the unit stays in error until an operator resolves it.
-        retry: Option<Timer>,
-    },
-}
-
-impl Outcome {
-    /// Whether the unit proceeds as if the operation had succeeded.
-    pub fn advances(&self) -> bool {
-        match self {
-            Outcome::Ok | Outcome::Missing | Outcome::Skipped => true,
-            Outcome::Failed { .. } => false,
-        }
-    }
-}
-
 /// The unit's own side of a relation. The agent stores it, so that it can leave the relation without a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -285,6 +241,24 @@ impl fmt::Display for Hook {
     }
 }
 
+impl Hook {
+    /// Whether both are the same hook of the same relation and remote unit, regardless of the versions they were decided
+    /// on.
+    pub fn is_same_as(&self, other: &Hook) -> bool {
+        match (self, other) {
+            (
+                Hook::Relation { relation: ra, event: ea, .. },
+                Hook::Relation { relation: rb, event: eb, .. },
+            ) => {
+                ra == rb
+                    && std::mem::discriminant(ea) == std::mem::discriminant(eb)
+                    && ea.remote_unit() == eb.remote_unit()
+            }
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
 impl Operation {
     /// Whether the operation executes a program of the charm, which requires the machine's hook lock.
     pub fn runs_charm(&self) -> bool {
@@ -316,17 +290,7 @@ impl Operation {
     /// the same in this sense belongs to the same failure episode.
     pub fn is_same_as(&self, other: &Operation) -> bool {
         match (self, other) {
-            (Operation::Hook(a), Operation::Hook(b)) => match (a, b) {
-                (
-                    Hook::Relation { relation: ra, event: ea, .. },
-                    Hook::Relation { relation: rb, event: eb, .. },
-                ) => {
-                    ra == rb
-                        && std::mem::discriminant(ea) == std::mem::discriminant(eb)
-                        && ea.remote_unit() == eb.remote_unit()
-                }
-                _ => std::mem::discriminant(a) == std::mem::discriminant(b),
-            },
+            (Operation::Hook(a), Operation::Hook(b)) => a.is_same_as(b),
             (Operation::Action { id: a, .. }, Operation::Action { id: b, .. }) => a == b,
             (Operation::Commands(a), Operation::Commands(b)) => a.id == b.id,
             (Operation::InstallCharm(_), Operation::InstallCharm(_))

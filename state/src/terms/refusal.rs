@@ -16,6 +16,7 @@ pub mod model;
 pub mod record;
 pub mod relation;
 pub mod session;
+pub mod transaction;
 pub mod unit;
 pub mod write;
 
@@ -32,6 +33,7 @@ use record::RecordRefusal;
 use relation::RelationRefusal;
 use serde::{Deserialize, Serialize};
 use session::SessionRefusal;
+use transaction::TransactionRefusal;
 use unit::UnitRefusal;
 use write::WriteRefusal;
 
@@ -92,10 +94,14 @@ pub enum RefusalReason {
     Scope(ScopeRefusal),
     /// A refusal about the session of an agent.
     Session(SessionRefusal),
+    /// A refusal of a transaction that exceeds a bound of the store.
+    Transaction(TransactionRefusal),
     /// A refusal about a unit.
     Unit(UnitRefusal),
     /// A refusal of the conditional writes of a record, or of leader settings.
     Write(WriteRefusal),
+    /// The caller may not do this, or what it names does not exist: an agent cannot distinguish the two (S15).
+    NotAuthorised,
     /// An entity does not exist.
     NotFound {
         /// The kind of entity.
@@ -134,8 +140,10 @@ impl RefusalReason {
             RefusalReason::Relation(reason) => reason.code(),
             RefusalReason::Scope(reason) => reason.code(),
             RefusalReason::Session(reason) => reason.code(),
+            RefusalReason::Transaction(reason) => reason.code(),
             RefusalReason::Unit(reason) => reason.code(),
             RefusalReason::Write(reason) => reason.code(),
+            RefusalReason::NotAuthorised => Code::Forbidden,
             RefusalReason::NotFound { .. } => Code::NotFound,
             RefusalReason::TooManyAdded { .. } | RefusalReason::TooManySimulated { .. } => Code::Invalid,
         }
@@ -163,6 +171,7 @@ reasons! {
     Relation(RelationRefusal),
     Scope(ScopeRefusal),
     Session(SessionRefusal),
+    Transaction(TransactionRefusal),
     Unit(UnitRefusal),
     Write(WriteRefusal),
 }

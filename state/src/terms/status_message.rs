@@ -9,6 +9,7 @@ use crate::terms::health::{Fault, ProcessEnd, UnitHealth};
 use crate::terms::hook_name::HookName;
 use crate::terms::names::UnitName;
 use crate::terms::operation::Operation;
+use crate::terms::refusal::RefusalReason;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -63,7 +64,7 @@ pub enum StatusMessage {
         /// The number of the record.
         sequence: u64,
         /// Why.
-        reason: String,
+        reason: Box<RefusalReason>,
     },
     /// An operator skipped these hooks, and they have not succeeded since; not empty.
     HooksSkipped {

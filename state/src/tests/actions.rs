@@ -3,6 +3,7 @@
 use crate::documents::prelude::{ActionDoc, ActionFailure, StatusDoc};
 use crate::lifecycle::action;
 use crate::lifecycle::unit;
+use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::activity::Activity;
 use crate::terms::cause::Actor;
 use crate::terms::commands;
@@ -71,8 +72,9 @@ fn an_action_is_checked_enqueued_and_finished_once() {
         what: ReportContent::ActionLog(format!("line {call}")),
     };
     let run = agent.local.run + 1;
+    let reports = ReportsOfRun { run, reports: &[line(1)] };
     world
-        .run(|draft, _| record_commit::apply_report(draft, MODEL, unit, 1, run, &[line(1)]))
+        .run(|draft, _| record_commit::apply_report(draft, agent.session(), reports, None, 70))
         .expect("its session");
     assert_eq!(doc(&world, id).log, [(71, "line 1".to_owned())]);
     let mut record = agent.record(Operation::Action { id, name: "backup".into() }, Outcome::Ok);
@@ -140,11 +142,10 @@ fn the_status_of_a_unit_is_the_same_before_and_after_its_actions() {
     for outcome in [Outcome::Ok, Outcome::Failed { reason: "exit status 1".into(), retry: None }] {
         let id = enqueue(&mut world, doing.unit, "backup", json!({})).expect("it fits");
         let (run, activity) = (doing.local.run + 1, Activity::Action { id, name: "backup".into() });
-        let begin = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            record_commit::note_started(draft, MODEL, agent.unit, run, &activity, 9);
-            Ok(())
-        };
-        world.run(begin).expect("nothing refuses it");
+        let none = ReportsOfRun { run, reports: &[] };
+        world
+            .run(|draft, _| record_commit::apply_report(draft, agent.session(), none, Some(&activity), 9))
+            .expect("its session");
         let ended = doing.record(Operation::Action { id, name: "backup".into() }, outcome);
         doing.commit(&mut world, ended);
         assert_eq!(shown(&world), before, "{}", doc(&world, id).status);
@@ -240,19 +241,13 @@ fn a_late_report_of_another_action_does_not_start_an_action() {
     let (unit, run) = (agent.unit, agent.local.run + 1);
     let first = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
     let second = enqueue(&mut world, unit, "backup", json!({})).expect("it fits");
+    let session = agent.session();
     let report_started = |world: &mut World| {
-        let note_started = |draft: &mut Draft| {
-            record_commit::note_started(
-                draft,
-                MODEL,
-                unit,
-                run,
-                &Activity::Action { id: first, name: "backup".into() },
-                60,
-            );
-            Ok(())
-        };
-        world.run(|draft, _| note_started(draft)).expect("no refusal");
+        let (none, activity) =
+            (ReportsOfRun { run, reports: &[] }, Activity::Action { id: first, name: "backup".into() });
+        world
+            .run(|draft, _| record_commit::apply_report(draft, session, none, Some(&activity), 60))
+            .expect("its session");
     };
     report_started(&mut world);
     assert_eq!(doc(&world, first).status, ActionStatus::Running);
@@ -276,11 +271,9 @@ fn the_largest_action_is_stored() {
             what: ReportContent::ActionLog(text()),
         };
         let reports: Vec<RunReport> = (1..60).map(line).collect();
-        let (unit, epoch, run) = (agent.unit, agent.epoch, agent.local.run + 1);
+        let reports = ReportsOfRun { run: agent.local.run + 1, reports: &reports };
         world
-            .run(|draft, _| {
-                crate::operations::record_commit::apply_report(draft, MODEL, unit, epoch, run, &reports)
-            })
+            .run(|draft, _| record_commit::apply_report(draft, agent.session(), reports, None, 60))
             .expect("it always fits");
     }
     let newest = doc(&world, id).log.last().map(|(at_ms, _)| *at_ms);
@@ -329,6 +322,34 @@ fn an_action_that_has_not_started_is_cancelled_and_the_unit_is_not_shown_it_any_
         reason(ActionRefusal::Finished { id: second, status: ActionStatus::Completed })
     );
     assert_eq!(refused(cancel(&mut world, 7)).0, Code::NotFound);
+}
+
+#[test]
+fn a_cancelled_action_that_its_unit_had_started_is_not_deleted_before_it_has_ended() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let mut agent = Agent::attach(&mut world, "web/0");
+    let (unit, name) = (agent.unit, "backup".to_owned());
+    let id = enqueue(&mut world, unit, &name, json!({})).expect("it fits");
+    let chosen = [MODEL.action(id).text().to_owned()];
+    cancel(&mut world, id).expect("nothing is reported yet");
+    world
+        .run(|draft, _| {
+            action::start(draft, MODEL, unit, id, 95);
+            Ok(())
+        })
+        .expect("no refusal");
+    let delete = |world: &mut World| {
+        let deleted = world.run(|draft, _| {
+            action::delete_completed(draft, &chosen);
+            Ok(())
+        });
+        deleted.expect("no refusal");
+        read(world.reader(), &MODEL.action(id)).is_some()
+    };
+    assert!(delete(&mut world), "it is being aborted");
+    agent.done(&mut world, Operation::Action { id, name });
+    assert!(!delete(&mut world), "it has ended");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn a_model_that_is_being_destroyed_refuses_new_entities_with_a_reason() {
         world.run(|draft, ids| unit::add(draft, MODEL, web, None, 1, ids).map(drop)),
         world.run(|draft, ids| unit::add(draft, MODEL, web, Some(&on.name), 1, ids).map(drop)),
         world.run(|draft, ids| machine::add(draft, MODEL, ids(), 1).map(drop)),
-        world.run(|draft, ids| machine::add_manual(draft, MODEL, ids(), 1).map(drop)),
+        world.run(|draft, ids| machine::add_requested(draft, MODEL, ids(), true, None, 1).map(drop)),
         world.integrate("plain", "db").map(drop),
     ];
     for answer in answers {

@@ -3,6 +3,7 @@
 //! Every transaction is checked against the invariants, and the deltas of every unit against its full view.
 
 mod actions;
+mod assigned_units;
 mod bounds;
 mod commits;
 mod destruction;
@@ -17,9 +18,10 @@ mod removal;
 mod subordinates;
 mod views;
 
-use crate::agents::session::{self, Attach};
+use crate::agents::session::{self, AgentSession, Attach};
 use crate::charm::{Action, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read, read_all};
+use crate::documents::effective_life;
 use crate::documents::invariants::violations;
 use crate::documents::prelude::{Kind, Model, UnitDoc, last_id};
 use crate::documents::refusal::{Code, Refusal};
@@ -28,7 +30,6 @@ use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{relation, unit};
 use crate::operations::record_commit;
 use crate::restore::resync;
-use crate::terms::assignment::Existence;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
@@ -273,14 +274,15 @@ impl World {
     }
 
     pub fn is_removed(&self, id: Uuid) -> bool {
-        view::existence(self.reader(), MODEL, id) == Existence::Tombstone
+        read(self.reader(), &MODEL.tombstone(id)).is_some()
     }
 
     pub fn life(&self, id: Uuid) -> Option<Life> {
-        match view::existence(self.reader(), MODEL, id) {
-            Existence::Known(life) => Some(life),
-            Existence::Tombstone | Existence::Unknown => None,
-        }
+        let mut reader = self.reader();
+        effective_life::unit_life(&mut reader, MODEL, id)
+            .or_else(|| read(reader, &MODEL.machine_life(id)))
+            .or_else(|| read(reader, &MODEL.application_life(id)))
+            .or_else(|| effective_life::relation_life(&mut reader, MODEL, id))
     }
 
     pub fn number(&self, relation: Uuid) -> RelationNumber {
@@ -309,10 +311,14 @@ impl Agent {
         let unit = world.unit(name);
         let attach = attach(u128::from(world.documents.revision) + 1_000_000, 0);
         let attached = world
-            .run(|draft, _| session::attach(draft, MODEL, unit, attach, GENERATION))
+            .run(|draft, _| session::attach(draft, MODEL, unit, attach, GENERATION, false))
             .expect("it attaches");
         let local = attached.replica.unwrap_or_else(|| Local::new(unit, name.parse().expect("a name")));
         Agent { unit, epoch: attached.epoch, local }
+    }
+
+    pub fn session(&self) -> AgentSession {
+        AgentSession { model: MODEL, unit: self.unit, epoch: self.epoch }
     }
 
     /// The next record, not yet sent.
@@ -324,11 +330,9 @@ impl Agent {
         let mut next = record.resync_local.as_ref().map(|_| resync::ResyncProgress::default());
         while let Some(progress) = next {
             let batch = resync::ResyncBatch { record, position: &progress };
-            next = world
-                .run(|draft, ids| resync::apply_batch(draft, MODEL, self.unit, self.epoch, batch, ids))?
-                .0;
+            next = world.run(|draft, ids| resync::apply_batch(draft, self.session(), batch, ids))?.0;
         }
-        world.run(|draft, ids| record_commit::commit(draft, MODEL, self.unit, self.epoch, record, ids))
+        world.run(|draft, ids| record_commit::commit(draft, self.session(), record, ids))
     }
 
     /// Finishes the operation, sends the record and applies the response.

@@ -5,6 +5,7 @@ use crate::lifecycle::creation::Creation;
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{application, cleanup, scope, unit};
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use crate::terms::owner::Owner;
 use crate::tests::*;
 
 fn destroy(world: &mut World, id: Uuid) -> Result<Destroyed, Refusal> {
@@ -295,7 +296,7 @@ fn bags_of_a_removed_relation_are_deleted_in_batches() {
     let (id, ..) = pair(&mut world);
     let plant = |draft: &mut Draft, from: u128| {
         for owner in from..from + 50 {
-            let bag = BagDoc { owner: format!("web/{}", owner + 9), ..BagDoc::default() };
+            let bag = BagDoc::new(Owner::Unit(UnitName::new("web", 9)));
             draft.put(&MODEL.bag(id, Uuid(5000 + owner)), &bag);
         }
     };

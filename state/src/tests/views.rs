@@ -2,10 +2,12 @@
 //!
 //! That deltas add up to the full view is checked after every transaction of every test.
 
+use crate::documents::existence;
 use crate::documents::prelude::{BagDoc, ResolvedDoc};
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::leadership;
 use crate::lifecycle::{application, unit};
+use crate::terms::assignment::Existence;
 use crate::terms::owner::Owner;
 use crate::terms::start_reason::StartReason;
 use crate::terms::status_message::StatusMessage;
@@ -183,8 +185,9 @@ fn a_removed_unit_receives_its_tombstone() {
     let removed = Change::Status { unit: "web/0".parse().expect("a name"), status: None };
     assert_eq!(world.sent[&second], [removed]);
     assert_eq!(view::full_view(world.reader(), MODEL, first), None);
-    assert_eq!(view::existence(world.reader(), MODEL, first), Existence::Tombstone);
-    assert_eq!(view::existence(world.reader(), MODEL, Uuid(1)), Existence::Unknown);
+    assert_eq!(existence::unit(&mut world.reader(), MODEL, first), Existence::Tombstone);
+    assert_eq!(existence::unit(&mut world.reader(), MODEL, second), Existence::Known(Life::Alive));
+    assert_eq!(existence::unit(&mut world.reader(), MODEL, Uuid(1)), Existence::Unknown);
 }
 
 #[test]

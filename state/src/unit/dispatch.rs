@@ -5,7 +5,7 @@
 
 use super::hook_context::HookTrigger;
 use crate::charm::Charm;
-use crate::terms::names::UnitName;
+use crate::terms::failure_reason::FailureReason;
 
 /// What a path in the charm's folder is. Symbolic links are followed; a dangling link is `Absent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +37,17 @@ pub enum Dispatch {
     /// Execute this file, relative to the charm's folder, without arguments.
     Run(String),
     /// The charm has no file for the hook or action. A missing hook is no error; an action fails with
-    /// [`missing_action`].
+    /// [`FailureReason::ActionMissing`].
     Missing,
-    /// The hook or action fails with this message.
-    Failed(String),
+    /// The hook or action fails for this reason.
+    Failed(FailureReason),
 }
 
 /// Selects the file to execute. `path` is `hooks/<hook>` or `actions/<action>`, and is used only if the charm has no
 /// `dispatch`.
 pub fn dispatch(files: CharmFiles, path: &str) -> Dispatch {
     if !files.has_metadata {
-        return Dispatch::Failed("charm missing from disk".to_owned());
+        return Dispatch::Failed(FailureReason::CharmMissing);
     }
     let (file, entry) = match files.dispatch {
         PathKind::Absent => (path, files.specific),
@@ -56,8 +56,8 @@ pub fn dispatch(files: CharmFiles, path: &str) -> Dispatch {
     match entry {
         PathKind::Absent => Dispatch::Missing,
         PathKind::Executable => Dispatch::Run(file.to_owned()),
-        PathKind::NotExecutable => Dispatch::Failed(format!("fork/exec {file}: permission denied")),
-        PathKind::Directory => Dispatch::Failed(format!("{file} is a directory: permission denied")),
+        PathKind::NotExecutable => Dispatch::Failed(FailureReason::NotExecutable { file: file.to_owned() }),
+        PathKind::Directory => Dispatch::Failed(FailureReason::IsDirectory { file: file.to_owned() }),
     }
 }
 
@@ -75,11 +75,6 @@ pub fn declares(deployed: &Charm, trigger: &HookTrigger) -> bool {
         | HookTrigger::Workload { .. }
         | HookTrigger::Commands(_) => true,
     }
-}
-
-/// Returns the failure message of an action that the charm does not implement.
-pub fn missing_action(unit: &UnitName) -> String {
-    format!("action not implemented on unit \"{unit}\"")
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@
 //! transaction: log lines that do not fit are replaced by a line with their number.
 
 use super::decision::Now;
-use super::dispatch::missing_action;
 use super::hook_context::{Level, Reboot, ReportContent, Writes};
 use super::local::{Event, Local, Run, UnrecordedReport};
 use super::pending_operations::addresses;
 use super::record::{Outcome, REPORTS_MAX, Record, RunReport};
 use super::retry;
 use super::snapshot::Snapshot;
+use crate::terms::failure_reason::FailureReason;
+use crate::terms::hook_name::HookName;
 use crate::terms::operation::{Hook, Operation};
 use crate::unit::pending_reports::PendingReports;
 use std::collections::BTreeSet;
@@ -34,7 +35,7 @@ pub enum Exit {
     /// The action was cancelled after its start was saved and before its program started.
     Cancelled,
     /// The hook could not be started, or a request of it could not be executed.
-    Failed(String),
+    Failed(FailureReason),
 }
 
 /// The result of a run: how it ended, what it wrote and what it reported.
@@ -64,6 +65,8 @@ pub struct FinishedRun<'a> {
     pub result: HookResult,
     /// The reports that were not delivered before the run ended.
     pub pending_reports: &'a PendingReports,
+    /// The line of the log about a hook that has failed for this reason.
+    pub failed_hook: fn(&HookName, &FailureReason) -> String,
 }
 
 /// Returns the events that the end of a run adds to the journal. There are none if the run was interrupted.
@@ -80,25 +83,23 @@ pub fn events(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
 
 /// Returns the record of a run, or `None` if it was interrupted.
 pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: FinishedRun) -> Option<Record> {
-    let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports } = ended;
+    let FinishedRun { run, result: HookResult { exit, writes, reports }, pending_reports, failed_hook } =
+        ended;
     let operation = &run.operation;
     let runs_once = operation.runs_once();
-    let last_line = match &exit {
-        Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&reports),
-        Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Failed(_) => None,
-    };
-    let failed = |reason: String| {
+    let last_line = last_stderr_line(&reports);
+    let failed = |reason: FailureReason| {
         let retry = if runs_once { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
     let outcome = match exit {
         Exit::Interrupted => return None,
         Exit::Code(0) => Outcome::Ok,
-        Exit::Missing if runs_once => failed(missing_action(&local.name)),
+        Exit::Missing if runs_once => failed(FailureReason::ActionMissing { unit: local.name.clone() }),
         Exit::Missing => Outcome::Missing,
         Exit::Cancelled => Outcome::Skipped,
-        Exit::Code(code) => failed(format!("exit status {code}")),
-        Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
+        Exit::Code(code) => failed(FailureReason::exit(code)),
+        Exit::Signal(signal) => failed(FailureReason::signal(signal)),
         Exit::Failed(reason) => failed(reason),
     };
     let last_call = reports.last().map_or(0, |report| report.call);
@@ -114,13 +115,15 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
     record.reports = bounded_reports(run, reports, pending_reports, now);
     if let (Outcome::Failed { reason, .. }, Operation::Hook(hook)) = (&mut record.outcome, &record.operation)
     {
-        let text = format!("hook \"{}\" failed: {reason}", hook.name());
+        let text = failed_hook(&hook.name(), reason);
         let what = ReportContent::Output { hook: stream(operation), level: Level::Error, text };
-        record.reports.push(RunReport { call: last_call + 1, at_ms: now.wall_ms, what });
-        // the log has the line already; the failure message includes it for status and `why`
-        if let Some(line) = last_line {
-            *reason = format!("{reason}: {line}");
+        // the log has the last line on stderr already; the reason includes it for status and `why`
+        if let FailureReason::Exit { last_line: known, .. } | FailureReason::Signal { last_line: known, .. } =
+            reason
+        {
+            *known = last_line;
         }
+        record.reports.push(RunReport { call: last_call + 1, at_ms: now.wall_ms, what });
     }
     Some(record)
 }
@@ -215,6 +218,10 @@ mod tests {
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 
+    fn failed_hook(hook: &HookName, reason: &FailureReason) -> String {
+        format!("{hook}: {reason:?}")
+    }
+
     #[test]
     fn a_record_states_the_number_of_lines_that_were_never_delivered() {
         let mut local = Local::new(Uuid(2), UnitName::new("web", 0));
@@ -247,7 +254,7 @@ mod tests {
         lines.iter().for_each(|line| pending_reports.push(line));
         let record_of = |exit, pending_reports: &PendingReports| {
             let result = HookResult { reports: lines.clone(), ..HookResult::without_writes(exit) };
-            let ended = FinishedRun { run: &run, result, pending_reports };
+            let ended = FinishedRun { run: &run, result, pending_reports, failed_hook };
             record(&local, None, &now, ended).expect("it was not interrupted").reports
         };
 
@@ -261,7 +268,7 @@ mod tests {
             ReportContent::Output { hook, level, text }
         };
         let left_out = printed(Level::Warning, "45 earlier lines are omitted; they are in hooks/000007");
-        let why = printed(Level::Error, "hook \"update-status\" failed: exit status 1");
+        let why = printed(Level::Error, &failed_hook(&HookName::UpdateStatus, &FailureReason::exit(1)));
         assert_eq!(about, [(0, &left_out), (101, &why)]);
 
         pending_reports.acknowledge(45);
@@ -295,7 +302,7 @@ mod tests {
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
         let result = HookResult { exit: Exit::Signal(9), writes, reports: reports.clone() };
-        let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports };
+        let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports, failed_hook };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
         assert_eq!(local.status, Some((WorkloadStatus::Blocked, String::new())), "later hooks read it");
@@ -311,7 +318,7 @@ mod tests {
     }
 
     /// Returns the failure message and the logged line of a run that printed these lines on stderr.
-    fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (String, String) {
+    fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (FailureReason, String) {
         let local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let line = |text: &&str| RunReport {
@@ -334,7 +341,8 @@ mod tests {
         };
         let reports = stderr.iter().map(line).collect();
         let result = HookResult { reports, ..HookResult::without_writes(exit) };
-        let ended = FinishedRun { run: &run, result, pending_reports: &PendingReports::default() };
+        let ended =
+            FinishedRun { run: &run, result, pending_reports: &PendingReports::default(), failed_hook };
         let record = record(&local, None, &now, ended);
         let record = record.expect("it was not interrupted");
         let logged = match record.reports.last().map(|report| &report.what) {
@@ -346,27 +354,25 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_message_ends_with_the_last_line_on_stderr() {
+    fn the_reason_of_a_failed_hook_has_the_last_line_on_stderr() {
         let install = || Operation::Hook(Hook::Install);
         let exited = |lines: &[&str]| reason(install(), Exit::Code(1), lines);
-        let logged = "hook \"install\" failed: exit status 1".to_owned();
-        let failure = |reason: &str| (reason.to_owned(), logged.clone());
-        assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), failure("exit status 1: No space."));
-        assert_eq!(exited(&[]), failure("exit status 1"));
-        let long = "é".repeat(201);
-        assert_eq!(exited(&[&long]).0, format!("exit status 1: {}", "é".repeat(200)));
-        let killed = reason(install(), Exit::Signal(9), &[]).0;
-        assert!(killed.contains("signal 9"), "{killed}");
-        assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, format!("{killed}: bye"));
-        assert_eq!(
-            reason(install(), Exit::Failed("no".to_owned()), &["bye"]).0,
-            "no",
-            "the charm did not run"
-        );
+        let logged = failed_hook(&HookName::Install, &FailureReason::exit(1));
+        let failure = |line: Option<&str>| {
+            (FailureReason::Exit { code: 1, last_line: line.map(str::to_owned) }, logged.clone())
+        };
+        assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), failure(Some("No space.")));
+        assert_eq!(exited(&[]), failure(None));
+        assert_eq!(exited(&[&"é".repeat(201)]), failure(Some(&"é".repeat(200))));
+        let killed = |lines: &[&str]| reason(install(), Exit::Signal(9), lines).0;
+        assert_eq!(killed(&[]), FailureReason::signal(9));
+        assert_eq!(killed(&["bye"]), FailureReason::Signal { signal: 9, last_line: Some("bye".to_owned()) });
+        let not_started = reason(install(), Exit::Failed(FailureReason::CharmMissing), &["bye"]).0;
+        assert_eq!(not_started, FailureReason::CharmMissing, "the charm did not run");
         let backup = Operation::Action { id: 1, name: "backup".to_owned() };
         assert_eq!(
             reason(backup, Exit::Code(1), &["bye"]).0,
-            "exit status 1",
+            FailureReason::exit(1),
             "clients match the message of an action"
         );
     }

@@ -14,6 +14,7 @@ use super::snapshot::{ActionView, RelationView, Snapshot};
 use super::wait_reasons::{subordinate_reason, wait, wait_for_link, wait_reason};
 use crate::terms::cause::{Actor, Cause, Duty};
 use crate::terms::commands::EXEC;
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::names::RelationNumber;
 use crate::terms::operation::{CharmRef, ConfigDigest, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::settings::Bag;
@@ -230,7 +231,7 @@ pub(super) fn pending_action(
     if action.running {
         // An agent of this unit has started the action, and the stored state of that run is lost. The action may have
         // run, so it must not run again.
-        let reason = "the unit's stored state was lost while the action ran".to_owned();
+        let reason = FailureReason::StateLost;
         let record = local.record(operation, Outcome::Failed { reason, retry: None }, now.wall_ms);
         return Some(Act::RecordOutcome(record));
     }

@@ -9,7 +9,7 @@ pub use super::local::Record;
 pub use super::writes::{REPORTS_MAX, RunReport};
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::operation::Operation;
-pub use crate::terms::operation::{Outcome, Timer};
+pub use crate::terms::outcome::{Outcome, Timer};
 use crate::terms::refusal::RefusalReason;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -17,12 +17,10 @@ use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
 use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::names::RelationNumber;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
 use crate::terms::start_reason::StartReason;
-
-/// The message of an action whose agent stopped while it ran: an action is never run a second time.
-pub const INTERRUPTED: &str = "the agent stopped while it ran";
 
 /// The delay of the first retry in milliseconds. Each further delay is twice as long (spec A.8).
 const HOOK_RETRY_FIRST_MS: u64 = 5_000;
@@ -42,12 +40,12 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         }
         return Act::Reattach(run.clone());
     }
-    let failed = |reason: &str, retry| {
-        let outcome = Outcome::Failed { reason: reason.to_owned(), retry };
+    let failed = |reason, retry| {
+        let outcome = Outcome::Failed { reason, retry };
         Act::RecordOutcome(local.record(run.operation.clone(), outcome, now.wall_ms))
     };
     if run.operation.runs_once() {
-        return failed(INTERRUPTED, None);
+        return failed(FailureReason::Interrupted, None);
     }
     if let Some(instead) = record_without_running(local, view, now, &run.operation) {
         return instead;
@@ -62,7 +60,8 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         return wait(None, vec![stale_link_reason(local, now)]);
     }
     if run.attempt >= INTERRUPTIONS_MAX {
-        return failed("interrupted three times in a row", retry_after(local, view, now, &run.operation));
+        let reason = FailureReason::InterruptedAgain { count: run.attempt };
+        return failed(reason, retry_after(local, view, now, &run.operation));
     }
     let operation = refresh(&run.operation, local, view, now);
     let again = Run { attempt: run.attempt + 1, reason: StartReason::Interrupted, ..run.clone() };

@@ -12,6 +12,7 @@ use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::prelude::{Model, RelationDoc, last_id, last_number, leader_settings_of};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::names::Uuid;
+use crate::terms::owner::Owner;
 use crate::terms::position::Position;
 use crate::terms::settings::Bag;
 use crate::terms::status::ActionStatus;
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 /// A bag document without its values.
 #[derive(Clone, Deserialize)]
 struct BagHead {
-    owner: String,
+    owner: Owner,
     #[serde(default)]
     container: Uuid,
     counter: u64,
@@ -84,10 +85,10 @@ fn relation_versions(view_reader: &UnitViewReader<'_>, id: Uuid, relation: &Rela
         view_reader.members(&head).into_iter().map(|entry| (entry.unit, entry.incarnation)).collect();
     let stored = read_all::<BagHead>(view_reader.reader, &view_reader.model.bags(id));
     let bag = |bag: BagHead| {
-        let owner = view_reader.owner(&head, bag.owner, bag.container)?;
-        Some((owner, BagView { counter: bag.counter, values: Some(Bag::new()), bytes: 0 }))
+        let is_seen = view_reader.sees_bag(&head, &bag.owner, bag.container);
+        is_seen.then(|| (bag.owner, BagView { counter: bag.counter, values: Some(Bag::new()), bytes: 0 }))
     };
-    // if two bags have owners of the same name, the last one is used, as in a full view
+    // if two bags have the same owner, the last one is used, as in a full view
     let bags: BTreeMap<_, _> = stored.into_iter().filter_map(|(_, stored)| bag(stored)).collect();
     RelationView { head, members, bags: bags.into_iter().collect() }
 }

@@ -10,6 +10,7 @@ use crate::documents::prelude::{
 };
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::owner::Owner;
 use crate::unit::snapshot::{Change, RelationHead};
 use crate::views::inline_settings::{self, BagKey};
 use crate::views::view::{ScopeEntry, SentView, UnitViewReader};
@@ -226,8 +227,8 @@ fn relation_changes(
         let entry = view_reader.member(*entered);
         // The name of a departed member is in its bag, which stays until the relation is removed.
         let bag = read::<BagDoc>(view_reader.reader, &view_reader.model.bag(entered.relation, entered.unit));
-        if let Some(unit) =
-            bag.and_then(|bag| bag.owner.parse().ok()).filter(|unit| view_reader.observes(head, unit))
+        if let Some(Owner::Unit(unit)) = bag.map(|bag| bag.owner)
+            && view_reader.observes(head, &unit)
         {
             let incarnation = entry.map(|entry| entry.incarnation);
             if shown.members.get(&(*number, unit.clone())).copied() != incarnation {

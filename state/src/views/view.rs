@@ -10,11 +10,11 @@ use crate::charm::Scope;
 use crate::documents::draft::{Reader, read, read_all};
 use crate::documents::effective_life::{self, Documents};
 use crate::documents::prelude::{
-    ApplicationDoc, BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id,
-    last_number, leader_settings_of,
+    BagDoc, Model, OpenPortsDoc, RelationDoc, ScopeDoc, SessionDoc, UnitDoc, last_id, last_number,
+    leader_settings_of,
 };
 use crate::lifecycle::{application, machine, relation};
-use crate::terms::assignment::{Assigned, Existence};
+use crate::terms::assignment::Assigned;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
@@ -352,18 +352,24 @@ impl UnitViewReader<'_> {
         [vec![id], below(&self.model.machine_units(id)), below(&self.model.subordinates(id))].concat()
     }
 
-    /// The owner of a bag, if the bag is visible to the unit. `container` is that of the bag.
-    pub fn owner(&self, head: &RelationHead, owner: String, container: Uuid) -> Option<Owner> {
-        let Ok(unit) = owner.parse::<UnitName>() else { return Some(Owner::Application(owner)) };
-        let includes_unit = unit == self.doc.name || unit.application == head.remote_application;
-        (includes_unit && self.is_container_visible(head.scope, container)).then_some(Owner::Unit(unit))
+    /// Whether the unit sees the bag of this owner. `container` is that of the bag.
+    pub fn sees_bag(&self, head: &RelationHead, owner: &Owner, container: Uuid) -> bool {
+        match owner {
+            Owner::Application(_) => true,
+            Owner::Unit(unit) => {
+                let includes_unit = *unit == self.doc.name || unit.application == head.remote_application;
+                includes_unit && self.is_container_visible(head.scope, container)
+            }
+        }
     }
 
     /// A bag, if it is visible to the unit.
     pub fn bag(&self, relation: RelationNumber, head: &RelationHead, bag: BagDoc) -> Option<Change> {
-        let owner = self.owner(head, bag.owner, bag.container)?;
-        let bag = Some(BagView::with_values(bag.counter, bag.values));
-        Some(Change::Bag { relation, owner, bag })
+        if !self.sees_bag(head, &bag.owner, bag.container) {
+            return None;
+        }
+        let shown = Some(BagView::with_values(bag.counter, bag.values));
+        Some(Change::Bag { relation, owner: bag.owner, bag: shown })
     }
 
     /// The bag of this owner. It is looked up by the UUID that has the owner's name now; the bag of a removed unit is
@@ -375,17 +381,15 @@ impl UnitViewReader<'_> {
         head: &RelationHead,
         owner: &Owner,
     ) -> Option<Change> {
-        let (name, holder) = match owner {
-            Owner::Unit(unit) => (unit.to_string(), read(self.reader, &self.model.unit_name(unit))),
-            Owner::Application(name) if *name == self.doc.name.application => {
-                (name.clone(), Some(self.doc.application))
-            }
-            Owner::Application(name) => (name.clone(), Some(head.remote_application_uuid)),
+        let holder = match owner {
+            Owner::Unit(unit) => read(self.reader, &self.model.unit_name(unit)),
+            Owner::Application(name) if *name == self.doc.name.application => Some(self.doc.application),
+            Owner::Application(_) => Some(head.remote_application_uuid),
         };
         let held = holder.and_then(|holder| read::<BagDoc>(self.reader, &self.model.bag(id, holder)));
-        let found = held.filter(|bag| bag.owner == name).or_else(|| {
+        let found = held.filter(|bag| bag.owner == *owner).or_else(|| {
             let all = read_all::<BagDoc>(self.reader, &self.model.bags(id));
-            all.into_iter().map(|(_, bag)| bag).find(|bag| bag.owner == name)
+            all.into_iter().map(|(_, bag)| bag).find(|bag| bag.owner == *owner)
         });
         self.bag(number, head, found?)
     }
@@ -461,20 +465,4 @@ pub fn machine(reader: &dyn Reader, model: Model, id: Uuid) -> Option<MachineVie
         units,
         recalls: recalls.iter().filter_map(|stored| last_id(&stored.key)).collect(),
     })
-}
-
-/// The existence of a unit, machine, application or relation.
-pub fn existence(reader: &dyn Reader, model: Model, id: Uuid) -> Existence {
-    let life = effective_life::unit_life(&mut { reader }, model, id)
-        .or_else(|| read(reader, &model.machine_life(id)))
-        .or_else(|| {
-            read::<ApplicationDoc>(reader, &model.application(id))
-                .and(read(reader, &model.application_life(id)))
-        })
-        .or_else(|| effective_life::relation_life(&mut { reader }, model, id));
-    match life {
-        Some(life) => Existence::Known(life),
-        None if read(reader, &model.tombstone(id)).is_some() => Existence::Tombstone,
-        None => Existence::Unknown,
-    }
 }

@@ -13,6 +13,7 @@ use crate::terms::cause::{Cause, Duty, Entity};
 use crate::terms::life::Life;
 use crate::terms::names::Uuid;
 use crate::terms::operation::{Hook, Operation, RelationEvent};
+use crate::terms::owner::Owner;
 
 /// The documents and the commit times at one moment.
 pub struct PendingSince<'a> {
@@ -154,14 +155,15 @@ impl PendingSince<'_> {
                 let entry = all.iter().find(|stored| last_id(&stored.key) == Some(id))?;
                 Some(self.commit_time_ms(entry.revision))
             }
-            RelationEvent::Changed { unit, .. } => {
-                self.document_time_ms(&model.bag(relation, self.bag_owner(relation, &unit.to_string())?))
-            }
+            RelationEvent::Changed { unit, .. } => self.document_time_ms(
+                &model.bag(relation, self.bag_holder(relation, &Owner::Unit(unit.clone()))?),
+            ),
             RelationEvent::ApplicationChanged { application, .. } => {
-                self.document_time_ms(&model.bag(relation, self.bag_owner(relation, application)?))
+                let owner = Owner::Application(application.clone());
+                self.document_time_ms(&model.bag(relation, self.bag_holder(relation, &owner)?))
             }
             RelationEvent::Departed { unit, .. } => self.broken_since_ms(relation).or_else(|| {
-                let unit = self.bag_owner(relation, &unit.to_string())?;
+                let unit = self.bag_holder(relation, &Owner::Unit(unit.clone()))?;
                 self.life_ended_ms(&[model.unit_life(unit)])
                     .or_else(|| self.document_time_ms(&model.tombstone(unit)))
             }),
@@ -169,10 +171,10 @@ impl PendingSince<'_> {
         }
     }
 
-    /// Returns the owner of a bag by its name. It also finds a removed unit while the relation exists.
-    fn bag_owner(&self, relation: Uuid, name: &str) -> Option<Uuid> {
+    /// Returns the uuid of the owner of a bag. It also finds a removed unit while the relation exists.
+    fn bag_holder(&self, relation: Uuid, owner: &Owner) -> Option<Uuid> {
         let bags = read_all::<BagDoc>(self.reader, &self.model.bags(relation));
-        bags.into_iter().find(|(_, bag)| bag.owner == name).and_then(|(key, _)| last_id(&key))
+        bags.into_iter().find(|(_, bag)| bag.owner == *owner).and_then(|(key, _)| last_id(&key))
     }
 
     fn broken_since_ms(&self, relation: Uuid) -> Option<i64> {

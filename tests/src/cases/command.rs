@@ -345,7 +345,7 @@ fn ending(how: &str) -> Result<Ending, String> {
         ["interrupted"] => Ending::Exit(Exit::Interrupted),
         ["missing"] => Ending::Exit(Exit::Missing),
         ["signal", signal] => Ending::Exit(Exit::Signal(parse(signal)?)),
-        ["failed", text @ ..] => Ending::Exit(Exit::Failed(text.join(" "))),
+        ["failed", text @ ..] => Ending::Exit(Exit::Failed(text.join(" ").into())),
         [code] => Ending::Exit(Exit::Code(parse(code)?)),
         _ => return Err("no such ending".to_owned()),
     })

@@ -9,6 +9,7 @@
 
 use super::controller::Controller;
 use super::view;
+use api::text::refusal;
 use state::agents::session::GrantedSession;
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::commands::CommandsRequest;
@@ -328,7 +329,7 @@ impl World {
                     Exit::Interrupted => ": interrupted".to_owned(),
                     Exit::Missing => ": missing".to_owned(),
                     Exit::Cancelled => ": cancelled".to_owned(),
-                    Exit::Failed(reason) => format!(": {reason}"),
+                    Exit::Failed(reason) => format!(": {}", refusal::failure(reason)),
                 };
                 self.say(format!("{text}{how}"));
                 if exit == Exit::Interrupted {
@@ -350,7 +351,12 @@ impl World {
             .filter(|(name, _)| named(&text, name))
             .for_each(|(_, writes)| writes.reboot = None);
         let result = HookResult { writes, ..HookResult::without_writes(exit) };
-        let ended = FinishedRun { run, result, pending_reports: &PendingReports::default() };
+        let ended = FinishedRun {
+            run,
+            result,
+            pending_reports: &PendingReports::default(),
+            failed_hook: refusal::failed_hook,
+        };
         for event in outcome::events(&self.local, self.shown.as_ref(), &now, ended) {
             self.local.apply(&event);
         }

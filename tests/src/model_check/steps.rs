@@ -3,6 +3,8 @@
 use super::bounds::{Command, Violation};
 use super::documents::{Documents, MODEL};
 use super::hook_grammar;
+use api::text::refusal;
+use state::agents::session::AgentSession;
 use state::documents::draft::{Draft, read};
 use state::documents::prelude::Kind;
 use state::documents::refusal::{Code, Refusal};
@@ -160,7 +162,9 @@ impl State {
                     found.push((format!("crash: {name} in {}", run.operation), with(&started, false)));
                 }
                 let result = HookResult::without_writes(Exit::Code(0));
-                let finished = FinishedRun { run: &run, result, pending_reports: &Default::default() };
+                let pending_reports = &Default::default();
+                let finished =
+                    FinishedRun { run: &run, result, pending_reports, failed_hook: refusal::failed_hook };
                 let record = outcome::record(&started, view.as_ref(), &now, finished).expect("it finished");
                 started.apply(&Event::Finished(record.clone()));
                 if self.crash {
@@ -194,7 +198,12 @@ impl State {
         let (unit, local) = &mut self.agents[index];
         let memory = local.as_mut().expect("it sends");
         let commit = |draft: &mut Draft<'_>| {
-            record_commit::commit(draft, MODEL, *unit, EPOCH, record, &mut no_subordinate)
+            record_commit::commit(
+                draft,
+                AgentSession { model: MODEL, unit: *unit, epoch: EPOCH },
+                record,
+                &mut no_subordinate,
+            )
         };
         match self.documents.run(commit) {
             Ok(committed) => {

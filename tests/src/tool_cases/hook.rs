@@ -2,12 +2,14 @@
 
 use super::difference::difference;
 use super::fixture::{self, Source, part};
+use api::text::refusal::failure;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use state::terms::commands::Counterpart;
+use state::terms::failure_reason::FailureReason;
 use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
-use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch, missing_action};
+use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch};
 use state::unit::environment::{MachineFacts, environment};
 use state::unit::hook_context::{HookContext, HookTrigger, Notice, RunningAction, RunningCommands};
 use std::collections::BTreeMap;
@@ -192,11 +194,13 @@ impl DispatchCase {
                 expect.exec.as_ref() == Some(file) && expect.dispatch_path.as_ref().is_none_or(|p| *p == path)
             }
             Dispatch::Missing if action => {
-                let message = missing_action(&UnitName::new("myapp", 0));
+                let unit = UnitName::new("myapp", 0);
+                let message = failure(&FailureReason::ActionMissing { unit });
                 result == "failed" && expect.message.as_ref().is_none_or(|expected| *expected == message)
             }
             Dispatch::Missing => matches!(result, "missing" | "skipped" | "skip" | "success" | "ok"),
-            Dispatch::Failed(text) => {
+            Dispatch::Failed(reason) => {
+                let text = failure(reason);
                 let words = expect.text.as_ref().or(expect.message.as_ref());
                 matches!(result, "error" | "failed") && words.is_none_or(|words| text.contains(words))
             }

@@ -1,10 +1,11 @@
 //! Tests killed processes: the controller, a machine agent, a unit agent during an action, the action itself, a tool.
 
+use api::text::refusal::failure;
 use serde_json::Value;
 use state::terms::activity::Activity;
 use state::terms::cause::{Cause, Duty};
+use state::terms::failure_reason::FailureReason;
 use state::terms::hook_name::HookName;
-use state::unit::retry::INTERRUPTED;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tests::host::Host;
@@ -319,7 +320,7 @@ fn an_action_killed_with_its_agent_fails_and_is_not_run_again() {
     [agent, shim, action].into_iter().for_each(|pid| scene.kill(pid));
     let output = asked.join().expect("it only asks");
     assert_eq!((output.code, &task(&output)["status"]), (1, &Value::from("failed")), "{output:?}");
-    assert_eq!(task(&output)["message"], INTERRUPTED);
+    assert_eq!(task(&output)["message"], failure(&FailureReason::Interrupted));
     // the next action runs, and the killed one does not run again
     assert_eq!(results(&scene, "db/0", "count")["hooks"], "4");
     until_ran(&scene, "db/0", &[&STARTED[..], &["hold", "count"]].concat());

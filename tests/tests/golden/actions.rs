@@ -4,6 +4,7 @@ use crate::compare;
 use api::text::action::{message, results};
 use api::{ActionDoc, ActionFailure};
 use serde_json::json;
+use state::terms::failure_reason::FailureReason;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::write::WriteRefusal;
 use state::terms::status::ActionStatus;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 /// Returns the example after `failure`; none after the last. A new one must be named here to compile.
 fn next_failure(failure: &ActionFailure) -> Option<ActionFailure> {
     Some(match failure {
-        ActionFailure::ActionFail { .. } => ActionFailure::Process { reason: "exit status 1".to_owned() },
+        ActionFailure::ActionFail { .. } => ActionFailure::Process { reason: FailureReason::exit(1) },
         ActionFailure::Process { .. } => ActionFailure::NoProgram,
         ActionFailure::NoProgram => {
             ActionFailure::Refused { refusal: Box::new(WriteRefusal::LeaderOnly.into()) }

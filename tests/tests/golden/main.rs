@@ -2,6 +2,7 @@
 
 mod actions;
 mod charm_problems;
+mod failures;
 mod refusals;
 mod store;
 
@@ -17,6 +18,7 @@ use state::terms::hook_name::HookName;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::terms::owner::Owner;
+use state::terms::refusal::record::RecordRefusal;
 use state::terms::start_reason::StartReason;
 use state::terms::status::{
     AgentStatus, InstanceStatus, MachineAgentStatus, ModelState, RelationState, WorkloadStatus,
@@ -375,7 +377,8 @@ fn next_message(message: &StatusMessage) -> Option<StatusMessage> {
             StatusMessage::OperationFailed { operation, reason: "no disk".into() }
         }
         StatusMessage::OperationFailed { .. } => {
-            StatusMessage::RecordRefused { sequence: 4, reason: "it has a gap".to_owned() }
+            let never_entered = RecordRefusal::ScopeNeverEntered { relation: 3 };
+            StatusMessage::RecordRefused { sequence: 4, reason: Box::new(never_entered.into()) }
         }
         StatusMessage::RecordRefused { .. } => {
             StatusMessage::HooksSkipped { hooks: [HookName::Install, HookName::UpdateStatus].into() }

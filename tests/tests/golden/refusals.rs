@@ -14,6 +14,7 @@ use state::terms::refusal::model::{ModelRefusal, SettingValues};
 use state::terms::refusal::record::{Counter, RecordRefusal};
 use state::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
 use state::terms::refusal::session::SessionRefusal;
+use state::terms::refusal::transaction::TransactionRefusal;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::write::{LeaderSettingsProblem, WriteRefusal};
 use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
@@ -122,6 +123,7 @@ examples! { instance: InstanceRefusal {
     NoProvisioningError { machine: own("0") },
     NotManual { machine: own("0") },
     AlreadyEnrolled { machine: own("0") },
+    InvalidAddress { address: own("host") },
     TokenInvalid {},
     MachineBeingRemoved { machine: own("0") },
 } }
@@ -209,6 +211,7 @@ examples! { scope: ScopeRefusal {
 } }
 
 examples! { session: SessionRefusal {
+    OtherAgentConnected {},
     NilNonce {},
     EpochNotGranted { epoch: 9 },
     EpochAhead { epoch: 9, newest: 7, expected: 12 },
@@ -228,6 +231,12 @@ examples! { unit: UnitRefusal {
     NotDead { unit: web() },
     Dead { unit: web() },
     NoError { unit: web() },
+} }
+
+examples! { transaction: TransactionRefusal {
+    TooManyReads { count: 101, max: 100 },
+    TooManyWrites { count: 101, max: 100 },
+    TooLarge { bytes: 1_048_577, max: 1_048_576 },
 } }
 
 examples! { write: WriteRefusal {
@@ -270,6 +279,7 @@ fn all() -> Vec<(String, RefusalReason)> {
     [
         EntityKind::ALL.iter().map(not_found).collect(),
         AddedKind::ALL.iter().map(added).collect(),
+        vec![(own("NotAuthorised"), RefusalReason::NotAuthorised)],
         vec![(own("TooManySimulated"), RefusalReason::TooManySimulated { count: 21, max: 20 })],
         reasons(action()),
         reasons(application()),
@@ -280,6 +290,7 @@ fn all() -> Vec<(String, RefusalReason)> {
         reasons(relation()),
         reasons(scope()),
         reasons(session()),
+        reasons(transaction()),
         reasons(unit()),
         reasons(write()),
     ]
@@ -298,8 +309,10 @@ fn is_listed(reason: &RefusalReason) -> bool {
         | RefusalReason::Relation(_)
         | RefusalReason::Scope(_)
         | RefusalReason::Session(_)
+        | RefusalReason::Transaction(_)
         | RefusalReason::Unit(_)
         | RefusalReason::Write(_)
+        | RefusalReason::NotAuthorised
         | RefusalReason::NotFound { .. }
         | RefusalReason::TooManyAdded { .. }
         | RefusalReason::TooManySimulated { .. } => true,

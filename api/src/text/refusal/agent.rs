@@ -8,6 +8,10 @@ use state::terms::refusal::write::WriteRefusal;
 pub(super) fn session(reason: &SessionRefusal) -> RefusalText {
     match reason {
         SessionRefusal::NilNonce => plain("a session's nonce is not nil"),
+        SessionRefusal::OtherAgentConnected => with_hint(
+            "cannot attach: another agent of this unit is connected",
+            "stop the agent that runs in a copy of the unit's folder",
+        ),
         SessionRefusal::EpochNotGranted { epoch } => plain(format!("epoch {epoch} was never granted")),
         SessionRefusal::EpochAhead { epoch, newest, .. } => {
             plain(format!("epoch {epoch} was not granted here (the newest is {newest}): attach again"))

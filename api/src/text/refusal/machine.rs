@@ -53,6 +53,9 @@ pub(super) fn instance(reason: &InstanceRefusal) -> RefusalText {
         InstanceRefusal::AlreadyEnrolled { machine } => {
             format!("machine {machine} has been enrolled already")
         }
+        InstanceRefusal::InvalidAddress { address } => {
+            format!("invalid machine address {address:?}: expected an IP address")
+        }
         InstanceRefusal::TokenInvalid => "not authorised: the enrolment token was revoked or used".to_owned(),
         InstanceRefusal::MachineBeingRemoved { machine } => format!("machine {machine} is being removed"),
     })

@@ -6,6 +6,12 @@ use super::*;
 pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     let mut local = fixture.attach("web/0").await;
     let unit = local.unit;
+    let machine = fixture.machine_of_unit(unit).await;
+    fixture
+        .call("assigned_units::set_token", move |draft| {
+            assigned_units::set_token(draft, MODEL, machine, unit, "zeroth")
+        })
+        .await;
     // the second token revokes the first one
     for sha256 in ["first", "second"] {
         fixture
@@ -38,11 +44,9 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     let number_of_write = LeaderWriteNumber { generation: 1, run: 1, call: 1 };
     let change = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
-    let (epoch, write) = (local.epoch, LeaderWrite { number: number_of_write, change });
+    let (session, write) = (session_of(&local), LeaderWrite { number: number_of_write, change });
     fixture
-        .call("leader_settings::write", move |draft| {
-            leader_settings::write(draft, MODEL, unit, epoch, &write).map(drop)
-        })
+        .call("leader_settings::write", move |draft| leader_settings::write(draft, session, &write).map(drop))
         .await;
     let mut written = local.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok, 1000);
     let bag = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
@@ -56,10 +60,11 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         at_ms: 1,
         what: ReportContent::Log { level: Level::Info, text: "hello".into() },
     }];
-    let (epoch, run) = (local.epoch, local.run + 1);
+    let run = local.run + 1;
     fixture
         .call("record_commit::apply_report", move |draft| {
-            record_commit::apply_report(draft, MODEL, unit, epoch, run, &reports).map(drop)
+            let reports = ReportsOfRun { run, reports: &reports };
+            record_commit::apply_report(draft, session, reports, None, 1).map(drop)
         })
         .await;
     // the unit leaves the scope and enters it again
@@ -76,20 +81,15 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
         fixture
             .call("resync::apply_batch", move |draft| {
                 let part = resync::ResyncBatch { record: &again, position: &batch };
-                resync::apply_batch(draft, MODEL, unit, epoch, part, &mut ids()).map(drop)
+                resync::apply_batch(draft, session, part, &mut ids()).map(drop)
             })
             .await;
     }
     fixture
-        .call("record_commit::note_rejected", move |draft| {
-            record_commit::note_rejected(
-                draft,
-                MODEL,
-                unit,
-                epoch,
-                RejectedRecord { sequence: 1, run: 1, reason: "too large" },
-                1,
-            )
+        .call("record_commit::note_refused", move |draft| {
+            let reason = TransactionRefusal::TooManyReads { count: 101, max: 100 }.into();
+            let refused = RefusedRecord { sequence: 1, run: 1, reason: &reason };
+            record_commit::note_refused(draft, session, refused, 1)
         })
         .await;
     let failed = Outcome::Failed { reason: "exit 1".into(), retry: None };
@@ -107,10 +107,24 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture.call("action::enqueue_exec", exec).await;
     fixture.call("action::cancel", move |draft| action::cancel(draft, MODEL, 2, 2).map(drop)).await;
     fixture
+        .call("action::delete_completed", move |draft| {
+            action::delete_completed(draft, &[MODEL.action(2).text().to_owned()]);
+            Ok(())
+        })
+        .await;
+    fixture
         .call("action::start", move |draft| {
             action::start(draft, MODEL, unit, 1, 2);
             Ok(())
         })
+        .await;
+    fixture
+        .call("leader_claim::answer", move |draft| {
+            leader_claim::answer(draft, session, true, false).map(drop)
+        })
+        .await;
+    fixture
+        .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
         .await;
     fixture
         .call("leadership::release", move |draft| {

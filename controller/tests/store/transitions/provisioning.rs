@@ -5,13 +5,11 @@ use super::*;
 /// Runs the transitions of a provisioned machine and of a manual one.
 pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (provisioned, manual) = (Uuid(61), Uuid(62));
-    fixture.call("machine::add", move |draft| machine::add(draft, MODEL, provisioned, 1).map(drop)).await;
     let base =
         || Some(Base { name: "ubuntu".to_owned(), channel: "22.04".to_owned(), architectures: Vec::new() });
     fixture
-        .call("machine::request_base", move |draft| {
-            machine::request_base(draft, MODEL, provisioned, base());
-            Ok(())
+        .call("machine::add_requested", move |draft| {
+            machine::add_requested(draft, MODEL, provisioned, false, base(), 1).map(drop)
         })
         .await;
     fixture
@@ -30,17 +28,29 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
             instance::record_started(draft, MODEL, provisioned, "nspawn-1", "10.0.0.2")
         })
         .await;
+    let report = ProvisioningReport::Started {
+        instance_id: "nspawn-1".into(),
+        address: "10.0.0.2".into(),
+        base: base(),
+    };
     fixture
-        .call("instance::record_base", move |draft| {
-            instance::record_base(draft, MODEL, provisioned, base());
-            Ok(())
+        .call("instance::record", move |draft| {
+            instance::record(draft, MODEL, provisioned, &report, 2).map(drop)
+        })
+        .await;
+    let agent_token = "c".repeat(64);
+    fixture
+        .call("instance::set_token", move |draft| {
+            instance::set_token(draft, MODEL, provisioned, &agent_token)
         })
         .await;
     fixture
         .call("machine::keep_instance", move |draft| machine::keep_instance(draft, MODEL, provisioned))
         .await;
     fixture
-        .call("machine::add_manual", move |draft| machine::add_manual(draft, MODEL, manual, 1).map(drop))
+        .call("machine::add_requested", move |draft| {
+            machine::add_requested(draft, MODEL, manual, true, None, 1).map(drop)
+        })
         .await;
     fixture
         .call("instance::issue_enrolment_token", move |draft| {
@@ -49,7 +59,13 @@ pub(super) async fn provision<S: Store>(fixture: &mut Fixture<'_, S>) {
         .await;
     fixture
         .call("instance::enrol", move |draft| {
-            instance::enrol(draft, MODEL, manual, &"a".repeat(64), &"b".repeat(64), "10.0.0.3")
+            let enrolment = Enrolment {
+                enrolment_token: "a".repeat(64),
+                token: "b".repeat(64),
+                address: "10.0.0.3".to_owned(),
+                base: None,
+            };
+            instance::enrol(draft, MODEL, manual, &enrolment)
         })
         .await;
     fixture.call("machine::destroy", move |draft| machine::destroy(draft, MODEL, manual)).await;

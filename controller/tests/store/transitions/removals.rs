@@ -45,16 +45,19 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
             })
             .await;
     }
+    let session = AgentSession { model: MODEL, unit: web, epoch: 1 };
     fixture
-        .call("record_commit::note_started", move |draft| {
-            record_commit::note_started(draft, MODEL, web, 99, &Activity::hook(HookName::Stop), 1);
-            Ok(())
+        .call("record_commit::apply_report", move |draft| {
+            let (none, activity) = (ReportsOfRun { run: 99, reports: &[] }, Activity::hook(HookName::Stop));
+            record_commit::apply_report(draft, session, none, Some(&activity), 1).map(drop)
         })
         .await;
     fixture.call("unit::destroy", move |draft| unit::destroy(draft, MODEL, web, 60).map(drop)).await;
     fixture.call("unit::set_dead", move |draft| unit::set_dead(draft, MODEL, web)).await;
     let machine = fixture.machine_of_unit(web).await;
-    fixture.call("unit::remove", move |draft| unit::remove(draft, MODEL, web, 60)).await;
+    fixture
+        .call("assigned_units::remove", move |draft| assigned_units::remove(draft, MODEL, machine, web, 60))
+        .await;
     retain(fixture, machine, web).await;
     // The application has more relations than one batch, so the janitor continues.
     let spare = fixture.application("spare").await;
@@ -81,7 +84,12 @@ pub(super) async fn end<S: Store>(fixture: &mut Fixture<'_, S>) {
 /// Destroys a model that has an application and a machine.
 pub(super) async fn destroy_model<S: Store>(fixture: &mut Fixture<'_, S>) {
     let (other, on) = (Model(Uuid(8)), Uuid(80));
-    fixture.call("model::create", move |draft| model::create(draft, other.0, "other", 1)).await;
+    let settings = BTreeMap::from([("parallel".to_owned(), "true".to_owned())]);
+    fixture
+        .call("model::create_configured", move |draft| {
+            model::create_configured(draft, other.0, "other", &settings, 1).map(drop)
+        })
+        .await;
     let (ids, request) = (
         fixture.ids(),
         application::Deploy {

@@ -4,6 +4,7 @@ use super::*;
 
 /// Runs the transitions of users on two related applications and their machines.
 pub(super) async fn build<S: Store>(fixture: &mut Fixture<'_, S>) {
+    fixture.call("model::create_first", |draft| model::create_first(draft, Uuid(6), "first", 1)).await;
     fixture.call("model::create", |draft| model::create(draft, MODEL.0, "dev", 1)).await;
     for (sha256, name, endpoint, role) in [
         ("w1", "web", "db", Role::Requirer),

@@ -4,7 +4,7 @@
 
 use crate::terms::cause::{Cause, Entity};
 use crate::terms::names::UnitName;
-use crate::terms::operation::Hook;
+use crate::terms::operation::{Hook, RelationEvent};
 use serde::{Deserialize, Serialize};
 
 /// The result of a dry run, if every hook succeeds.
@@ -44,6 +44,16 @@ pub struct ExpectedHook {
 impl ExpectedHook {
     /// Whether both are shown to users as the same hook of the same unit; versions and digests may differ.
     pub(crate) fn is_same_as(&self, other: &ExpectedHook) -> bool {
-        self.unit == other.unit && self.hook.to_string() == other.hook.to_string()
+        self.unit == other.unit
+            && self.hook.is_same_as(&other.hook)
+            && departing(&self.hook) == departing(&other.hook)
+    }
+}
+
+/// The unit that departs, if the hook is about a departure.
+fn departing(hook: &Hook) -> Option<&UnitName> {
+    match hook {
+        Hook::Relation { event: RelationEvent::Departed { departing, .. }, .. } => Some(departing),
+        _ => None,
     }
 }

@@ -4,6 +4,7 @@
 //! The store is never written. Every hook succeeds, no entity is added, and limits on steps and on documents
 //! read end the simulation early. Called by the dry run only.
 
+use crate::agents::session::AgentSession;
 use crate::documents::draft::{Draft, Reader, Revision, StoredDocument, read};
 use crate::documents::effective_life;
 use crate::documents::json_text::Text;
@@ -231,7 +232,7 @@ fn simulate_step(
     let Some(next) = next_record(simulated, model, id) else {
         return false;
     };
-    let done = commit(simulated, model, &next);
+    let done = commit(simulated, &next);
     if let (true, Operation::Hook(hook)) = (done, &next.record.operation) {
         hooks.push(ExpectedHook { unit: doc.name, hook: hook.clone() });
     }
@@ -249,15 +250,13 @@ pub(crate) fn finish_running(
     if let Some(next) = next_record(simulated, model, id)
         && Activity::from(&next.record.operation) == *running
     {
-        commit(simulated, model, &next);
+        commit(simulated, &next);
     }
 }
 
 /// The record that a unit's agent would send next.
 struct NextRecord {
-    unit: Uuid,
-    /// The epoch of the agent's session.
-    epoch: u64,
+    session: AgentSession,
     record: Record,
 }
 
@@ -270,18 +269,18 @@ fn next_record(reader: &dyn Reader, model: Model, id: Uuid) -> Option<NextRecord
     replica.local.store_generation = Some(view.position.store_generation);
     match simulate_next(&mut replica.local, &view) {
         SimulatedStep::Performs(record) => {
-            Some(NextRecord { unit: id, epoch: session.epoch, record: *record })
+            let session = AgentSession { model, unit: id, epoch: session.epoch };
+            Some(NextRecord { session, record: *record })
         }
         SimulatedStep::Waits(_) | SimulatedStep::Finished => None,
     }
 }
 
 /// Commits a simulated record. Returns whether it was accepted.
-fn commit(simulated: &mut SimulatedReader<'_>, model: Model, next: &NextRecord) -> bool {
-    let NextRecord { unit, epoch, record } = next;
+fn commit(simulated: &mut SimulatedReader<'_>, next: &NextRecord) -> bool {
     let committed = simulated.run(|draft| {
         // a simulation adds no entity, so no identifier is used
-        record_commit::commit(draft, model, *unit, *epoch, record, &mut || Uuid(0))
+        record_commit::commit(draft, next.session, &next.record, &mut || Uuid(0))
     });
     committed.is_ok_and(|committed| committed.refusal.is_none())
 }

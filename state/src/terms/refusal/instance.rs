@@ -27,6 +27,11 @@ pub enum InstanceRefusal {
         /// The name of the machine.
         machine: String,
     },
+    /// The address of the machine that is to be enrolled is no IP address.
+    InvalidAddress {
+        /// The text.
+        address: String,
+    },
     /// The enrolment token was revoked or used.
     TokenInvalid,
     /// The machine that is to be enrolled is being removed.
@@ -43,6 +48,7 @@ impl InstanceRefusal {
             InstanceRefusal::MachineNotAlive | InstanceRefusal::MachineBeingRemoved { .. } => Code::NotAlive,
             InstanceRefusal::NonceNotReserved
             | InstanceRefusal::NoProvisioningError { .. }
+            | InstanceRefusal::InvalidAddress { .. }
             | InstanceRefusal::NotManual { .. } => Code::Invalid,
             InstanceRefusal::AlreadyEnrolled { .. } => Code::AlreadyExists,
             InstanceRefusal::TokenInvalid => Code::Forbidden,

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum SessionRefusal {
     /// The nonce of the session is nil, which marks a forced removal.
     NilNonce,
+    /// Another agent of the unit is connected.
+    OtherAgentConnected,
     /// The epoch is too far ahead to have been granted by a store that was restored since.
     EpochNotGranted {
         /// The epoch of the agent.
@@ -51,6 +53,7 @@ impl SessionRefusal {
     pub fn code(&self) -> Code {
         match self {
             SessionRefusal::NilNonce | SessionRefusal::EpochNotGranted { .. } => Code::Invalid,
+            SessionRefusal::OtherAgentConnected => Code::Busy,
             SessionRefusal::EpochAhead { expected, .. } => Code::Gap { expected: *expected },
             SessionRefusal::NewerAgent { .. } | SessionRefusal::RemovedByForce => Code::Fenced,
             SessionRefusal::UnitRemoved { .. } => Code::Removed,

@@ -1,5 +1,6 @@
 //! What the tests of records share: records, reports, and the state that they change.
 
+use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::settings::BagChange;
 use crate::terms::status::WorkloadStatus;
 use crate::terms::status_message::StatusMessage;
@@ -38,5 +39,6 @@ pub fn report(
     run: u64,
     reports: &[RunReport],
 ) -> Result<Vec<DroppedWrite>, Refusal> {
-    world.run(|draft, _| record_commit::apply_report(draft, MODEL, agent.unit, agent.epoch, run, reports))
+    let reports = ReportsOfRun { run, reports };
+    world.run(|draft, _| record_commit::apply_report(draft, agent.session(), reports, None, 9))
 }

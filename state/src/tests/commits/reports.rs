@@ -2,6 +2,7 @@
 
 use crate::documents::prelude::{BagDoc, LogDoc, ReplicaDoc, StatusDoc};
 use crate::lifecycle::leadership;
+use crate::operations::run_reports::ReportsOfRun;
 use crate::terms::activity::Activity;
 use crate::terms::hook_name::HookName;
 use crate::terms::status::{AgentStatus, WorkloadStatus};
@@ -124,13 +125,12 @@ fn the_agent_sets_the_workload_status_until_the_charm_does() {
     quiet.done(&mut world, Operation::Hook(Hook::Start { boot: "b".into() }));
     let unknown = (WorkloadStatus::Unknown, StatusMessage::Empty);
     assert_eq!(shown(&world, unit), (unknown.clone(), idle.clone()));
+    let session = quiet.session();
     let started = |world: &mut World, run: u64, hook: HookName| {
-        let activity = Activity::hook(hook);
-        let note = |draft: &mut Draft, _: &mut dyn FnMut() -> Uuid| {
-            record_commit::note_started(draft, MODEL, unit, run, &activity, 9);
-            Ok(())
-        };
-        world.run(note).expect("nothing refuses it");
+        let (none, activity) = (ReportsOfRun { run, reports: &[] }, Activity::hook(hook));
+        world
+            .run(|draft, _| record_commit::apply_report(draft, session, none, Some(&activity), 9))
+            .expect("its session");
     };
     let next = read(world.reader(), &MODEL.replica(unit)).expect("it has one").local.run + 1;
     started(&mut world, next, HookName::UpdateStatus);

@@ -10,19 +10,20 @@ fn an_older_epoch_is_fenced_and_a_repeated_attach_is_not_a_new_one() {
     let old = Agent::attach(&mut world, "web/0");
     let attached = |world: &mut World, nonce| {
         world
-            .run(|draft, _| session::attach(draft, MODEL, old.unit, attach(nonce, 0), GENERATION))
+            .run(|draft, _| session::attach(draft, MODEL, old.unit, attach(nonce, 0), GENERATION, false))
             .expect("the unit exists")
             .epoch
     };
     assert_eq!(attached(&mut world, 1), old.epoch + 1);
     assert_eq!(attached(&mut world, 1), old.epoch + 1, "the reply was lost");
     assert_eq!(attached(&mut world, 5), old.epoch + 2);
-    let late = world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(1, 0), GENERATION));
+    let late = world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(1, 0), GENERATION, false));
     assert_eq!(refused(late).0, Code::Fenced, "a late copy of a first attach is no newcomer");
-    let copy =
-        world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(77, old.epoch), GENERATION));
+    let copy = world
+        .run(|draft, _| session::attach(draft, MODEL, old.unit, attach(77, old.epoch), GENERATION, false));
     assert_eq!(refused(copy).0, Code::Fenced, "a copy of a folder that went on");
-    let restored = world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(78, 40), GENERATION));
+    let restored =
+        world.run(|draft, _| session::attach(draft, MODEL, old.unit, attach(78, 40), GENERATION, false));
     assert_eq!(restored.expect("the store is older than the folder").epoch, 41);
     let old = Agent { epoch: 41, ..old };
     assert_eq!(attached(&mut world, 2), old.epoch + 1);
@@ -45,7 +46,7 @@ fn after_a_restore_the_first_folder_that_attaches_continues() {
     let (before, restored) = (Some(GENERATION), Uuid(8));
     let attach = |world: &mut World, nonce, epoch, store_generation| {
         let attach = Attach { nonce: Uuid(nonce), epoch, store_generation };
-        world.run(|draft, _| session::attach(draft, MODEL, first.unit, attach, restored))
+        world.run(|draft, _| session::attach(draft, MODEL, first.unit, attach, restored, false))
     };
     let copy = attach(&mut world, 20, 1, before).expect("the first that comes");
     assert_eq!(copy.epoch, 2);
@@ -75,7 +76,7 @@ fn a_nonce_is_valid_until_its_first_record() {
     let nonce = read(world.reader(), &MODEL.session(agent.unit)).expect("it attached").nonce;
     let unit = agent.unit;
     let again = |world: &mut World| {
-        world.run(|draft, _| session::attach(draft, MODEL, unit, attach(nonce.0, 0), GENERATION))
+        world.run(|draft, _| session::attach(draft, MODEL, unit, attach(nonce.0, 0), GENERATION, false))
     };
     assert_eq!(again(&mut world).expect("the reply was lost").epoch, agent.epoch);
     let record = hook(&agent);
@@ -88,8 +89,9 @@ fn an_empty_nonce_is_refused_and_fences_no_agent() {
     let mut world = World::new();
     world.deploy("web", "web", 1);
     let unit = world.unit("web/0");
-    let mut attach =
-        |nonce| world.run(|draft, _| session::attach(draft, MODEL, unit, attach(nonce, 0), GENERATION));
+    let mut attach = |nonce| {
+        world.run(|draft, _| session::attach(draft, MODEL, unit, attach(nonce, 0), GENERATION, false))
+    };
     assert_eq!(attach(0).expect_err("no nonce").code(), Code::Invalid);
     assert_eq!(attach(5).expect("nobody else has").epoch, 1);
     assert_eq!(attach(0).expect_err("no nonce").code(), Code::Invalid);

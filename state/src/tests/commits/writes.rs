@@ -5,6 +5,7 @@ use crate::lifecycle::leadership;
 use crate::lifecycle::unit;
 use crate::operations::leader_settings::{self, LeaderWrite};
 use crate::terms::leader_settings::LeaderSettingsView;
+use crate::terms::owner::Owner;
 use crate::tests::commits::fixture::{change, hook};
 use crate::tests::relations::pair;
 use crate::tests::*;
@@ -22,7 +23,10 @@ fn only_the_leader_writes_the_applications_bag() {
     assert_eq!(web.commit(&mut world, record), CommitOutcome::default());
     let app = read(world.reader(), &MODEL.application_name("web")).expect("the application exists");
     let bag: BagDoc = read(world.reader(), &MODEL.bag(id, app)).expect("its bag");
-    assert_eq!((bag.counter, bag.values["b"].as_str(), bag.owner.as_str()), (1, "2", "web"));
+    assert_eq!(
+        (bag.counter, bag.values["b"].as_str(), bag.owner),
+        (1, "2", Owner::Application("web".to_owned()))
+    );
     assert_eq!(world.sent[&db.unit].len(), 1, "one bag is one change: {:?}", world.sent[&db.unit]);
 }
 
@@ -32,8 +36,7 @@ fn leader_write(generation: u64, call: u32, key: &str, value: &str) -> LeaderWri
 
 /// Writes as web/0, and returns the version of the leader settings.
 fn write_settings(world: &mut World, agent: &Agent, write: &LeaderWrite) -> Result<u64, Refusal> {
-    let (unit, epoch) = (agent.unit, agent.epoch);
-    let written = world.run(|draft, _| leader_settings::write(draft, MODEL, unit, epoch, write))?;
+    let written = world.run(|draft, _| leader_settings::write(draft, agent.session(), write))?;
     Ok(written.version)
 }
 

@@ -48,16 +48,16 @@ fn scenarios_81_and_83_an_agent_that_returns_is_fenced_and_writes_nothing() {
     let late = web.record(Operation::Hook(Hook::UpdateStatus), Outcome::Ok);
     assert_eq!(web.send(&mut world, &late).expect_err("it is fenced").code(), Code::Fenced);
     for epoch in [0, web.epoch, web.epoch + 9] {
-        let answer =
-            world.run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, epoch), GENERATION));
+        let answer = world
+            .run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, epoch), GENERATION, false));
         assert_eq!(answer.expect_err("a unit that is forced is fenced").code(), Code::Fenced, "held {epoch}");
     }
     sweep(&mut world, NOW + GRACE_MS);
     let shown = view::full_view(world.reader(), MODEL, web.unit).expect("its record is there").shown();
     assert_eq!(shown.unit.life, Life::Dead, "an agent that sees this runs no hooks and ends");
     sweep(&mut world, NOW + 2 * GRACE_MS);
-    let answer =
-        world.run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION));
+    let answer = world
+        .run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION, false));
     assert_eq!(answer.expect_err("a tombstone").code(), Code::Removed);
 }
 
@@ -202,7 +202,7 @@ fn a_bag_that_was_lost_with_its_folder_and_its_relation_is_recovered_from_a_rest
             }
         }
         let attached = older
-            .run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION))
+            .run(|draft, _| session::attach(draft, MODEL, web.unit, attach(77, web.epoch), GENERATION, false))
             .expect("it holds the newest session");
         let Reconciliation::Consistent(events) = reconcile(&web.local, &attached, NOW) else {
             panic!("its own folder")

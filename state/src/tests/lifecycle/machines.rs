@@ -70,7 +70,7 @@ fn a_dying_machine_without_an_instance_is_dead_after_its_units_that_no_agent_att
     let assigned = MachineRefusal::UnitsAssigned { machine: "0".to_owned() };
     assert_eq!(refused(absent(&mut world)), reason(assigned));
     agent.finish(&mut world);
-    assert_eq!(absent(&mut world), Ok(Progress::Done));
+    assert_eq!(absent(&mut world), Ok(Progress::Done(id)));
     assert_eq!(world.life(id), Some(Life::Dead));
 }
 

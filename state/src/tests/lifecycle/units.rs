@@ -121,9 +121,10 @@ fn a_late_attach_is_refused_with_the_tombstone() {
     world.deploy("web", "web", 1);
     let id = world.unit("web/0");
     destroy_unit(&mut world, id);
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, id, attach(1, 0), GENERATION));
+    let answer = world.run(|draft, _| session::attach(draft, MODEL, id, attach(1, 0), GENERATION, false));
     assert_eq!(refused(answer), reason(SessionRefusal::UnitRemoved { name: "web/0".to_owned() }));
-    let answer = world.run(|draft, _| session::attach(draft, MODEL, Uuid(3), attach(1, 0), GENERATION));
+    let answer =
+        world.run(|draft, _| session::attach(draft, MODEL, Uuid(3), attach(1, 0), GENERATION, false));
     assert_eq!(refused(answer).0, Code::NotFound, "not found is no evidence");
 }
 

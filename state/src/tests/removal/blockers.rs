@@ -5,6 +5,7 @@ use crate::lifecycle::application;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::operations::force;
 use crate::terms::cause::{Actor, Cause, Duty, Entity, RelationName};
+use crate::terms::failure_reason::FailureReason;
 use crate::terms::force::Force;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, dry_run_within, hooks, names, related_units,
@@ -17,7 +18,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
     let (_, mut shop, _) = related_units(&mut world);
     let failed = Outcome::Failed { reason: "exit status 1".into(), retry: None };
     let operation = Operation::Hook(Hook::UpdateStatus);
-    let last_error = format!("{operation}: exit status 1");
+    let last_error = FailureReason::from("exit status 1").of_operation(&operation);
     let record = shop.record(operation, failed);
     shop.commit(&mut world, record);
     let app: Uuid = read(world.reader(), &MODEL.application_name("shop")).expect("the application exists");
@@ -28,7 +29,7 @@ fn a_dry_run_names_what_would_block_the_removal() {
         result.hooks
     );
     assert_eq!(result.blockers[0].entity.to_string(), "unit shop/0");
-    assert_eq!(result.blockers[0].last_error, Some(last_error.into()));
+    assert_eq!(result.blockers[0].last_error, Some(last_error));
     let unknown = dry_run_together(world.reader(), MODEL, &[EntityId::Unit(Uuid(404))], Force::No);
     assert_eq!(unknown.expect_err("nobody").code(), Code::NotFound);
     world.run(|draft, _| application::destroy(draft, MODEL, app)).expect("the removal is accepted");

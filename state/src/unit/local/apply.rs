@@ -186,7 +186,7 @@ impl Local {
                 self.step = episode.map_or(Step::Idle, Step::Failed);
             }
             Outcome::Failed { reason, retry } => {
-                self.fail(record, reason.clone().into(), retry.clone(), episode);
+                self.fail(record, reason.clone(), retry.clone(), episode);
             }
             Outcome::Ok | Outcome::Missing | Outcome::Skipped => {
                 let other = episode.filter(|episode| !episode.operation.is_same_as(&record.operation));

@@ -43,8 +43,9 @@ impl Converged {
         others
             .map(|(key, scope)| {
                 let owner = last_id(key).expect("a scope's key ends in a uuid");
-                let bag: BagDoc = read(end.reader, &end.model.bag(relation, owner)).unwrap_or_default();
-                let version = Version { incarnation: scope.incarnation, counter: bag.counter };
+                let bag: Option<BagDoc> = read(end.reader, &end.model.bag(relation, owner));
+                let counter = bag.map_or(0, |bag| bag.counter);
+                let version = Version { incarnation: scope.incarnation, counter };
                 (scope.unit.to_string(), version)
             })
             .collect()

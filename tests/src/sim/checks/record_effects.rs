@@ -113,7 +113,9 @@ impl Check for RecordEffects {
                     let existing = existing.filter(|id| read(reader, &model.scope_of(unit, *id)).is_some());
                     let Some(relation) = existing else { continue };
                     for (owner, change) in [(unit, &writes.unit), (doc.application, &writes.application)] {
-                        let bag = read(reader, &model.bag(relation, owner)).unwrap_or_default().values;
+                        let bag = read(reader, &model.bag(relation, owner))
+                            .map(|bag| bag.values)
+                            .unwrap_or_default();
                         let stands = |(key, value): &(&String, &String)| {
                             bag.get(*key).map_or("", String::as_str) == value.as_str()
                         };

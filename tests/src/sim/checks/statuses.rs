@@ -6,6 +6,7 @@ use super::check::{Check, Commit, FinalState};
 use crate::sim::fact::Fact;
 use state::documents::draft::{Reader, read};
 use state::documents::prelude::{Kind, Model, ReportNumber, last_id};
+use state::terms::failure_reason::FailureReason;
 use state::terms::names::Uuid;
 use state::terms::operation::Operation;
 use state::terms::status_message::StatusMessage;
@@ -31,7 +32,7 @@ fn exited_by_itself(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Ok => true,
         Outcome::Failed { reason, .. } => {
-            reason.starts_with("exit status") || reason.starts_with("killed by")
+            matches!(reason, FailureReason::Exit { .. } | FailureReason::Signal { .. })
         }
         Outcome::Missing | Outcome::Skipped => false,
     }

@@ -11,6 +11,7 @@ use state::documents::draft::{Reader, read};
 use state::documents::prelude::{BagDoc, Kind, Model, last_id};
 use state::terms::names::{RelationNumber, Uuid};
 use state::terms::operation::Operation;
+use state::terms::owner::Owner;
 use state::unit::local::Local;
 use state::unit::record::{Outcome, Record};
 use std::collections::BTreeMap;
@@ -110,7 +111,7 @@ impl Check for VisibleEffects {
             if bag.values.contains_key(FAILED_HOOK_KEY) {
                 found.push(format!("{}: a write of a failed hook is visible", bag.owner));
             }
-            if let Some(value) = bag.values.get(COUNTER).filter(|_| bag.owner.contains('/')) {
+            if let Some(value) = bag.values.get(COUNTER).filter(|_| matches!(bag.owner, Owner::Unit(_))) {
                 let value = number(value);
                 let before = self.shown.insert(change.key.clone(), value).unwrap_or(0);
                 if value < before {

@@ -1,0 +1,12 @@
+//! Warnings about writes in English.
+
+use crate::WriteWarning;
+
+/// The text of a warning.
+pub fn words(warning: &WriteWarning) -> String {
+    match warning {
+        WriteWarning::UnknownModelSetting { name } => {
+            format!("unknown model setting {name:?}: stored, but has no effect")
+        }
+    }
+}

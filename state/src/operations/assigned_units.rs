@@ -1,0 +1,65 @@
+//! What the agent of a machine may do with units: with those that are assigned to its machine, and with no others
+//! (S15).
+//!
+//! For a unit of another machine every answer is the same as for one that does not exist. The assignment is read in the
+//! transaction that depends on it. Called by the handlers of machine agents.
+
+use crate::documents::draft::Draft;
+use crate::documents::effective_life::Documents;
+use crate::documents::prelude::{Model, TokenHolder};
+use crate::documents::refusal::Refusal;
+use crate::documents::{existence, token};
+use crate::lifecycle::unit;
+use crate::terms::assignment::Existence;
+use crate::terms::names::Uuid;
+use crate::terms::refusal::RefusalReason;
+
+/// Whether the unit exists and is assigned to this machine.
+pub fn is_assigned(documents: &mut impl Documents, model: Model, machine: Uuid, unit: Uuid) -> bool {
+    documents.document(&model.unit(unit)).is_some_and(|doc| doc.machine == machine)
+}
+
+/// The existence of a unit from the point of view of a machine.
+pub fn existence(documents: &mut impl Documents, model: Model, machine: Uuid, unit: Uuid) -> Existence {
+    match existence::unit(documents, model, unit) {
+        Existence::Known(_) if !is_assigned(documents, model, machine, unit) => Existence::Unknown,
+        existence => existence,
+    }
+}
+
+/// Gives the agent of an assigned unit the token with the hash `sha256`. Repeating it changes nothing.
+///
+/// # Errors
+/// If the unit is not assigned to the machine.
+pub fn set_token(
+    draft: &mut Draft,
+    model: Model,
+    machine: Uuid,
+    unit: Uuid,
+    sha256: &str,
+) -> Result<(), Refusal> {
+    if !is_assigned(draft, model, machine, unit) {
+        return Err(RefusalReason::NotAuthorised.into());
+    }
+    token::set(draft, unit, &TokenHolder::Unit { model, unit }, sha256);
+    Ok(())
+}
+
+/// Removes an assigned unit that is Dead, or whose agent was never started ([`unit::remove`]). Repeating it changes
+/// nothing.
+///
+/// # Errors
+/// If the unit is not assigned to the machine and was not removed before; otherwise as [`unit::remove`].
+pub fn remove(
+    draft: &mut Draft,
+    model: Model,
+    machine: Uuid,
+    unit: Uuid,
+    now_ms: i64,
+) -> Result<(), Refusal> {
+    let is_removed = draft.get(&model.unit(unit)).is_none() && draft.get(&model.tombstone(unit)).is_some();
+    if !is_removed && !is_assigned(draft, model, machine, unit) {
+        return Err(RefusalReason::NotAuthorised.into());
+    }
+    unit::remove(draft, model, unit, now_ms)
+}

@@ -1,0 +1,48 @@
+//! How an operation of a unit has ended, and when it is retried.
+
+use crate::terms::failure_reason::FailureReason;
+use serde::{Deserialize, Serialize};
+
+/// When an operation is retried: `delay_ms` after `started_ms` of the boot `boot`, and after a reboot `delay_ms`
+/// after the agent's start. Never a wall-clock time (design 1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Timer {
+    /// The boot id of the machine when the timer was started.
+    pub boot: String,
+    /// When the timer was started, in milliseconds since that boot.
+    pub started_ms: u64,
+    /// The delay in milliseconds.
+    pub delay_ms: u64,
+}
+
+/// How an operation ended. There is no variant for an interruption, because an interrupted operation runs again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The operation succeeded.
+    Ok,
+    /// The charm does not implement the hook, which counts as success (spec A.9).
+    Missing,
+    /// The operation did not run and counts as done: an operator ran `resolved --no-retry`, or its subject was
+    /// removed.
+    Skipped,
+    /// The operation failed.
+    Failed {
+        /// Why.
+        reason: FailureReason,
+        /// When the agent retries it. `None`: the unit stays in error until an operator resolves it.
+        retry: Option<Timer>,
+    },
+}
+
+impl Outcome {
+    /// Whether the unit proceeds as if the operation had succeeded.
+    pub fn advances(&self) -> bool {
+        match self {
+            Outcome::Ok | Outcome::Missing | Outcome::Skipped => true,
+            Outcome::Failed { .. } => false,
+        }
+    }
+}
