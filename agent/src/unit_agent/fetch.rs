@@ -9,7 +9,6 @@ use crate::outage::Channel;
 use crate::ports::{Clock, HookHost, UnitStorage};
 use api::{UnitAgentRequests, WriteLeaderSettings};
 use host::backoff::Backoff;
-use state::documents::prelude::LeaderWriteNumber;
 use state::operations::leader_settings::LeaderWrite;
 use state::terms::leader_settings::LeaderSettingsView;
 use state::terms::settings::{Bag, BagChange};
@@ -80,8 +79,7 @@ async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
             return Err(not_leader());
         }
         if let Some(epoch) = shared.epoch() {
-            let number = LeaderWriteNumber { generation, run, call };
-            let write = LeaderWrite { number, change: change.clone() };
+            let write = LeaderWrite { generation, run, call, change: change.clone() };
             match shared.api.handle(WriteLeaderSettings { epoch, write }).await {
                 Ok(written) => return Ok(written),
                 Err(error) if error.is_transient() => {}

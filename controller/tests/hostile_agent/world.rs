@@ -11,7 +11,7 @@ use controller::{Controller, Session};
 use serde_json::Value;
 use state::charm::{Action, Charm, Endpoint, Role, Scope};
 use state::documents::draft::read;
-use state::documents::prelude::{LeaderWriteNumber, Model, TokenHolder};
+use state::documents::prelude::{Model, TokenHolder};
 use state::operations::leader_settings::LeaderWrite;
 use state::terms::activity::Activity;
 use state::terms::member_version::Version;
@@ -238,7 +238,9 @@ impl World {
             revision: self.store.newest_revision(),
         };
         let write = LeaderWrite {
-            number: LeaderWriteNumber { generation: 1, run: agent.sequence + 1, call: 1 },
+            generation: 1,
+            run: agent.sequence + 1,
+            call: 1,
             change: [("lead".to_owned(), "web/0".to_owned())].into(),
         };
         let leader_settings = WriteLeaderSettings { epoch: agent.epoch, write };

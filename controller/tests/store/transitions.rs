@@ -18,7 +18,7 @@ use state::agents::session::{self, AgentSession, Attach};
 use state::charm::{Action, Base, Charm, ConfigOption, Endpoint, OptionType, Role, Scope};
 use state::documents::draft::{Draft, Reader, StoredDocument, Transaction, read};
 use state::documents::json_text::Text;
-use state::documents::prelude::{ArchiveUse, Kind, LeaderWriteNumber, Model, TokenHolder, last_id};
+use state::documents::prelude::{ArchiveUse, Kind, Model, TokenHolder, last_id};
 use state::documents::refusal::Refusal;
 use state::documents::token;
 use state::lifecycle::creation::Creation;

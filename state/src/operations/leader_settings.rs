@@ -16,16 +16,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeaderWrite {
-    /// The leadership in which the hook runs, the run and the tool call.
-    pub number: LeaderWriteNumber,
+    /// The generation of the leadership in which the hook runs.
+    pub generation: u64,
+    /// The number of the run.
+    pub run: u64,
+    /// The tool call in that run.
+    pub call: u32,
     /// The new value of each key; the empty string removes the key.
     pub change: BagChange,
 }
 
 /// Changes the leader settings of the unit's application, and returns them (spec/hook-tools.md 2.2).
 ///
-/// A write is applied once, however often it arrives: a write with a lower number than the last one that was applied is
-/// ignored, and applying the last one again changes nothing.
+/// A write is applied once, however often it arrives: a write that does not have a higher number than the last one that
+/// changed something is ignored.
 ///
 /// # Errors
 /// If a newer agent has attached, the unit is not the leader in this generation, or the settings would be too large.
@@ -37,13 +41,15 @@ pub fn write(
     let AgentSession { model, unit, .. } = session;
     let doc = session::check_epoch(draft, session)?;
     let last_run = draft.get(&model.replica(unit)).map_or(0, |replica| replica.local.run);
-    require_run(last_run, write.number.run)?;
-    if !is_leader(draft, model, unit, &doc, Some(write.number.generation)) {
+    require_run(last_run, write.run)?;
+    if !is_leader(draft, model, unit, &doc, Some(write.generation)) {
         return Err(WriteRefusal::LeaderOnly.into());
     }
     let key = model.leader_settings(doc.application);
     let mut stored = draft.get(&key).unwrap_or_default();
-    if write.number < stored.number {
+    let LeaderWrite { generation, run, call, .. } = *write;
+    let number = LeaderWriteNumber { generation, epoch: session.epoch, run, call };
+    if number <= stored.number {
         return Ok(stored.view());
     }
     if let Some(problem) = leader_settings::problem(&stored.values, &write.change) {
@@ -51,7 +57,7 @@ pub fn write(
     }
     if settings::apply(&mut stored.values, &write.change) {
         stored.version += 1;
-        stored.number = write.number;
+        stored.number = number;
         draft.put(&key, &stored);
     }
     Ok(stored.view())

@@ -42,9 +42,8 @@ pub(super) async fn live<S: Store>(fixture: &mut Fixture<'_, S>) {
     fixture
         .call("leadership::claim", move |draft| leadership::claim(draft, MODEL, unit, false).map(drop))
         .await;
-    let number_of_write = LeaderWriteNumber { generation: 1, run: 1, call: 1 };
     let change = BTreeMap::from([("key".to_owned(), "value".to_owned())]);
-    let (session, write) = (session_of(&local), LeaderWrite { number: number_of_write, change });
+    let (session, write) = (session_of(&local), LeaderWrite { generation: 1, run: 1, call: 1, change });
     fixture
         .call("leader_settings::write", move |draft| leader_settings::write(draft, session, &write).map(drop))
         .await;

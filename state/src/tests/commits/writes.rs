@@ -1,6 +1,6 @@
 //! The writes of a record: bags, ports, and what is dropped or refused.
 
-use crate::documents::prelude::{BagDoc, LeaderWriteNumber};
+use crate::documents::prelude::BagDoc;
 use crate::lifecycle::leadership;
 use crate::lifecycle::unit;
 use crate::operations::leader_settings::{self, LeaderWrite};
@@ -31,7 +31,7 @@ fn only_the_leader_writes_the_applications_bag() {
 }
 
 fn leader_write(generation: u64, call: u32, key: &str, value: &str) -> LeaderWrite {
-    LeaderWrite { number: LeaderWriteNumber { generation, run: 1, call }, change: change(key, value) }
+    LeaderWrite { generation, run: 1, call, change: change(key, value) }
 }
 
 /// Writes as web/0, and returns the version of the leader settings.
@@ -62,6 +62,19 @@ fn only_the_leader_of_this_generation_writes_leader_settings() {
     let fenced = Agent { epoch: web.epoch - 1, ..web };
     let refusal = write_settings(&mut world, &fenced, &leader_write(3, 2, "a", "4")).expect_err("fenced");
     assert_eq!(refusal.code(), Code::Fenced);
+}
+
+/// A folder that was lost or copied continues from its last record, so that its runs and calls have known numbers.
+#[test]
+fn a_write_of_leader_settings_in_a_new_session_is_applied_although_its_run_is_not_new() {
+    let mut world = World::new();
+    world.deploy("web", "web", 1);
+    let web = Agent::attach(&mut world, "web/0");
+    world.run(|draft, _| leadership::claim(draft, MODEL, web.unit, false)).expect("nobody leads");
+    assert_eq!(write_settings(&mut world, &web, &leader_write(1, 7, "a", "1")), Ok(1));
+    let copy = Agent::attach(&mut world, "web/0");
+    assert_eq!(write_settings(&mut world, &copy, &leader_write(1, 5, "a", "2")), Ok(2), "a lower call");
+    assert_eq!(write_settings(&mut world, &copy, &leader_write(1, 5, "a", "3")), Ok(2), "it is applied");
 }
 
 #[test]
