@@ -12,7 +12,7 @@ use crate::status;
 use crate::store::Store;
 use api::error::ApiError;
 use api::{AddUnits, Handle, RemoveUnit, ResolvedRequest, ShowUnit, UnitInfo, WriteResponse};
-use futures_util::future::join_all;
+use futures::future::join_all;
 use state::documents::draft::Draft;
 use state::documents::prelude::Model;
 use state::documents::refusal::Refusal;

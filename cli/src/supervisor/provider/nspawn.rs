@@ -35,7 +35,7 @@ use crate::data_dir::DataDir;
 use crate::supervisor::network::Network;
 use crate::supervisor::process;
 use crate::supervisor::{agent_file, host_programs};
-use futures_util::stream::{StreamExt, iter};
+use futures::stream::{StreamExt, iter};
 use host::file::{create_private_folder, ignore_not_found, write_atomic};
 use host::process::Process;
 use nix::mount::{MsFlags, mount, umount};
