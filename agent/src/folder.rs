@@ -141,7 +141,7 @@ impl FolderFiles for UnitFolder {
         }
     }
 
-    async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         let numbered = |n: u32| format!("{name}{SET_ASIDE}{n}");
         let unused = (1..SET_ASIDE_KEPT).map(numbered).find(|new_name| !self.file(new_name).exists());
         let new_name = unused.unwrap_or_else(|| numbered(SET_ASIDE_KEPT));
@@ -161,7 +161,7 @@ mod tests {
         private_dir(folder.root()).expect("created");
         for number in 1..=20 {
             fs::write(folder.file("journal.yaml"), number.to_string()).expect("written");
-            folder.quarantine("journal.yaml").await.expect("renamed");
+            folder.set_aside("journal.yaml").await.expect("renamed");
         }
         let kept = (1..=20)
             .filter_map(|n| fs::read_to_string(folder.file(&format!("journal.yaml.corrupt-{n}"))).ok());

@@ -24,7 +24,7 @@ use crate::folder::{self, UnitFolder};
 use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot;
-use crate::tool_socket::{Gate, ToolCall, closed_reply};
+use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ pub struct HostCharms {
     folder: UnitFolder,
     host_environment: MachineFacts,
     calls: Mutex<mpsc::Receiver<ToolCall>>,
-    gate: watch::Sender<Gate>,
+    context_state: watch::Sender<ContextState>,
     declared: RefCell<Option<Arc<Charm>>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
@@ -112,19 +112,19 @@ impl HeldShim {
 }
 
 impl HostCharms {
-    /// `calls` are received from the tool socket, and `gate` opens and closes this socket.
+    /// `calls` are received from the tool socket, which reads `context_state`.
     pub fn new(
         folder: UnitFolder,
         host_environment: MachineFacts,
         calls: mpsc::Receiver<ToolCall>,
-        gate: watch::Sender<Gate>,
+        context_state: watch::Sender<ContextState>,
     ) -> HostCharms {
         let declared = read_declared(&folder);
         HostCharms {
             folder,
             host_environment,
             calls: Mutex::new(calls),
-            gate,
+            context_state,
             declared: RefCell::new(declared),
             lock: RefCell::default(),
             run_folders: RunFolders::default(),
@@ -227,7 +227,7 @@ impl HostCharms {
     ) {
         let mut process_end = std::pin::pin!(process_end);
         let mut calls = self.calls.lock().await;
-        self.gate.send_replace(Gate::Open);
+        self.context_state.send_replace(ContextState::Open);
         'hook: while !session.requests_reboot() {
             tokio::select! {
                 biased;
@@ -250,7 +250,7 @@ impl HostCharms {
                 }
             }
         }
-        self.gate.send_replace(Gate::Closed);
+        self.context_state.send_replace(ContextState::Closed);
         // calls that raced with the end are refused as a whole (invariant I33)
         while let Ok(call) = calls.try_recv() {
             call.answer.send(closed_reply()).ok();

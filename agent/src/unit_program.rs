@@ -20,7 +20,7 @@ use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
 use crate::service::AGENT_PID;
 use crate::socket_dir::{SOCKET, socket_dir};
-use crate::tool_socket::{self, Gate};
+use crate::tool_socket::{self, ContextState};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
@@ -82,7 +82,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
     let mut empty = Local::new(config.uuid, name);
     let (local, index, is_new) = match loaded {
         Loaded::Nothing => {
-            // a folder with runs belongs to a unit whose state was quarantined or deleted, not to a fresh unit
+            // a folder with runs belongs to a unit whose state was set aside or deleted, not to a fresh unit
             empty.state_lost = folder.file("hooks").exists();
             empty.run = newest_run(folder);
             (empty, 0, true)
@@ -151,8 +151,9 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     link_tools(&folder)?;
     let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
     let has_started_run = matches!(local.step, Step::Started(_));
-    let (gate, gate_seen) = watch::channel(if has_started_run { Gate::Undecided } else { Gate::Closed });
-    let calls = tool_socket::listen(&socket, gate_seen)?;
+    let (context_state, context_state_seen) =
+        watch::channel(if has_started_run { ContextState::Undecided } else { ContextState::Closed });
+    let calls = tool_socket::listen(&socket, context_state_seen)?;
     let shown = juju_paths::shown_folder(&folder);
     let host_environment = MachineFacts {
         charm_dir: shown.charm().display().to_string(),
@@ -168,7 +169,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, gate);
+    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);

@@ -10,7 +10,7 @@ use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
 use crate::reboot;
-use crate::tool_socket::Gate;
+use crate::tool_socket::ContextState;
 use hook_client::shim;
 use host::file::{is_disk_full, write_atomic};
 use host::lock::Lock;
@@ -168,7 +168,7 @@ impl CharmHost for HostCharms {
 
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let result = self.resume_run(run, hook_host).await;
-        self.gate.send_replace(Gate::Closed);
+        self.context_state.send_replace(ContextState::Closed);
         result
     }
 
