@@ -5,6 +5,7 @@
 //! which reports the result to the controller every half hour.
 
 use crate::folder::UnitFolder;
+use api::machine_folder::RUNS_DIR;
 use host::file::ignore_not_found;
 use state::terms::disk_usage::UnitDiskUsage;
 use std::fs;
@@ -34,7 +35,7 @@ pub fn measure(folder: &UnitFolder) -> UnitDiskUsage {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let part = match name.as_ref() {
-            "hooks" => &mut usage.runs_bytes,
+            RUNS_DIR => &mut usage.runs_bytes,
             "charm" => &mut usage.charm_bytes,
             name if name.contains(".log") => &mut usage.logs_bytes,
             _ => &mut usage.state_bytes,

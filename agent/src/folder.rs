@@ -8,6 +8,7 @@
 use crate::fault;
 use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
+use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -32,6 +33,10 @@ impl UnitFolder {
     /// The folder at this path.
     pub fn new(root: PathBuf) -> UnitFolder {
         UnitFolder { root }
+    }
+    /// The folder of the unit with this tag, in the folder of its machine.
+    pub fn in_machine(machine: &Path, tag: &str) -> UnitFolder {
+        UnitFolder::new(machine.join(AGENTS_DIR).join(tag))
     }
     /// Its path.
     pub fn root(&self) -> &Path {
@@ -58,9 +63,13 @@ impl UnitFolder {
     pub fn tools(&self) -> PathBuf {
         self.machine().join("tools").join(self.tag())
     }
+    /// The folder of the folders of its runs.
+    pub fn runs(&self) -> PathBuf {
+        self.root.join(RUNS_DIR)
+    }
     /// The folder of a run, such as `hooks/000041`.
     pub fn run(&self, number: u64) -> PathBuf {
-        self.root.join("hooks").join(format!("{number:06}"))
+        self.runs().join(format!("{number:06}"))
     }
 }
 

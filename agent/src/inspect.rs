@@ -5,7 +5,7 @@
 //! agent.
 
 use crate::config;
-use crate::deployer::{FINISHED, RECALLING};
+use crate::deployer::may_run;
 use crate::folder::UnitFolder;
 use crate::journal;
 use crate::service;
@@ -46,9 +46,8 @@ pub async fn show(dir: &Path) -> Result<String> {
 fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
     let missing =
         client.err().map(|error| agent_causes::missing_hook_tools(name).last_error(error.to_string()));
-    let is_ending = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
-    let not_running = (!is_ending)
-        .then(|| agent_causes::not_started(name, None).last_error(observation::last_line(folder, 0)));
+    let not_running = may_run(folder)
+        .then(|| agent_causes::not_started(name, None).last_error(observation::last_error_line(folder, 0)));
     missing.into_iter().chain(not_running).collect()
 }
 
@@ -62,7 +61,7 @@ async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Opt
     };
     // nothing is logged on a full disk, so the last line of the log is about something else
     let last = fault.filter(|fault| !is_running && !matches!(fault, Fault::Limit(_)));
-    let last = last.and_then(|_| observation::last_line(folder, 0));
+    let last = last.and_then(|_| observation::last_error_line(folder, 0));
     let health = UnitHealth { fault, ..UnitHealth::default() };
     Some(agent_causes::obstacle(name, None, &health)?.last_error(last))
 }
@@ -107,7 +106,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     }
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
-    let clock = crate::clock::HostClock::new(&folder.machine().join("boot"));
+    let clock = crate::clock::HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let since_boot_ms = crate::clock::since_boot_ms();
     use crate::ports::Clock;
     let now = Now {
@@ -151,7 +150,7 @@ mod tests {
     use crate::inspect::*;
     use crate::journal::Journal;
     use crate::ports::UnitStorage;
-    use crate::service::AGENT_PID;
+    use api::machine_folder::AGENT_PID;
     use api::{AgentConfig, AgentKind};
     use host::process::Process;
     use state::terms::cause::{Actor, Duty, Entity};

@@ -18,6 +18,7 @@ use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
 use crate::{enrolment, reboot, uninstall};
 use anyhow::{Context, Result, bail};
+use api::machine_folder::MACHINE_PID;
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, Level};
 use host::process::Process;
@@ -116,7 +117,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
     };
     umask(Mode::from_bits_truncate(0o077));
     let config = config::read(&dir)?;
-    Process::this().write(&dir.join("machine.pid"))?;
+    Process::this().write(&dir.join(MACHINE_PID))?;
     juju_paths::provide(&dir, &config.name)?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;
@@ -144,7 +145,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
             never = sd_notify::send_watchdog() => match never {},
             never = follow_log_level(&dir, &level, &deployer) => match never {},
         }
-        uninstall::note_dead(&dir)?;
+        uninstall::mark_dead(&dir)?;
     }
     tracing::info!("this machine is Dead: uninstalling its agent");
     let uninstalled = async {

@@ -113,7 +113,7 @@ pub struct Calls {
 }
 
 /// The state that the connections of one socket share.
-struct Shared {
+struct SocketState {
     calls: mpsc::Sender<ToolCall>,
     commands: mpsc::Sender<ToolCall>,
     /// One permit per request of commands that waits or runs.
@@ -133,7 +133,7 @@ async fn accept(
 ) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let large_frames = Arc::new(Semaphore::new(LARGE_FRAMES_BYTES_MAX));
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SocketState {
         calls,
         commands,
         commands_waiting: Semaphore::new(COMMANDS_WAITING_MAX),
@@ -182,7 +182,7 @@ fn is_trusted(uid: u32) -> bool {
 
 async fn serve(
     mut stream: UnixStream,
-    shared: &Shared,
+    shared: &SocketState,
     mut context_state: watch::Receiver<ContextState>,
 ) -> io::Result<()> {
     let peer = stream.peer_cred()?;
@@ -256,7 +256,7 @@ async fn serve(
 /// dropped.
 async fn run_commands(
     mut stream: UnixStream,
-    shared: &Shared,
+    shared: &SocketState,
     frame: Vec<u8>,
     pid: Option<i32>,
 ) -> io::Result<()> {

@@ -3,29 +3,29 @@
 //! No loop decides what is done: `state::unit::resolve::next` does. The action loop saves a decision before it
 //! executes it: the process of a hook is started meanwhile, and waits at a gate that is opened after the save.
 //! One task polls everything and nothing is spawned, so a crash is equivalent to dropping one future. The loops
-//! do not call each other: each uses what they share (`shared`).
+//! do not call each other: each uses what they share (`agent_state`).
 //!
 //! Started by `pintle-agent unit`, and by the simulator.
 
+mod agent_state;
 mod end;
 mod fetch;
 mod leadership;
 mod lease;
 mod run_log;
 mod sender;
-mod shared;
 mod volatile_state;
 mod watcher;
 
+pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
-pub use shared::Shared;
 
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
+use agent_state::LINK_BACKOFF;
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
-use shared::LINK_BACKOFF;
 use state::charm::Charm;
 use state::terms::operation::{CharmRef, Operation};
 use state::unit::decision::{Act, Now};
@@ -46,7 +46,7 @@ const REBOOT_REQUEST_INTERVAL_MS: u64 = 30_000;
 /// The agent of one unit. See the module.
 pub struct UnitAgent<S, A, H, C> {
     /// The state that the loops share: the stored state, the view, and the causes that the unit waits for.
-    pub shared: Shared<S, A, C>,
+    pub shared: AgentState<S, A, C>,
     charms: H,
     commands: RequestedCommands,
 }
@@ -63,7 +63,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     pub fn new(ports: (S, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let (storage, api, charms, clock) = ports;
         let commands = RequestedCommands::default();
-        UnitAgent { shared: Shared::new(storage, api, clock, local, view), charms, commands }
+        UnitAgent { shared: AgentState::new(storage, api, clock, local, view), charms, commands }
     }
 
     /// Adds the queue of commands that processes on the machine request.
@@ -214,7 +214,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         self.shared.facts.borrow_mut().orphan_missing = false;
         let result = match &run.operation {
             Operation::InstallCharm(charm) => {
-                let exit = match self.deploy(charm).await {
+                let exit = match self.install_charm(charm).await {
                     Ok(()) => Exit::Code(0),
                     Err(reason) => Exit::Failed(reason),
                 };
@@ -239,7 +239,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let lost_charm =
             hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = lost_charm
-            && let Err(why) = self.deploy(&charm).await
+            && let Err(why) = self.install_charm(&charm).await
         {
             return failed(&why);
         }
@@ -344,9 +344,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
 
     /// Fetches and installs the charm. Retries until the controller answers, because an outage is not a failure
     /// of the charm.
-    async fn deploy(&self, charm: &CharmRef) -> Result<(), String> {
+    async fn install_charm(&self, charm: &CharmRef) -> Result<(), String> {
         if self.charms.is_installed(charm).await {
-            return self.charms.install(charm, Vec::new()).await;
+            return Ok(());
         }
         let mut backoff = LINK_BACKOFF;
         loop {

@@ -18,13 +18,13 @@ use crate::juju_paths;
 use crate::reboot;
 use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
-use crate::service::AGENT_PID;
 use crate::socket_dir::{SOCKET, socket_dir};
 use crate::tool_socket::{self, ContextState};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
 use api::AgentConfig;
+use api::machine_folder::AGENT_PID;
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
 use host::logging::{LEVEL_FILE, Level};
@@ -83,7 +83,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
     let (local, index, is_new) = match loaded {
         Loaded::Nothing => {
             // a folder with runs belongs to a unit whose state was set aside or deleted, not to a fresh unit
-            empty.state_lost = folder.file("hooks").exists();
+            empty.state_lost = folder.runs().exists();
             empty.run = newest_run(folder);
             (empty, 0, true)
         }
@@ -97,7 +97,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
         }
         Loaded::Corrupt { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
-            empty.state_lost = folder.file("hooks").exists();
+            empty.state_lost = folder.runs().exists();
             empty.run = newest_run(folder);
             (empty, 0, true)
         }
@@ -116,7 +116,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
 
 /// The number of the newest run folder: runs are numbered from there, because a number must name one run only.
 fn newest_run(folder: &UnitFolder) -> u64 {
-    let entries = std::fs::read_dir(folder.file("hooks")).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(folder.runs()).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0)
 }
 

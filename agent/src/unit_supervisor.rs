@@ -4,7 +4,7 @@
 //! `ports::Deployments` for the machine agent, on top of `deployer`.
 
 use crate::config;
-use crate::deployer::Deployer;
+use crate::deployer::{Deployer, may_run};
 use crate::folder::UnitFolder;
 use crate::installed_programs::EXIT_SIGNALLED;
 use crate::ports::{Deployments, UnitToken};
@@ -145,7 +145,7 @@ impl Deployments for UnitSupervisor {
 
     fn token(&self, folder: &UnitFolder) -> Result<UnitToken> {
         let text = config::read(folder.root())?.token;
-        Ok(UnitToken { text, is_acknowledged: self.deployer.is_token_accepted(folder) })
+        Ok(UnitToken { text, is_accepted: self.deployer.is_token_accepted(folder) })
     }
 
     async fn store_token_accepted(&self, folder: &UnitFolder) -> Result<()> {
@@ -157,7 +157,7 @@ impl Deployments for UnitSupervisor {
         if assigned {
             self.deployer.cancel_recall(folder)?;
         }
-        if !self.deployer.may_run(folder) {
+        if !may_run(folder) {
             return Ok(());
         }
         let mut all = self.starts.borrow_mut();
@@ -228,7 +228,7 @@ impl Deployments for UnitSupervisor {
         let runs_long =
             service::running(folder).is_some() && started.is_some_and(|ran| ran > RECOVERED_AFTER);
         let exits = self.exits.lock().expect("no holder panics");
-        let exit = exits.get(&unit).filter(|_| !runs_long && self.deployer.may_run(folder)).cloned();
+        let exit = exits.get(&unit).filter(|_| !runs_long && may_run(folder)).cloned();
         UnitHealth { exit, ..observation::observe(folder) }
     }
 
@@ -238,7 +238,7 @@ impl Deployments for UnitSupervisor {
         tokio::task::spawn_blocking(move || disk_usage::measure(&folder)).await.unwrap_or_default()
     }
 
-    async fn quarantine_bytes(&self) -> u64 {
+    async fn quarantined_bytes(&self) -> u64 {
         self.disk_usage(&self.deployer.quarantine_folder()).await.total_bytes()
     }
 

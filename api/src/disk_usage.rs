@@ -65,7 +65,7 @@ pub struct MachineDisk {
     /// The name of the machine.
     pub machine: String,
     /// The folders of units of which the controller has no record.
-    pub unknown_bytes: u64,
+    pub quarantined_bytes: u64,
 }
 
 /// What one unit takes.

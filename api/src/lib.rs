@@ -24,6 +24,7 @@ pub mod entity_choice;
 pub mod error;
 pub mod log;
 pub mod machine_agent;
+pub mod machine_folder;
 pub mod machines;
 pub mod models;
 pub mod provisioning;

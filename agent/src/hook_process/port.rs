@@ -94,15 +94,10 @@ impl CharmHost for HostCharms {
     }
 
     async fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
-        if archive.is_empty() {
-            return Ok(());
-        }
         // checked before the first byte is interpreted (S21)
-        if host::digest::sha256(&archive) != charm.sha256 {
-            return Err(format!(
-                "charm download corrupted: the archive of {} has another SHA-256 than expected ({})",
-                charm.url, charm.sha256
-            ));
+        let sha256 = host::digest::sha256(&archive);
+        if sha256 != charm.sha256 {
+            return Err(format!("charm archive corrupted: expected sha256 {}, got {sha256}", charm.sha256));
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);

@@ -5,7 +5,7 @@
 use super::agent_process::{AgentExit, EndedAgent, running};
 use crate::fault;
 use crate::folder::UnitFolder;
-use crate::observation::{AGENT_LOG, last_line, log_bytes};
+use crate::observation::{AGENT_LOG, last_error_line, log_bytes};
 use anyhow::Result;
 use api::text;
 use host::log_file;
@@ -49,7 +49,7 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
             tracing::error!("the agent of {folder} ended: {}; restarting it", text::fault::state(fault));
         }
         let end = end.unwrap_or(ProcessEnd::Unobserved);
-        EndedAgent { end, last_line: last_line(&folder, from) }
+        EndedAgent { end, last_line: last_error_line(&folder, from) }
     }))
 }
 

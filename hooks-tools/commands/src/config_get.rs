@@ -11,7 +11,7 @@ pub const TOOL: Tool = Tool {
     summary: "Print application configuration.",
     details: "Without a key prints all options that have a value. With --all also prints the others, as null.",
     flags: &[FORMAT, OUTPUT, ALL],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -19,7 +19,7 @@ pub const TOOL: Tool = Tool {
             help: "Send log message at the given level",
         },
     ],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -29,7 +29,7 @@ pub const TOOL: Tool = Tool {
         Flag { names: &[INGRESS], kind: FlagKind::Switch, help: "get the ingress address for the binding" },
         Flag { names: &[EGRESS], kind: FlagKind::Switch, help: "get the egress subnets for the binding" },
     ],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -18,7 +18,7 @@ pub const TOOL: Tool = Tool {
     details: "Prints one setting, or all of them if no key or \"-\" is given.\n\
         The default is the remote unit of the hook, or the remote application if there is no such unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

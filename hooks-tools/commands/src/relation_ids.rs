@@ -10,7 +10,7 @@ pub const TOOL: Tool = Tool {
     summary: "List all relation IDs for the given endpoint.",
     details: "The default is the endpoint of the hook. A broken relation is not listed.",
     flags: &[FORMAT, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -10,7 +10,7 @@ pub const TOOL: Tool = Tool {
     summary: "List relation units.",
     details: "In a peer relation lists the other units. A departed hook no longer lists the departing unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

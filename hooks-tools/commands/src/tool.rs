@@ -25,9 +25,9 @@ pub struct Tool {
     pub details: &'static str,
     /// The flags that it accepts.
     pub flags: &'static [Flag],
-    /// Whether it stores its arguments, and therefore refuses arguments that are not UTF-8 (design 17). Other tools
-    /// receive invalid bytes as replacement characters.
-    pub stores_arguments: bool,
+    /// Whether it refuses arguments that are not UTF-8 (design 17). Other tools receive invalid bytes as replacement
+    /// characters.
+    pub requires_utf8: bool,
     /// Its implementation.
     pub run: fn(&mut Invocation) -> Result<ToolOutput, ToolError>,
 }

@@ -2,7 +2,7 @@
 
 use crate::sim::world::World;
 use commands::ToolReply;
-use hook_client::reconnect::WAIT_MAX_MS;
+use hook_client::reconnect::DELAY_SUM_MAX_MS;
 use state::terms::names::Uuid;
 use state::unit::outcome::Exit;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -60,7 +60,7 @@ impl HookProcess {
                     return Some(reply);
                 }
             }
-            let time_limit = self.world.sleep(u64::from(WAIT_MAX_MS));
+            let time_limit = self.world.sleep(u64::from(DELAY_SUM_MAX_MS));
             tokio::select! {
                 biased;
                 () = changed => {}

@@ -27,7 +27,7 @@ pub(super) const LINK_RETRY_MAX_MS: u64 = 5_000;
 pub(super) const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
 
 /// The state of one running unit agent. See the module.
-pub struct Shared<S, A, C> {
+pub struct AgentState<S, A, C> {
     pub(super) storage: S,
     pub(super) api: A,
     pub(super) clock: C,
@@ -52,12 +52,12 @@ pub struct Shared<S, A, C> {
     wait_reasons: RefCell<Vec<Cause>>,
 }
 
-impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
+impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     pub(super) fn new(storage: S, api: A, clock: C, local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let start = clock.since_boot_ms();
         let facts =
             VolatileState { view, last_end_ms: start, agent_start_ms: start, ..VolatileState::default() };
-        Shared {
+        AgentState {
             storage,
             api,
             clock,
@@ -138,7 +138,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
         self.facts.borrow().epoch
     }
 
-    /// The number of appends so far, for [`Shared::save_if_unchanged`].
+    /// The number of appends so far, for [`AgentState::save_if_unchanged`].
     pub(super) fn saves(&self) -> u64 {
         self.saves.get()
     }
@@ -167,7 +167,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
         Ok(())
     }
 
-    /// Saves an event that was decided when [`Shared::saves`] had this value. Returns false, and saves nothing, if the
+    /// Saves an event that was decided when [`AgentState::saves`] had this value. Returns false, and saves nothing, if the
     /// stored state has changed since, so that the caller decides again:
     /// 1. `next` decides to start run 4.
     /// 2. The disk is busy. A session that is opened meanwhile replaces the stored state by the replica, in which
