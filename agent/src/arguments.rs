@@ -51,7 +51,7 @@ enum Command {
     Uninstall(Data),
     /// Enrol this host as a machine; "pintle add-machine manual" prints the whole command
     Enrol {
-        /// The addresses of the controller
+        /// The address of the controller (HOST:PORT)
         #[arg(value_name = "CONTROLLER")]
         controller: String,
         /// The name in the controller's certificate
@@ -80,7 +80,7 @@ enum Command {
     Show(UnitFolder),
     /// Show what a unit waits for
     Why(UnitFolder),
-    /// Start a unit anew whose state was lost
+    /// Reset a unit whose stored state was lost, so that it is installed again
     Resolve {
         #[command(flatten)]
         folder: UnitFolder,

@@ -16,9 +16,6 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The exit code of an agent whose disk failed (EX_IOERR of sysexits).
-pub const EXIT_DISK: u8 = 74;
-
 /// The newlines that are reserved after the content of an appended file: space for 16 usual documents, the writes of
 /// eight hooks.
 const RESERVE_BYTES: usize = 8 << 10;

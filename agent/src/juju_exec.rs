@@ -205,7 +205,7 @@ fn exchange(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<Vec<
     stream.write_all(&frame[..length])?;
     let stopped = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other(
-            "the unit agent stopped; commands that had started go on, and none of them runs again",
+            "the unit agent stopped; commands that were already started continue, and no command is run again",
         ),
         _ => error,
     };

@@ -9,8 +9,9 @@
 use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::Deployer;
+use crate::exit_code;
 use crate::file_watch::FileWatch;
-use crate::installed_programs::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, require_hook_program};
+use crate::installed_programs::{self, require_hook_program};
 use crate::juju_paths::{self, DATA_DIR};
 use crate::machine_agent::{MachineAgent, MachineAgentEnd};
 use crate::sd_notify::{self, NotifyState};
@@ -112,7 +113,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
         Ok(lock) => lock,
         Err(held) => {
             eprintln!("ERROR another machine agent holds the lock of {}: {}", dir.display(), held.0);
-            return Ok(ExitCode::from(EXIT_NOT_OWNER));
+            return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };
     umask(Mode::from_bits_truncate(0o077));
@@ -140,7 +141,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
             never = reboot::execute(&dir, &deployer, services) => match never {},
             _ = terminate.recv() => {
                 sd_notify::send(NotifyState::Stopping);
-                return Ok(ExitCode::from(EXIT_SIGNALLED));
+                return Ok(ExitCode::from(exit_code::SIGNALLED));
             }
             never = sd_notify::send_watchdog() => match never {},
             never = follow_log_level(&dir, &level, &deployer) => match never {},

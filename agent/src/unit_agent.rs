@@ -262,7 +262,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
             Some(HeldHook { context, process }) => (context, Some(process)),
             None => match self.context(run, &declared, &view) {
                 Some(context) => (context, None),
-                None => return failed("the relation is not in the unit's view"),
+                None => return failed("its relation, or the request for its commands, no longer exists"),
             },
         };
         shared.set_executing(run);

@@ -8,11 +8,12 @@
 use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::{AGENT_LOCK, FINISHED};
+use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
-use crate::folder::{EXIT_DISK, UnitFolder, public_dir};
+use crate::folder::{UnitFolder, public_dir};
 use crate::hook_process::HostCharms;
-use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, require_hook_program};
+use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
 use crate::reboot;
@@ -31,7 +32,7 @@ use host::logging::{LEVEL_FILE, Level};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use state::terms::health::Fault;
-use state::terms::names::UnitName;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
 use state::unit::local::{Local, Step};
 use std::path::PathBuf;
@@ -67,8 +68,8 @@ struct ForeignState {
 /// The exit code of an agent that cannot load the stored state.
 fn load_exit_code(error: &anyhow::Error) -> u8 {
     match error.is::<ForeignState>() {
-        true => EXIT_NOT_OWNER,
-        false => fault::of_error(error).map_or(EXIT_DISK, fault::exit_code),
+        true => exit_code::NOT_OWNER,
+        false => fault::of_error(error).map_or(exit_code::DISK, exit_code::of_fault),
     }
 }
 
@@ -79,14 +80,8 @@ fn load_exit_code(error: &anyhow::Error) -> u8 {
 async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
     let loaded = journal::load(folder).await?;
     let name: UnitName = config.name.parse()?;
-    let mut empty = Local::new(config.uuid, name);
     let (local, index, is_new) = match loaded {
-        Loaded::Nothing => {
-            // a folder with runs belongs to a unit whose state was set aside or deleted, not to a fresh unit
-            empty.state_lost = folder.runs().exists();
-            empty.run = newest_run(folder);
-            (empty, 0, true)
-        }
+        Loaded::Nothing => (new_state(folder, config.uuid, name), 0, true),
         Loaded::State { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
@@ -97,9 +92,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
         }
         Loaded::Corrupt { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
-            empty.state_lost = folder.runs().exists();
-            empty.run = newest_run(folder);
-            (empty, 0, true)
+            (new_state(folder, config.uuid, name), 0, true)
         }
         Loaded::OtherFormat { format } => {
             return Err(anyhow!(
@@ -112,6 +105,12 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
         }
     };
     Ok(Journal::open(folder.clone(), index, &local, is_new).await?)
+}
+
+/// The state of a unit without a stored one. A folder with runs belongs to a unit whose state was set aside or deleted,
+/// not to a fresh unit.
+fn new_state(folder: &UnitFolder, unit: Uuid, name: UnitName) -> Local {
+    Local { state_lost: folder.runs().exists(), run: newest_run(folder), ..Local::new(unit, name) }
 }
 
 /// The number of the newest run folder: runs are numbered from there, because a number must name one run only.
@@ -129,7 +128,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         Ok(locked) => locked,
         Err(held) => {
             eprintln!("ERROR {held}");
-            return Ok(ExitCode::from(EXIT_NOT_OWNER));
+            return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };
     umask(Mode::from_bits_truncate(0o077));
@@ -184,11 +183,11 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         _ = terminate.recv() => {
             sd_notify::send(NotifyState::Stopping);
             tracing::info!("{}: received SIGTERM, stopping", config.name);
-            return Ok(ExitCode::from(EXIT_SIGNALLED));
+            return Ok(ExitCode::from(exit_code::SIGNALLED));
         }
         () = until_config_changes(&folder, &config, &level, &mut hangup) => {
             tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
-            return Ok(ExitCode::from(EXIT_SIGNALLED));
+            return Ok(ExitCode::from(exit_code::SIGNALLED));
         }
     };
     Ok(match end {
@@ -199,19 +198,19 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         }
         UnitAgentEnd::Copy(reason) => {
             eprintln!("ERROR {}: this folder is a copy: {reason}", config.name);
-            ExitCode::from(EXIT_NOT_OWNER)
+            ExitCode::from(exit_code::NOT_OWNER)
         }
         UnitAgentEnd::Diverged(reason) => {
             eprintln!("ERROR {}: {reason}", config.name);
-            ExitCode::from(EXIT_NOT_OWNER)
+            ExitCode::from(exit_code::NOT_OWNER)
         }
         UnitAgentEnd::AttachAgain(reason) => {
             tracing::warn!("{}: {reason}: restarting", config.name);
-            ExitCode::from(EXIT_SIGNALLED)
+            ExitCode::from(exit_code::SIGNALLED)
         }
         UnitAgentEnd::Disk(failed) => {
             eprintln!("ERROR the disk failed: {failed}");
-            ExitCode::from(failed.fault.map_or(EXIT_DISK, fault::exit_code))
+            ExitCode::from(failed.fault.map_or(exit_code::DISK, exit_code::of_fault))
         }
     })
 }
@@ -282,9 +281,9 @@ mod tests {
     fn write_config(folder: &Path) -> AgentConfig {
         let config = AgentConfig {
             kind: api::AgentKind::Unit,
-            uuid: state::terms::names::Uuid(1),
+            uuid: Uuid(1),
             name: "web/0".into(),
-            model: state::terms::names::Uuid(2),
+            model: Uuid(2),
             controllers: vec!["127.0.0.1:1".into()],
             server_name: String::new(),
             ca: String::new(),
@@ -324,9 +323,9 @@ mod tests {
         let config = write_config(dir.path());
         let folder = UnitFolder::new(dir.path().into());
         drop(load_state(&folder, &config).await.unwrap());
-        let other = AgentConfig { uuid: state::terms::names::Uuid(9), ..config };
+        let other = AgentConfig { uuid: Uuid(9), ..config };
         let refused = load_state(&folder, &other).await.err().unwrap();
-        assert_eq!(load_exit_code(&refused), EXIT_NOT_OWNER, "{refused:#}");
-        assert_eq!(load_exit_code(&anyhow!("the disk failed")), EXIT_DISK);
+        assert_eq!(load_exit_code(&refused), exit_code::NOT_OWNER, "{refused:#}");
+        assert_eq!(load_exit_code(&anyhow!("the disk failed")), exit_code::DISK);
     }
 }

@@ -10,9 +10,9 @@
 //! The crate `tempfile` is not used because it renames with a raw system call, which the library of
 //! `tests/crash_points` cannot intercept.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Replaces the file at `path`, durably: when this returns, the new content survives a power failure.
@@ -40,6 +40,11 @@ pub fn write_atomic_unsynced(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// If the folder cannot be opened or synced.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
+}
+
+/// The bytes that a file occupies on its disk: its blocks, of 512 bytes each.
+pub fn disk_bytes(file: &Metadata) -> u64 {
+    file.blocks() * 512
 }
 
 /// Maps the error "not found" to `None`. For reading or removing files that may be absent.

@@ -6,17 +6,14 @@
 //! action that failed and a hook that was killed for its own reboot do not put the unit into error.
 
 use crate::folder::UnitFolder;
+use host::file::disk_bytes;
 use state::terms::operation::Operation;
 use state::unit::outcome::Exit;
 use state::unit::run_retention::{RunFolder, expired};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// The unit of `blocks` in the metadata of a file.
-const BLOCK_BYTES: u64 = 512;
 
 /// The file that marks the run of a failed hook.
 const FAILED: &str = "failed";
@@ -67,7 +64,7 @@ fn measure_all(folder: &UnitFolder) -> BTreeMap<u64, RunFolder> {
 fn measure(run_folder: &Path) -> RunFolder {
     let entries = fs::read_dir(run_folder).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| entry.metadata().ok());
-    let bytes = files.map(|file| file.blocks() * BLOCK_BYTES).sum();
+    let bytes = files.map(|file| disk_bytes(&file)).sum();
     RunFolder { bytes, has_failed: run_folder.join(FAILED).exists() }
 }
 

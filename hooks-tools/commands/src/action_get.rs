@@ -9,7 +9,7 @@ pub const TOOL: Tool = Tool {
     name: "action-get",
     arguments: "[<key>[.<key>.<key>...]]",
     summary: "Get action parameters.",
-    details: "Without a key prints all parameters. Dots in a key select from nested maps.",
+    details: "Without a key, the tool prints all parameters. Dots in a key select from nested maps.",
     flags: &[FORMAT, OUTPUT],
     requires_utf8: false,
     run,

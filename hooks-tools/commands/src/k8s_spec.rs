@@ -38,7 +38,7 @@ const fn setter(name: &'static str, summary: &'static str, flags: &'static [Flag
         name,
         arguments: "--file <core spec file>",
         summary,
-        details: "Reads stdin without --file. Has an effect in models on Kubernetes only.",
+        details: "Without --file, the tool reads stdin. Has an effect in models on Kubernetes only.",
         flags,
         requires_utf8: false,
         run,
