@@ -36,7 +36,7 @@ use state::unit::hook_context::{
     ActionWrites, HookContext, HookTrigger, Level, ReportContent, RunningCommands,
 };
 use state::unit::local::Run;
-use state::unit::outcome::{Exit, HookResult, stream};
+use state::unit::outcome::{HookResult, RunExit, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -260,7 +260,7 @@ impl HostCharms {
     /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
     fn finish(&self, run: &Run, session: HookSession) -> HookResult {
         let run_folder = self.folder.run(run.number);
-        let exit = read_outcome(&run_folder).unwrap_or(Exit::Interrupted);
+        let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let requests_reboot = session.requests_reboot();
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
@@ -268,7 +268,7 @@ impl HostCharms {
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
-        if exit != Exit::Interrupted || requests_reboot {
+        if exit != RunExit::Interrupted || requests_reboot {
             reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
         }
         if run_folders::is_failed_hook(&run.operation, &exit, requests_reboot) {
@@ -326,8 +326,8 @@ async fn request_of_tool(
 
 /// Adds to an action's results (spec/hook-tools.md 2.7) the exit code of its program and its output, byte for
 /// byte.
-fn add_results(run_folder: &Path, exit: &Exit, action: &mut ActionWrites) {
-    let Exit::Code(code) = exit else { return };
+fn add_results(run_folder: &Path, exit: &RunExit, action: &mut ActionWrites) {
+    let RunExit::Code(code) = exit else { return };
     action.results.insert("return-code".into(), (*code).into());
     for stream in ["stdout", "stderr"] {
         let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::{enrolment, reboot, uninstall};
 use anyhow::{Context, Result, bail};
 use api::machine_folder::MACHINE_PID;
 use host::lock::Lock;
-use host::logging::{LEVEL_FILE, Level};
+use host::logging::{LEVEL_FILE, LogFilter};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use std::convert::Infallible;
@@ -31,10 +31,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument;
 
 /// Applies the machine's log level whenever it changes, in this process and in the unit agents.
-async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Infallible {
+async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deployer) -> Infallible {
     let watch = FileWatch::new(dir, LEVEL_FILE);
     loop {
-        if level.read(&dir.join(LEVEL_FILE)) {
+        if log_filter.read(&dir.join(LEVEL_FILE)) {
             // the unit agents also poll the file
             deployer.deployed().unwrap_or_default().values().for_each(service::notify_of_changed_files);
         }
@@ -102,7 +102,7 @@ pub async fn enrol([controller, server_name, model, machine, name]: [String; 5])
 ///
 /// # Errors
 /// If the agent cannot be started, or it cannot be uninstalled.
-pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<ExitCode> {
+pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     // without pintle-hook no unit agent would start; the agent of a Dead machine starts none
     if !uninstall::is_dead(&dir) {
@@ -144,7 +144,7 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
                 return Ok(ExitCode::from(exit_code::SIGNALLED));
             }
             never = sd_notify::send_watchdog() => match never {},
-            never = follow_log_level(&dir, &level, &deployer) => match never {},
+            never = follow_log_level(&dir, &log_filter, &deployer) => match never {},
         }
         uninstall::mark_dead(&dir)?;
     }

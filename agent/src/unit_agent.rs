@@ -32,7 +32,7 @@ use state::unit::decision::{Act, Now};
 use state::unit::hook_context::HookContext;
 use state::unit::hook_context_builder::{self, ContextInput};
 use state::unit::local::{Event, Local, Run, Step};
-use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
+use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
 use std::pin::pin;
@@ -131,7 +131,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 }
                 Act::FetchBag(request) => {
                     drop(lock.take());
-                    shared.set_wait_reasons(vec![resolve::fetch_reason(&shared.local().name, &request)]);
+                    shared.set_wait_causes(vec![resolve::fetch_cause(&shared.local().name, &request)]);
                     fetch::fetch(shared, request, &mut backoff).await;
                     continue;
                 }
@@ -161,13 +161,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     drop(lock.take());
                     tracing::info!("requesting a reboot of the machine");
                     self.charms.reboot(&now.boot).await;
-                    shared.set_wait_reasons(vec![resolve::reboot_reason(&shared.local().name, None)]);
+                    shared.set_wait_causes(vec![resolve::reboot_cause(&shared.local().name, None)]);
                     shared.wait_for_change(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
                     continue;
                 }
                 Act::Wait(wait) => {
                     drop(lock.take());
-                    shared.set_wait_reasons(wait.causes);
+                    shared.set_wait_causes(wait.causes);
                     // the sender sends what was saved first
                     tokio::task::yield_now().await;
                     self.charms.clean_up();
@@ -215,8 +215,8 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let result = match &run.operation {
             Operation::InstallCharm(charm) => {
                 let exit = match self.install_charm(charm).await {
-                    Ok(()) => Exit::Code(0),
-                    Err(reason) => Exit::Failed(reason),
+                    Ok(()) => RunExit::Code(0),
+                    Err(reason) => RunExit::Failed(reason),
                 };
                 HookResult::without_writes(exit)
             }
@@ -235,7 +235,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// was started.
     async fn run_charm(&self, run: &Run, held: Option<HeldHook<H::Held>>) -> HookResult {
         let shared = &self.shared;
-        let failed = |reason: &str| HookResult::without_writes(Exit::Failed(reason.to_owned()));
+        let failed = |reason: &str| HookResult::without_writes(RunExit::Failed(reason.to_owned()));
         let lost_charm =
             hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = lost_charm
@@ -252,11 +252,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 operation if operation.runs_once() => {
                     failed("the controller was restored while the action started")
                 }
-                _ => HookResult::without_writes(Exit::Interrupted),
+                _ => HookResult::without_writes(RunExit::Interrupted),
             };
         };
         if hook_context_builder::is_cancelled(&view, &run.operation) {
-            return HookResult::without_writes(Exit::Cancelled);
+            return HookResult::without_writes(RunExit::Cancelled);
         }
         let (context, process) = match held {
             Some(HeldHook { context, process }) => (context, Some(process)),

@@ -28,7 +28,7 @@ use api::AgentConfig;
 use api::machine_folder::AGENT_PID;
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
-use host::logging::{LEVEL_FILE, Level};
+use host::logging::{LEVEL_FILE, LogFilter};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use state::terms::health::Fault;
@@ -123,7 +123,7 @@ fn newest_run(folder: &UnitFolder) -> u64 {
 ///
 /// # Errors
 /// If the agent cannot be started. The exit code is the reason why a started agent has ended.
-pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
+pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     let (folder, _lock) = match lock_folder(dir)? {
         Ok(locked) => locked,
         Err(held) => {
@@ -136,7 +136,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     // before the pid file exists, because the machine agent sends this signal to its pid, and it would end the
     // process
     let mut hangup = signal(SignalKind::hangup())?;
-    level.read(&folder.machine().join(LEVEL_FILE));
+    log_filter.read(&folder.machine().join(LEVEL_FILE));
     Process::this().write(&folder.file(AGENT_PID))?;
     let journal = match load_state(&folder, &config).await {
         Ok(journal) => journal,
@@ -185,7 +185,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             tracing::info!("{}: received SIGTERM, stopping", config.name);
             return Ok(ExitCode::from(exit_code::SIGNALLED));
         }
-        () = until_config_changes(&folder, &config, &level, &mut hangup) => {
+        () = until_config_changes(&folder, &config, &log_filter, &mut hangup) => {
             tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
             return Ok(ExitCode::from(exit_code::SIGNALLED));
         }
@@ -223,9 +223,14 @@ fn socket_error(error: std::io::Error) -> anyhow::Error {
 
 /// Completes when the unit's configuration has changed or was deleted: without its folder an agent is useless,
 /// and nothing could find it. The machine agent notifies of changes with SIGHUP; the files are also polled.
-async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &Level, hangup: &mut Signal) {
+async fn until_config_changes(
+    folder: &UnitFolder,
+    known: &AgentConfig,
+    log_filter: &LogFilter,
+    hangup: &mut Signal,
+) {
     loop {
-        level.read(&folder.machine().join(LEVEL_FILE));
+        log_filter.read(&folder.machine().join(LEVEL_FILE));
         if config::read(folder.root()).ok().as_ref() != Some(known) {
             return;
         }
@@ -295,14 +300,14 @@ mod tests {
     }
 
     async fn detects_change(folder: &Path, known: &AgentConfig) -> bool {
-        let level = LEVEL.get_or_init(logging::start);
+        let log_filter = LEVEL.get_or_init(logging::start);
         let mut hangup = signal(SignalKind::hangup()).unwrap();
         let folder = UnitFolder::new(folder.into());
-        let changes = until_config_changes(&folder, known, level, &mut hangup);
+        let changes = until_config_changes(&folder, known, log_filter, &mut hangup);
         tokio::time::timeout(file_watch::POLL * 2, changes).await.is_ok()
     }
 
-    static LEVEL: std::sync::OnceLock<Level> = std::sync::OnceLock::new();
+    static LEVEL: std::sync::OnceLock<LogFilter> = std::sync::OnceLock::new();
 
     #[tokio::test(start_paused = true)]
     async fn a_changed_or_deleted_configuration_is_detected() {

@@ -7,7 +7,7 @@ use agent::socket_dir::{SOCKET, socket_dir};
 use agent::tool_socket::{ContextState, listen};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::Local;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ async fn commands_are_queued_without_a_running_hook_and_their_exit_code_and_outp
     let run_folder = machine.path().join("agents/unit-web-0/hooks/000005");
     fs::write(run_folder.join("stdout"), "a b -x\n").unwrap();
     fs::write(run_folder.join("stderr"), "bad").unwrap();
-    commands.answer(&request, &Exit::Code(3), 5);
+    commands.answer(&request, &RunExit::Code(3), 5);
     assert_eq!(commands.oldest(), None, "it is answered once");
     let output = exec.await.unwrap().unwrap();
     assert_eq!(

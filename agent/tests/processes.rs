@@ -24,7 +24,7 @@ use state::terms::start_reason::StartReason;
 use state::unit::environment::MachineFacts;
 use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::fs;
@@ -162,7 +162,7 @@ impl HookHost for NoRequests {
 
 #[tokio::test]
 async fn an_outcome_is_accepted_only_if_it_is_of_this_boot() {
-    for (boot, accepted) in [(kernel_boot(), Some(Exit::Code(0))), ("another".to_owned(), None)] {
+    for (boot, accepted) in [(kernel_boot(), Some(RunExit::Code(0))), ("another".to_owned(), None)] {
         let unit = tempfile::tempdir().unwrap();
         let at = unit.path().join("hooks/000001");
         let run = started_run(&at, &boot);
@@ -193,7 +193,7 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
 
     let result = charms_of(unit.path()).run(&run, context, None, &NoRequests).await;
 
-    assert_eq!(result.exit, Exit::Missing);
+    assert_eq!(result.exit, RunExit::Missing);
 }
 
 /// Calls a tool and returns its stderr.

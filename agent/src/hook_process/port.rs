@@ -19,7 +19,7 @@ use state::terms::operation::CharmRef;
 use state::unit::dispatch::{Dispatch, declares};
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
-use state::unit::outcome::{Exit, HookResult};
+use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use std::fs;
 use std::path::PathBuf;
@@ -35,17 +35,17 @@ impl HostCharms {
     ///
     /// # Errors
     /// How the run ends if there is no program.
-    fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, Exit> {
+    fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, RunExit> {
         if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
-            return Err(Exit::Missing);
+            return Err(RunExit::Missing);
         }
         let Some(path) = context.trigger.dispatch_path() else {
             return Ok(self.folder.run(run.number).join(SCRIPT));
         };
         match self.program(&path) {
             Dispatch::Run(program) => Ok(self.folder.charm().join(program)),
-            Dispatch::Missing => Err(Exit::Missing),
-            Dispatch::Failed(why) => Err(Exit::Failed(why)),
+            Dispatch::Missing => Err(RunExit::Missing),
+            Dispatch::Failed(why) => Err(RunExit::Failed(why)),
         }
     }
 
@@ -53,7 +53,7 @@ impl HostCharms {
     ///
     /// # Errors
     /// How the run ends without a process.
-    async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, Exit> {
+    async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, RunExit> {
         let program = self.program_of(run, context)?;
         loop {
             match self.start(run, context, &program).await {
@@ -67,7 +67,7 @@ impl HostCharms {
                 }
                 Err(error) => {
                     let text = fault::with_setting(&error);
-                    return Err(Exit::Failed(format!("cannot start the hook: {text}")));
+                    return Err(RunExit::Failed(format!("cannot start the hook: {text}")));
                 }
             }
         }

@@ -8,7 +8,7 @@
 use crate::folder::UnitFolder;
 use host::file::disk_bytes;
 use state::terms::operation::Operation;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use state::unit::run_retention::{RunFolder, expired};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -40,11 +40,11 @@ impl RunFolders {
 }
 
 /// Whether a run that ended in this way puts its unit into error.
-pub(super) fn is_failed_hook(operation: &Operation, exit: &Exit, requests_reboot: bool) -> bool {
+pub(super) fn is_failed_hook(operation: &Operation, exit: &RunExit, requests_reboot: bool) -> bool {
     let has_failed = match exit {
-        Exit::Code(code) => *code != 0,
-        Exit::Signal(_) | Exit::Failed(_) => true,
-        Exit::Interrupted | Exit::Missing | Exit::Cancelled => false,
+        RunExit::Code(code) => *code != 0,
+        RunExit::Signal(_) | RunExit::Failed(_) => true,
+        RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled => false,
     };
     has_failed && !requests_reboot && !operation.runs_once()
 }
@@ -79,11 +79,11 @@ mod tests {
     fn a_failed_action_and_a_hook_that_requested_a_reboot_are_no_failed_hook() {
         let hook = Operation::Hook(Hook::Install);
         let action = Operation::Action { id: 1, name: "backup".to_owned() };
-        assert!(is_failed_hook(&hook, &Exit::Code(1), false));
-        assert!(is_failed_hook(&hook, &Exit::Signal(9), false));
-        assert!(!is_failed_hook(&hook, &Exit::Code(0), false));
-        assert!(!is_failed_hook(&hook, &Exit::Signal(9), true), "killed for its own reboot");
-        assert!(!is_failed_hook(&action, &Exit::Code(1), false));
+        assert!(is_failed_hook(&hook, &RunExit::Code(1), false));
+        assert!(is_failed_hook(&hook, &RunExit::Signal(9), false));
+        assert!(!is_failed_hook(&hook, &RunExit::Code(0), false));
+        assert!(!is_failed_hook(&hook, &RunExit::Signal(9), true), "killed for its own reboot");
+        assert!(!is_failed_hook(&action, &RunExit::Code(1), false));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub struct AgentState<S, A, C> {
     /// The view differs from the cached one.
     pub(super) cache_outdated: Notify,
     /// Why the unit waits, as of the last decision.
-    wait_reasons: RefCell<Vec<Cause>>,
+    wait_causes: RefCell<Vec<Cause>>,
 }
 
 impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
@@ -70,7 +70,7 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
             send_changed: Notify::new(),
             view_changed: Notify::new(),
             cache_outdated: Notify::new(),
-            wait_reasons: RefCell::default(),
+            wait_causes: RefCell::default(),
         }
     }
 
@@ -85,14 +85,14 @@ impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     }
 
     /// The causes that the unit waits for, as of the last decision. Empty if it waits for nothing.
-    pub fn wait_reasons(&self) -> Vec<Cause> {
-        self.wait_reasons.borrow().clone()
+    pub fn wait_causes(&self) -> Vec<Cause> {
+        self.wait_causes.borrow().clone()
     }
 
     /// Stores what the unit waits for, and logs it when the first cause is another one.
-    pub(super) fn set_wait_reasons(&self, causes: Vec<Cause>) {
-        let before = self.wait_reasons.replace(causes);
-        let after = self.wait_reasons.borrow();
+    pub(super) fn set_wait_causes(&self, causes: Vec<Cause>) {
+        let before = self.wait_causes.replace(causes);
+        let after = self.wait_causes.borrow();
         let first = |causes: &[Cause]| causes.first().map(|cause| (cause.entity.clone(), cause.duty.clone()));
         if let Some(cause) = after.first()
             && first(&before) != first(&after)

@@ -12,7 +12,7 @@ use api::text::refusal;
 use api::{Attach, Commit, Report, UnitAgentRequests};
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::position::{Committed, Position};
-use state::unit::decision::Send;
+use state::unit::decision::NextMessage;
 use state::unit::local::Event;
 use state::unit::record::CommitOutcome;
 use state::unit::{resolve, retry};
@@ -43,10 +43,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
                 resolve::next(&self.0.local(), self.0.view().as_deref(), &now).send
             };
             let sent = match send {
-                Send::Attach => self.attach().await,
-                Send::UnrecordedReport(run) => self.send_unrecorded(run).await,
-                Send::Commit(sequence) => self.commit(sequence).await,
-                Send::Nothing => match self.early_report() {
+                NextMessage::Attach => self.attach().await,
+                NextMessage::UnrecordedReport(run) => self.send_unrecorded(run).await,
+                NextMessage::Commit(sequence) => self.commit(sequence).await,
+                NextMessage::Nothing => match self.early_report() {
                     EarlyReport::Now(report) => self.send_report(report).await,
                     EarlyReport::Later(at_ms) => {
                         let timer = pin!(self.0.clock.sleep_until(at_ms));

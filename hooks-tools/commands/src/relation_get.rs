@@ -54,7 +54,7 @@ fn requested_owner(call: &Invocation) -> Result<Owner, ToolError> {
             (Err(_), false) => usage(format!("invalid unit name {}", quote(name))),
         };
     }
-    match call.context.trigger.counterpart() {
+    match call.context.trigger.relation_context() {
         Some(about) => Ok(match &about.unit {
             Some(unit) if !application => Owner::Unit(unit.clone()),
             _ => Owner::Application(about.application.clone()),

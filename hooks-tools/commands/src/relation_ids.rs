@@ -17,7 +17,7 @@ pub const TOOL: Tool = Tool {
 fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let context = &*call.context;
     let hook_relation =
-        context.trigger.counterpart().and_then(|about| context.relations.get(&about.relation));
+        context.trigger.relation_context().and_then(|about| context.relations.get(&about.relation));
     let named = call.positionals(1)?.first().filter(|name| !name.is_empty());
     let Some(endpoint) = named.or(hook_relation.map(|relation| &relation.endpoint)) else {
         return usage("no endpoint name specified");

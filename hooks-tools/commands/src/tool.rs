@@ -9,7 +9,7 @@ use crate::value::Value;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
 use state::terms::settings::BagChange;
-use state::unit::hook_context::{HookContext, HookRelation, ReportContent, TooLarge};
+use state::unit::hook_context::{HookContext, HookRelation, HookWriteError, ReportContent};
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
 
@@ -145,8 +145,8 @@ pub enum ToolError {
     Need(Need),
 }
 
-impl From<TooLarge> for ToolError {
-    fn from(TooLarge(text): TooLarge) -> ToolError {
+impl From<HookWriteError> for ToolError {
+    fn from(HookWriteError(text): HookWriteError) -> ToolError {
         ToolError::Failed(text)
     }
 }

@@ -11,7 +11,7 @@ use super::hook_context::{
 };
 use super::local::{Local, RelationLocal, Run};
 use crate::charm::{Charm, Scope, options};
-use crate::terms::commands::{CommandsRequest, Counterpart};
+use crate::terms::commands::{CommandsRequest, RelationContext};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
 use crate::terms::operation::{CharmRef, Hook, Operation, RelationEvent};
@@ -80,7 +80,7 @@ pub fn is_aborted(view: &Snapshot, operation: &Operation) -> bool {
 /// that was cancelled, or runs commands in a relation that the unit has left.
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
     let (trigger, middle) = trigger(local, view, &run.operation, input)?;
-    let about = trigger.counterpart().cloned();
+    let about = trigger.relation_context().cloned();
     // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
     // later
     let numbers: BTreeSet<_> = local.relations.keys().copied().collect();
@@ -148,7 +148,7 @@ fn trigger(
                 | RelationEvent::Broken => None,
             };
             let unit = event.remote_unit().cloned();
-            let about = Counterpart { relation: *relation, unit, application, departing };
+            let about = RelationContext { relation: *relation, unit, application, departing };
             let name = hook.name().to_string();
             Some((HookTrigger::Relation { hook: name.clone(), about }, name))
         }

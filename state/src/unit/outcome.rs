@@ -22,7 +22,7 @@ const STDERR_LINE_CHARS_MAX: usize = 200;
 
 /// How a hook's process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum RunExit {
     /// The process exited with this code.
     Code(i32),
     /// Another process killed it by this signal, which is a failure of the charm (spec I.14).
@@ -41,7 +41,7 @@ pub enum Exit {
 #[derive(Clone, Debug)]
 pub struct HookResult {
     /// How the program ended.
-    pub exit: Exit,
+    pub exit: RunExit,
     /// What the hook's tools wrote, which is applied only if the hook succeeded.
     pub writes: Writes,
     /// What the hook reported, in order: log lines, statuses and output. It takes effect even if the hook failed.
@@ -50,7 +50,7 @@ pub struct HookResult {
 
 impl HookResult {
     /// The result of a run that wrote and reported nothing.
-    pub fn without_writes(exit: Exit) -> HookResult {
+    pub fn without_writes(exit: RunExit) -> HookResult {
         HookResult { exit, writes: Writes::default(), reports: Vec::new() }
     }
 }
@@ -84,22 +84,22 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
     let operation = &run.operation;
     let runs_once = operation.runs_once();
     let last_line = match &exit {
-        Exit::Code(_) | Exit::Signal(_) => last_stderr_line(&reports),
-        Exit::Interrupted | Exit::Missing | Exit::Cancelled | Exit::Failed(_) => None,
+        RunExit::Code(_) | RunExit::Signal(_) => last_stderr_line(&reports),
+        RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled | RunExit::Failed(_) => None,
     };
     let failed = |reason: String| {
         let retry = if runs_once { None } else { retry::retry_after(local, view, now, operation) };
         Outcome::Failed { reason, retry }
     };
     let outcome = match exit {
-        Exit::Interrupted => return None,
-        Exit::Code(0) => Outcome::Ok,
-        Exit::Missing if runs_once => failed(missing_action(&local.name)),
-        Exit::Missing => Outcome::Missing,
-        Exit::Cancelled => Outcome::Skipped,
-        Exit::Code(code) => failed(format!("exit status {code}")),
-        Exit::Signal(signal) => failed(format!("killed by signal {signal}")),
-        Exit::Failed(reason) => failed(reason),
+        RunExit::Interrupted => return None,
+        RunExit::Code(0) => Outcome::Ok,
+        RunExit::Missing if runs_once => failed(missing_action(&local.name)),
+        RunExit::Missing => Outcome::Missing,
+        RunExit::Cancelled => Outcome::Skipped,
+        RunExit::Code(code) => failed(format!("exit status {code}")),
+        RunExit::Signal(signal) => failed(format!("killed by signal {signal}")),
+        RunExit::Failed(reason) => failed(reason),
     };
     let last_call = reports.last().map_or(0, |report| report.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
@@ -211,7 +211,7 @@ mod tests {
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::start_reason::StartReason;
     use crate::terms::status::WorkloadStatus;
-    use crate::unit::decision::Send;
+    use crate::unit::decision::NextMessage;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 
@@ -251,7 +251,7 @@ mod tests {
             record(&local, None, &now, ended).expect("it was not interrupted").reports
         };
 
-        let failed = record_of(Exit::Code(1), &pending_reports);
+        let failed = record_of(RunExit::Code(1), &pending_reports);
         let (here, about) = failed.split_at(55);
         assert_eq!(here, &lines[45..], "the newest lines");
         let about: Vec<(u32, &ReportContent)> =
@@ -266,7 +266,7 @@ mod tests {
 
         pending_reports.acknowledge(45);
         assert_eq!(
-            record_of(Exit::Code(0), &pending_reports),
+            record_of(RunExit::Code(0), &pending_reports),
             lines[45..],
             "the others were delivered during the run"
         );
@@ -294,7 +294,7 @@ mod tests {
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
-        let result = HookResult { exit: Exit::Signal(9), writes, reports: reports.clone() };
+        let result = HookResult { exit: RunExit::Signal(9), writes, reports: reports.clone() };
         let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
@@ -305,13 +305,13 @@ mod tests {
         let record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 5);
         local.apply(&Event::Finished(record));
         let send = |local: &Local| next(local, None, &now).send;
-        assert_eq!(send(&local), Send::UnrecordedReport(1));
+        assert_eq!(send(&local), NextMessage::UnrecordedReport(1));
         local.apply(&Event::ReportAcknowledged { run: 1 });
-        assert_eq!(send(&local), Send::Commit(1));
+        assert_eq!(send(&local), NextMessage::Commit(1));
     }
 
     /// Returns the failure message and the logged line of a run that printed these lines on stderr.
-    fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (String, String) {
+    fn reason(operation: Operation, exit: RunExit, stderr: &[&str]) -> (String, String) {
         let local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let line = |text: &&str| RunReport {
@@ -348,24 +348,24 @@ mod tests {
     #[test]
     fn the_failure_message_ends_with_the_last_line_on_stderr() {
         let install = || Operation::Hook(Hook::Install);
-        let exited = |lines: &[&str]| reason(install(), Exit::Code(1), lines);
+        let exited = |lines: &[&str]| reason(install(), RunExit::Code(1), lines);
         let logged = "hook \"install\" failed: exit status 1".to_owned();
         let failure = |reason: &str| (reason.to_owned(), logged.clone());
         assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), failure("exit status 1: No space."));
         assert_eq!(exited(&[]), failure("exit status 1"));
         let long = "é".repeat(201);
         assert_eq!(exited(&[&long]).0, format!("exit status 1: {}", "é".repeat(200)));
-        let killed = reason(install(), Exit::Signal(9), &[]).0;
+        let killed = reason(install(), RunExit::Signal(9), &[]).0;
         assert!(killed.contains("signal 9"), "{killed}");
-        assert_eq!(reason(install(), Exit::Signal(9), &["bye"]).0, format!("{killed}: bye"));
+        assert_eq!(reason(install(), RunExit::Signal(9), &["bye"]).0, format!("{killed}: bye"));
         assert_eq!(
-            reason(install(), Exit::Failed("no".to_owned()), &["bye"]).0,
+            reason(install(), RunExit::Failed("no".to_owned()), &["bye"]).0,
             "no",
             "the charm did not run"
         );
         let backup = Operation::Action { id: 1, name: "backup".to_owned() };
         assert_eq!(
-            reason(backup, Exit::Code(1), &["bye"]).0,
+            reason(backup, RunExit::Code(1), &["bye"]).0,
             "exit status 1",
             "clients match the message of an action"
         );

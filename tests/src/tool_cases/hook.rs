@@ -4,7 +4,7 @@ use super::difference::difference;
 use super::fixture::{self, Source, part};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use state::terms::commands::Counterpart;
+use state::terms::commands::RelationContext;
 use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
 use state::unit::dispatch::{CharmFiles, Dispatch, PathKind, dispatch, missing_action};
@@ -96,7 +96,7 @@ impl HookKind {
     fn trigger(&self, fixture: &Value, context: &HookContext) -> Result<HookTrigger, String> {
         if let Some(relation) = self.relation_id {
             let there = context.relations.get(&relation).ok_or("no such relation")?;
-            let about = Counterpart {
+            let about = RelationContext {
                 relation,
                 unit: self.remote_unit.clone(),
                 application: self.remote_app.clone().unwrap_or_else(|| there.remote_application.clone()),
