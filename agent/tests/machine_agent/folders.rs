@@ -124,7 +124,7 @@ async fn a_new_watch_does_not_repeat_the_measurement_of_disk_usage() {
 /// A quarantined folder is the only copy of the unit's state: nothing deletes it, and no folder is quarantined beyond
 /// the bound.
 #[tokio::test]
-async fn folders_are_set_aside_up_to_the_bound() {
+async fn folders_are_quarantined_up_to_the_bound() {
     let machine = tempfile::tempdir().expect("a folder");
     let (deployer, name) = (deployer(machine.path()), UnitName::new("web", 0));
     for unit in 0..QUARANTINED_MAX {

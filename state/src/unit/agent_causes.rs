@@ -11,7 +11,8 @@ fn cause(unit: &UnitName, duty: Duty, actor: Actor) -> Cause {
     Cause::new(Entity::Unit(unit.clone()), duty, actor)
 }
 
-fn machine_agent(machine: Option<&str>) -> Actor {
+/// The agent of the unit's machine.
+pub(super) fn machine_agent(machine: Option<&str>) -> Actor {
     machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()))
 }
 

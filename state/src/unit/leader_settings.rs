@@ -13,8 +13,8 @@ use crate::terms::settings::{self, Bag, BagChange};
 
 /// Returns why `values` with `change` applied cannot be stored.
 pub fn problem(values: &Bag, change: &BagChange) -> Option<LeaderSettingsProblem> {
-    if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0')) {
-        return Some(LeaderSettingsProblem::ContainsNul { key: key.clone() });
+    if let Some(key) = settings::key_with_nul(change) {
+        return Some(LeaderSettingsProblem::ContainsNul { key: key.to_owned() });
     }
     let mut after = values.clone();
     settings::apply(&mut after, change);

@@ -2,6 +2,7 @@
 //!
 //! Each function returns one cause. Which of them apply is decided by `resolve`, `pending_operations` and `retry`.
 
+use super::agent_causes::machine_agent;
 use super::decision::{Act, Now, Wait, is_reboot_overdue, last_heartbeat_ms};
 use super::local::Local;
 use super::snapshot::{BagRequest, RelationView, Snapshot};
@@ -27,8 +28,7 @@ pub fn fetch_cause(unit: &UnitName, request: &BagRequest) -> Cause {
 /// Returns the cause for which no operation starts before the reboot. `machine` is the name of the unit's machine, if
 /// known.
 pub fn reboot_cause(unit: &UnitName, machine: Option<&str>) -> Cause {
-    let agent = machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()));
-    Cause::new(Entity::Unit(unit.clone()), Duty::Reboot, agent)
+    Cause::new(Entity::Unit(unit.clone()), Duty::Reboot, machine_agent(machine))
 }
 
 /// Returns the [`reboot_cause`] for a reboot that was requested at `requested_ms`, by the wall clock. Once the reboot
