@@ -7,7 +7,7 @@ use crate::{fault, inspect, juju_exec, machine_program, unit_program};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use host::inherited;
-use host::logging::{self, Level};
+use host::logging::{self, LogFilter};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -51,7 +51,7 @@ enum Command {
     Uninstall(Data),
     /// Enrol this host as a machine; "pintle add-machine manual" prints the whole command
     Enrol {
-        /// The addresses of the controller
+        /// The address of the controller (HOST:PORT)
         #[arg(value_name = "CONTROLLER")]
         controller: String,
         /// The name in the controller's certificate
@@ -80,7 +80,7 @@ enum Command {
     Show(UnitFolder),
     /// Show what a unit waits for
     Why(UnitFolder),
-    /// Start a unit anew whose state was lost
+    /// Reset a unit whose stored state was lost, so that it is installed again
     Resolve {
         #[command(flatten)]
         folder: UnitFolder,
@@ -109,11 +109,11 @@ pub fn main() -> ExitCode {
     installed_programs::resolve_agent_program();
     let result = match Arguments::parse().command {
         Command::Unit { dir } => {
-            run_async(|level| unit_program::run(dir, level)).or_else(fault::as_exit_code)
+            run_async(|log_filter| unit_program::run(dir, log_filter)).or_else(fault::as_exit_code)
         }
         Command::Machine { data, systemd } => {
             let supervision = if systemd { Supervision::Systemd } else { Supervision::Children };
-            run_async(|level| machine_program::run(data.folder, supervision, level))
+            run_async(|log_filter| machine_program::run(data.folder, supervision, log_filter))
         }
         Command::Install { data, root: Some(root), program: Some(program) } => {
             systemd::install(&root, &program, &data.folder).map(|()| ExitCode::SUCCESS)
@@ -136,7 +136,7 @@ pub fn main() -> ExitCode {
     })
 }
 
-fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(Level) -> F) -> Result<ExitCode> {
+fn run_async<F: Future<Output = Result<ExitCode>>>(main: impl FnOnce(LogFilter) -> F) -> Result<ExitCode> {
     inherited::protect();
     let main = main(logging::start());
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(main)

@@ -12,6 +12,7 @@ use crate::hook_process::kill_remaining_processes;
 use crate::service::{self, AgentExit, Supervision};
 use crate::socket_dir::socket_dir;
 use anyhow::{Context, Result, bail};
+use api::machine_folder::{AGENTS_DIR, QUARANTINE_DIR, TOKEN_ACCEPTED};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{OUTCOME, SHIM_PID};
 use host::file::{ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
@@ -27,20 +28,13 @@ use std::time::Duration;
 pub const AGENT_LOCK: &str = "agent.lock";
 /// The file that a finished unit agent writes: the agent is not started again.
 pub const FINISHED: &str = "finished";
-/// The folder of the units' folders, which are named by the units' tags.
-const AGENTS_DIR: &str = "agents";
 /// The file that marks a unit which is being recalled.
 pub const RECALLING: &str = "recalling";
-/// The folder of quarantined units: the controller has no record of them, and another unit has their name. No
-/// agent runs for them.
-const QUARANTINE_DIR: &str = "unknown";
 /// Quarantined folders that are kept: those of four restored backups, with the 24 units of a machine each. A person
 /// decides what is deleted, because nothing else has the state of these units.
 pub const QUARANTINED_MAX: usize = 100;
 /// The folder of removed units, until they are deleted.
 const REMOVED_DIR: &str = "removed";
-/// The file that stores that the controller has accepted the unit's token.
-const TOKEN_SET: &str = "token-set";
 /// The time limit for ending what a hook left running. It is killed at once; what takes longer hangs in a
 /// system call, possibly for ever, and must not delay the machine's other units.
 const REMAINING_PROCESSES_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,7 +55,7 @@ impl Deployer {
 
     /// The folder of the unit of this name, whether or not it exists.
     pub fn folder(&self, name: &UnitName) -> UnitFolder {
-        UnitFolder::new(self.machine.join(AGENTS_DIR).join(name.tag()))
+        UnitFolder::in_machine(&self.machine, &name.tag())
     }
 
     /// The units that are deployed here, with their folders. A folder whose name is not that of its unit is a
@@ -145,7 +139,7 @@ impl Deployer {
             Err(error) => return Err(error),
         }
         // the file refers to the token of an earlier configuration, which cannot be read any more
-        ignore_not_found(fs::remove_file(folder.file(TOKEN_SET)))?;
+        ignore_not_found(fs::remove_file(folder.file(TOKEN_ACCEPTED)))?;
         let token = host::random::token();
         let config = AgentConfig {
             kind: AgentKind::Unit,
@@ -181,7 +175,7 @@ impl Deployer {
 
     /// Whether the folder stores that the controller has accepted the unit's token.
     pub fn is_token_accepted(&self, folder: &UnitFolder) -> bool {
-        folder.file(TOKEN_SET).exists()
+        folder.file(TOKEN_ACCEPTED).exists()
     }
 
     /// Stores that the controller has accepted the unit's token.
@@ -189,17 +183,12 @@ impl Deployer {
     /// # Errors
     /// If the file cannot be written.
     pub fn store_token_accepted(&self, folder: &UnitFolder) -> Result<()> {
-        Ok(write_atomic_unsynced(&folder.file(TOKEN_SET), b"")?)
+        Ok(write_atomic_unsynced(&folder.file(TOKEN_ACCEPTED), b"")?)
     }
 
     /// See [`Deployments::is_finished`](crate::ports::Deployments::is_finished).
     pub fn is_finished(&self, folder: &UnitFolder) -> bool {
-        !self.may_run(folder) || is_unused(folder)
-    }
-
-    /// Whether the unit agent may run: it has not finished, and the unit is not being recalled.
-    pub fn may_run(&self, folder: &UnitFolder) -> bool {
-        !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
+        !may_run(folder) || is_unused(folder)
     }
 
     /// Cancels a recall:
@@ -299,6 +288,11 @@ impl Deployer {
     }
 }
 
+/// Whether the unit agent may run: it has not finished, and the unit is not being recalled.
+pub fn may_run(folder: &UnitFolder) -> bool {
+    !folder.file(FINISHED).exists() && !folder.file(RECALLING).exists()
+}
+
 /// The folders in `parent`. There are none if it does not exist or is no folder.
 fn folders_in(parent: &Path) -> Result<Vec<UnitFolder>> {
     let list = || {
@@ -330,7 +324,7 @@ fn is_unused(folder: &UnitFolder) -> bool {
 
 /// The run folders that may still have a process: those with a pid file and without an outcome.
 fn unfinished_runs(folder: &UnitFolder) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder.root().join("hooks")).into_iter().flatten().flatten();
+    let entries = fs::read_dir(folder.runs()).into_iter().flatten().flatten();
     let unfinished = |path: &Path| path.join(SHIM_PID).exists() && !path.join(OUTCOME).exists();
     entries.map(|entry| entry.path()).filter(|path| unfinished(path)).collect()
 }

@@ -5,15 +5,13 @@
 //! which reports the result to the controller every half hour.
 
 use crate::folder::UnitFolder;
-use host::file::ignore_not_found;
+use api::machine_folder::RUNS_DIR;
+use host::file::{disk_bytes, ignore_not_found};
 use state::terms::disk_usage::UnitDiskUsage;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The unit of `blocks` in the metadata of a file.
-const BLOCK_BYTES: u64 = 512;
 /// The entries that are measured for a unit: a charm with its Python environment has some 5,000, and 200,000 take about
 /// one second.
 const ENTRIES_MAX: usize = 200_000;
@@ -34,7 +32,7 @@ pub fn measure(folder: &UnitFolder) -> UnitDiskUsage {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         let part = match name.as_ref() {
-            "hooks" => &mut usage.runs_bytes,
+            RUNS_DIR => &mut usage.runs_bytes,
             "charm" => &mut usage.charm_bytes,
             name if name.contains(".log") => &mut usage.logs_bytes,
             _ => &mut usage.state_bytes,
@@ -49,7 +47,7 @@ pub fn measure(folder: &UnitFolder) -> UnitDiskUsage {
 /// that is deleted in the meantime counts as empty.
 fn add_blocks(path: PathBuf, bytes: &mut u64, entries_left: &mut usize) -> io::Result<()> {
     let Some(root) = ignore_not_found(fs::symlink_metadata(&path))? else { return Ok(()) };
-    *bytes = bytes.saturating_add(root.blocks() * BLOCK_BYTES);
+    *bytes = bytes.saturating_add(disk_bytes(&root));
     let mut pending = Vec::from_iter(root.is_dir().then_some((path, 1)));
     while let Some((folder, depth)) = pending.pop() {
         let Some(entries) = ignore_not_found(fs::read_dir(&folder))? else { continue };
@@ -57,7 +55,7 @@ fn add_blocks(path: PathBuf, bytes: &mut u64, entries_left: &mut usize) -> io::R
             let entry = entry?;
             *entries_left = entries_left.checked_sub(1).ok_or(ErrorKind::QuotaExceeded)?;
             let Some(found) = ignore_not_found(entry.metadata())? else { continue };
-            *bytes = bytes.saturating_add(found.blocks() * BLOCK_BYTES);
+            *bytes = bytes.saturating_add(disk_bytes(&found));
             if found.is_dir() && depth < DEPTH_MAX && pending.len() < PENDING_FOLDERS_MAX {
                 pending.push((entry.path(), depth + 1));
             }

@@ -189,7 +189,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let data = parent.path().join("pintle");
         folder::private_dir(&data).unwrap();
-        crate::uninstall::note_dead(&data).unwrap();
+        crate::uninstall::mark_dead(&data).unwrap();
         let request = EnrolmentRequest {
             controller: "127.0.0.1:1".to_owned(),
             server_name: "x".to_owned(),

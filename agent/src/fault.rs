@@ -1,34 +1,18 @@
-//! Faults of a unit agent: determines the fault behind an error, and translates faults to exit codes and back.
+//! Faults of a unit agent: determines the fault behind an error.
 //!
-//! A unit agent that cannot continue ends with the exit code of its fault, because on a full disk no report can be
-//! written. The machine agent translates the code back. Called by `folder`, `unit_program`, `unit_supervisor` and
-//! `machine_agent`.
+//! Called by `folder`, `unit_program`, `hook_process`, `service`, `unit_supervisor` and `machine_agent`.
 
+use crate::exit_code;
 use crate::ports::DiskError;
 use anyhow::Result;
 use nix::errno::Errno;
 use state::terms::health::{Fault, Limit, ProcessEnd, UnitAgentExit, bounded_line};
 use std::process::ExitCode;
 
-/// The exit code of the first fault of [`Fault::ALL`]; the next ones follow. No program and no shell uses these.
-const EXIT_FIRST: u8 = 80;
-
 /// The context of an error whose fault is known where the error occurs.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{}", api::text::fault::state(*.0))]
 pub struct FaultContext(pub Fault);
-
-/// The exit code of an agent that ends because of this fault.
-pub fn exit_code(fault: Fault) -> u8 {
-    let place = Fault::ALL.iter().position(|known| *known == fault).unwrap_or_default();
-    EXIT_FIRST + u8::try_from(place).unwrap_or_default()
-}
-
-/// The fault with this exit code. None if no fault has it.
-pub fn of_exit_code(code: i32) -> Option<Fault> {
-    let place = usize::try_from(code - i32::from(EXIT_FIRST)).ok()?;
-    Fault::ALL.get(place).copied()
-}
 
 /// Ends a program because of an error: with the exit code of its fault, if it has one.
 ///
@@ -38,7 +22,7 @@ pub fn as_exit_code(error: anyhow::Error) -> Result<ExitCode> {
     match of_error(&error) {
         Some(fault) => {
             eprintln!("ERROR {error:#}");
-            Ok(ExitCode::from(exit_code(fault)))
+            Ok(ExitCode::from(exit_code::of_fault(fault)))
         }
         None => Err(error),
     }
@@ -55,9 +39,19 @@ pub fn of_error(error: &anyhow::Error) -> Option<Fault> {
     recognised.or_else(|| error.chain().find_map(errno).and_then(of_errno))
 }
 
-/// An error of a system call, with the setting to change if it reports a limit.
+/// The error of a process that cannot be started, with its fault if it is the limit of processes.
+pub fn start_error(error: std::io::Error) -> anyhow::Error {
+    match error.raw_os_error().and_then(of_start_errno) {
+        Some(Fault::Limit(Limit::Processes)) => {
+            anyhow::Error::new(error).context(FaultContext(Fault::Limit(Limit::Processes)))
+        }
+        Some(_) | None => error.into(),
+    }
+}
+
+/// The error of a process that cannot be started, with the setting to change if it reports a limit.
 pub fn with_setting(error: &std::io::Error) -> String {
-    match error.raw_os_error().and_then(of_errno) {
+    match error.raw_os_error().and_then(of_start_errno) {
         Some(Fault::Limit(limit)) => {
             let setting = api::text::fault::setting(limit).map(|setting| format!("; raise {setting}"));
             format!("{error}{}", setting.unwrap_or_default())
@@ -71,7 +65,6 @@ pub fn of_errno(errno: i32) -> Option<Fault> {
     let limit = match Errno::from_raw(errno) {
         Errno::EMFILE => Limit::Descriptors,
         Errno::ENFILE => Limit::HostDescriptors,
-        Errno::EAGAIN => Limit::Processes,
         Errno::ENOSPC => Limit::DiskSpace,
         Errno::EDQUOT => Limit::DiskQuota,
         Errno::ENOMEM => Limit::Memory,
@@ -80,6 +73,15 @@ pub fn of_errno(errno: i32) -> Option<Fault> {
         _ => return None,
     };
     Some(Fault::Limit(limit))
+}
+
+/// As [`of_errno`], for the start of a process or a thread. Only there EAGAIN reports a limit; from any other system
+/// call it means that the call would block.
+fn of_start_errno(errno: i32) -> Option<Fault> {
+    match Errno::from_raw(errno) {
+        Errno::EAGAIN => Some(Fault::Limit(Limit::Processes)),
+        _ => of_errno(errno),
+    }
 }
 
 /// The end of an agent that could not be started because of this error.
@@ -99,24 +101,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fault_survives_the_end_of_its_process_as_an_exit_code() {
-        for fault in Fault::ALL {
-            assert_eq!(of_exit_code(i32::from(exit_code(*fault))), Some(*fault));
-        }
-        assert_eq!(of_exit_code(1), None);
-        assert_eq!(of_exit_code(15), None, "an agent that restarts");
-        assert_eq!(of_exit_code(127), None, "a program that a shell does not find");
-    }
-
-    #[test]
     fn a_limit_is_recognised_in_an_error_with_context() {
         let error = |errno: Errno| {
             anyhow::Error::new(std::io::Error::from_raw_os_error(errno as i32)).context("cannot start")
         };
         assert_eq!(of_error(&error(Errno::EMFILE)), Some(Fault::Limit(Limit::Descriptors)));
-        assert_eq!(of_error(&error(Errno::EAGAIN)), Some(Fault::Limit(Limit::Processes)));
         assert_eq!(of_error(&error(Errno::ENOENT)), None);
         let recognised = anyhow::anyhow!("its format is 2").context(FaultContext(Fault::FolderFormat));
         assert_eq!(of_error(&recognised), Some(Fault::FolderFormat));
+    }
+    #[test]
+    fn eagain_is_the_limit_of_processes_only_where_a_process_is_started() {
+        let would_block = || std::io::Error::from_raw_os_error(Errno::EAGAIN as i32);
+        assert_eq!(of_error(&start_error(would_block())), Some(Fault::Limit(Limit::Processes)));
+        assert_eq!(of_error(&would_block().into()), None);
+        let no_program = std::io::Error::from_raw_os_error(Errno::ENOENT as i32);
+        assert_eq!(of_error(&start_error(no_program)), None);
     }
 }

@@ -8,15 +8,13 @@
 use crate::fault;
 use crate::folder_port::{FolderFiles, SET_ASIDE, SET_ASIDE_KEPT};
 use crate::ports::DiskError;
+use api::machine_folder::{AGENTS_DIR, RUNS_DIR};
 use host::file::{create_private_folder, ignore_not_found, sync_folder, write_atomic, write_atomic_unsynced};
 use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-
-/// The exit code of an agent whose disk failed (EX_IOERR of sysexits).
-pub const EXIT_DISK: u8 = 74;
 
 /// The newlines that are reserved after the content of an appended file: space for 16 usual documents, the writes of
 /// eight hooks.
@@ -32,6 +30,10 @@ impl UnitFolder {
     /// The folder at this path.
     pub fn new(root: PathBuf) -> UnitFolder {
         UnitFolder { root }
+    }
+    /// The folder of the unit with this tag, in the folder of its machine.
+    pub fn in_machine(machine: &Path, tag: &str) -> UnitFolder {
+        UnitFolder::new(machine.join(AGENTS_DIR).join(tag))
     }
     /// Its path.
     pub fn root(&self) -> &Path {
@@ -58,9 +60,13 @@ impl UnitFolder {
     pub fn tools(&self) -> PathBuf {
         self.machine().join("tools").join(self.tag())
     }
+    /// The folder of the folders of its runs.
+    pub fn runs(&self) -> PathBuf {
+        self.root.join(RUNS_DIR)
+    }
     /// The folder of a run, such as `hooks/000041`.
     pub fn run(&self, number: u64) -> PathBuf {
-        self.root.join("hooks").join(format!("{number:06}"))
+        self.runs().join(format!("{number:06}"))
     }
 }
 
@@ -141,7 +147,7 @@ impl FolderFiles for UnitFolder {
         }
     }
 
-    async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         let numbered = |n: u32| format!("{name}{SET_ASIDE}{n}");
         let unused = (1..SET_ASIDE_KEPT).map(numbered).find(|new_name| !self.file(new_name).exists());
         let new_name = unused.unwrap_or_else(|| numbered(SET_ASIDE_KEPT));
@@ -161,7 +167,7 @@ mod tests {
         private_dir(folder.root()).expect("created");
         for number in 1..=20 {
             fs::write(folder.file("journal.yaml"), number.to_string()).expect("written");
-            folder.quarantine("journal.yaml").await.expect("renamed");
+            folder.set_aside("journal.yaml").await.expect("renamed");
         }
         let kept = (1..=20)
             .filter_map(|n| fs::read_to_string(folder.file(&format!("journal.yaml.corrupt-{n}"))).ok());

@@ -40,7 +40,7 @@ pub trait FolderFiles {
     /// ignored.
     fn cache(&self, name: &str, bytes: Option<&[u8]>) -> impl Future<Output = ()>;
     /// Renames a damaged file, and returns its new name. Of [`SET_ASIDE_KEPT`] files, the newest is replaced.
-    fn quarantine(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
+    fn set_aside(&self, name: &str) -> impl Future<Output = Result<String, DiskError>>;
     /// The size of the journal beyond which it is compacted into the state.
     fn journal_bytes_max(&self) -> usize {
         JOURNAL_BYTES_MAX

@@ -25,7 +25,7 @@ use crate::folder::{self, UnitFolder};
 use crate::hook_session::{ControllerRequest, HookSession};
 use crate::ports::HookHost;
 use crate::reboot;
-use crate::tool_socket::{Gate, ToolCall, closed_reply};
+use crate::tool_socket::{ContextState, ToolCall, closed_reply};
 use base64::prelude::{BASE64_STANDARD, Engine};
 use hook_client::shim;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ use state::unit::hook_context::{
     ActionWrites, HookContext, HookTrigger, Level, ReportContent, RunningCommands,
 };
 use state::unit::local::Run;
-use state::unit::outcome::{Exit, HookResult, stream};
+use state::unit::outcome::{HookResult, RunExit, stream};
 use state::unit::record::RunReport;
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
@@ -74,7 +74,7 @@ pub struct HostCharms {
     folder: UnitFolder,
     host_environment: MachineFacts,
     calls: Mutex<mpsc::Receiver<ToolCall>>,
-    gate: watch::Sender<Gate>,
+    context_state: watch::Sender<ContextState>,
     declared: RefCell<Option<Arc<Charm>>>,
     /// The hook lock while it is held; the shim inherits it.
     lock: RefCell<Weak<Lock>>,
@@ -130,19 +130,19 @@ impl HeldShim {
 }
 
 impl HostCharms {
-    /// `calls` are received from the tool socket, and `gate` opens and closes this socket.
+    /// `calls` are received from the tool socket, which reads `context_state`.
     pub fn new(
         folder: UnitFolder,
         host_environment: MachineFacts,
         calls: mpsc::Receiver<ToolCall>,
-        gate: watch::Sender<Gate>,
+        context_state: watch::Sender<ContextState>,
     ) -> HostCharms {
         let declared = DeclaredFile::read(&folder).map(|declared| Arc::new(declared.charm));
         HostCharms {
             folder,
             host_environment,
             calls: Mutex::new(calls),
-            gate,
+            context_state,
             declared: RefCell::new(declared),
             lock: RefCell::default(),
             run_folders: RunFolders::default(),
@@ -243,7 +243,7 @@ impl HostCharms {
     ) {
         let mut process_end = std::pin::pin!(process_end);
         let mut calls = self.calls.lock().await;
-        self.gate.send_replace(Gate::Open);
+        self.context_state.send_replace(ContextState::Open);
         'hook: while !session.requests_reboot() {
             tokio::select! {
                 biased;
@@ -266,7 +266,7 @@ impl HostCharms {
                 }
             }
         }
-        self.gate.send_replace(Gate::Closed);
+        self.context_state.send_replace(ContextState::Closed);
         // calls that raced with the end are refused as a whole (invariant I33)
         while let Ok(call) = calls.try_recv() {
             call.answer.send(closed_reply()).ok();
@@ -276,7 +276,7 @@ impl HostCharms {
     /// The result of a run that has ended: its outcome, and everything that its session and its output contain.
     fn finish(&self, run: &Run, session: HookSession) -> HookResult {
         let run_folder = self.folder.run(run.number);
-        let exit = read_outcome(&run_folder).unwrap_or(Exit::Interrupted);
+        let exit = read_outcome(&run_folder).unwrap_or(RunExit::Interrupted);
         let requests_reboot = session.requests_reboot();
         let (mut writes, mut reports) = session.close();
         if matches!(run.operation, Operation::Action { .. }) {
@@ -284,7 +284,7 @@ impl HostCharms {
         }
         // An interrupted hook prints its output again when it is repeated. A hook that requested its end by a
         // reboot did not fail: its output is final.
-        if exit != Exit::Interrupted || requests_reboot {
+        if exit != RunExit::Interrupted || requests_reboot {
             reports.extend(output_lines(&run_folder, run, reports.last().map_or(0, |last| last.call)));
         }
         if run_folders::is_failed_hook(&run.operation, &exit, requests_reboot) {
@@ -336,8 +336,8 @@ async fn request_of_tool(
 
 /// Adds to an action's results (spec/hook-tools.md 2.7) the exit code of its program and its output, byte for
 /// byte.
-fn add_results(run_folder: &Path, exit: &Exit, action: &mut ActionWrites) {
-    let Exit::Code(code) = exit else { return };
+fn add_results(run_folder: &Path, exit: &RunExit, action: &mut ActionWrites) {
+    let RunExit::Code(code) = exit else { return };
     action.results.insert("return-code".into(), (*code).into());
     for stream in ["stdout", "stderr"] {
         let mut printed = fs::read(run_folder.join(stream)).unwrap_or_default();

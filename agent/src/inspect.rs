@@ -5,7 +5,7 @@
 //! agent.
 
 use crate::config;
-use crate::deployer::{FINISHED, RECALLING};
+use crate::deployer::may_run;
 use crate::folder::UnitFolder;
 use crate::journal;
 use crate::service;
@@ -46,14 +46,13 @@ pub async fn show(dir: &Path) -> Result<String> {
 fn missing_agent_causes(folder: &UnitFolder, name: &UnitName, client: Result<PathBuf>) -> Vec<Cause> {
     let missing =
         client.err().map(|error| agent_causes::missing_hook_tools(name).last_error(error.to_string()));
-    let is_ending = [FINISHED, RECALLING].iter().any(|mark| folder.file(mark).exists());
-    let not_running = (!is_ending)
-        .then(|| agent_causes::not_started(name, None).last_error(observation::last_line(folder, 0)));
+    let not_running = may_run(folder)
+        .then(|| agent_causes::not_started(name, None).last_error(observation::last_error_line(folder, 0)));
     missing.into_iter().chain(not_running).collect()
 }
 
 /// What prevents the agent from continuing, according to its folder.
-async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Option<Cause> {
+async fn failed_agent(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Option<Cause> {
     let fault = match observation::observe(folder).fault {
         Some(fault) => Some(fault),
         None if is_running => None,
@@ -62,9 +61,9 @@ async fn obstacle(folder: &UnitFolder, name: &UnitName, is_running: bool) -> Opt
     };
     // nothing is logged on a full disk, so the last line of the log is about something else
     let last = fault.filter(|fault| !is_running && !matches!(fault, Fault::Limit(_)));
-    let last = last.and_then(|_| observation::last_line(folder, 0));
+    let last = last.and_then(|_| observation::last_error_line(folder, 0));
     let health = UnitHealth { fault, ..UnitHealth::default() };
-    Some(agent_causes::obstacle(name, None, &health)?.last_error(last))
+    Some(agent_causes::failed_agent(name, None, &health)?.last_error(last))
 }
 
 /// The cause that names damaged files which were set aside.
@@ -75,7 +74,7 @@ fn set_aside(folder: &UnitFolder, name: &UnitName) -> Option<Cause> {
 /// The cause of a unit whose machine is to be rebooted.
 fn rebooting(folder: &UnitFolder, name: &UnitName, machine: Option<&str>, now: &Now) -> Cause {
     let since_ms = reboot::requested_ms(&folder.machine());
-    resolve::requested_reboot_reason(name, machine, since_ms, now.wall_ms)
+    resolve::requested_reboot_cause(name, machine, since_ms, now.wall_ms)
 }
 
 /// Two lines for each cause: the sentence and the hint.
@@ -96,18 +95,18 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
     let wall_now = Now { wall_ms: crate::clock::wall_ms(), ..Now::hypothetical() };
     // the state of another version cannot be read; the configuration has the name
     let configured = config::read(dir).ok().and_then(|config| config.name.parse::<UnitName>().ok());
-    let obstacle = match &configured {
-        Some(name) => obstacle(&folder, name, is_running).await,
+    let failed_agent = match &configured {
+        Some(name) => failed_agent(&folder, name, is_running).await,
         None => None,
     };
     let damaged = configured.as_ref().and_then(|name| set_aside(&folder, name));
-    let (first, last) = (text(obstacle.as_slice(), &wall_now), text(damaged.as_slice(), &wall_now));
-    if obstacle.is_some() && (!is_running || journal::read_only_load(&folder).await?.is_none()) {
+    let (first, last) = (text(failed_agent.as_slice(), &wall_now), text(damaged.as_slice(), &wall_now));
+    if failed_agent.is_some() && (!is_running || journal::read_only_load(&folder).await?.is_none()) {
         return Ok(first + &last);
     }
     let (folder, local) = read(dir).await?;
     let view = ViewCache::load(&folder).await;
-    let clock = crate::clock::HostClock::new(&folder.machine().join("boot"));
+    let clock = crate::clock::HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let since_boot_ms = crate::clock::since_boot_ms();
     use crate::ports::Clock;
     let now = Now {
@@ -139,7 +138,7 @@ pub async fn why(dir: &Path, client: Result<PathBuf>) -> Result<String> {
         Act::Reattach(run) => format!("{name}: {} was started by an agent that has ended\n", run.operation),
         Act::PersistEvent(event) => format!("{name}: next: store the event {event:?}\n"),
         Act::AcquireHookLock => format!("{name}: next: a hook, once the hook lock is free\n"),
-        Act::FetchBag(request) => text(&[resolve::fetch_reason(name, &request)], &now),
+        Act::FetchBag(request) => text(&[resolve::fetch_cause(name, &request)], &now),
         Act::Reboot => text(&[rebooting(&folder, name, machine, &now)], &now),
         Act::Finish => format!("{name}: finished\n"),
     };
@@ -151,7 +150,7 @@ mod tests {
     use crate::inspect::*;
     use crate::journal::Journal;
     use crate::ports::UnitStorage;
-    use crate::service::AGENT_PID;
+    use api::machine_folder::AGENT_PID;
     use api::{AgentConfig, AgentKind};
     use host::process::Process;
     use state::terms::cause::{Actor, Duty, Entity};

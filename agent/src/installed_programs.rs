@@ -1,14 +1,8 @@
-//! The paths of the installed programs: `pintle-agent`, which starts itself as a unit agent, and `pintle-hook`; the
-//! PATH of hooks; and the exit codes of the agents.
+//! The paths of the installed programs: `pintle-agent`, which starts itself as a unit agent, and `pintle-hook`, and
+//! the PATH of hooks.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-
-/// The exit code of an agent that was signalled or must restart; it is started again unless it was stopped.
-pub const EXIT_SIGNALLED: u8 = 15;
-/// The exit code of an agent that may not serve the unit or machine: another agent locks the folder, or the
-/// folder is a copy or has diverged.
-pub const EXIT_NOT_OWNER: u8 = 5;
 
 /// The PATH of a hook after the folder of the tools: that of jujud as a service of Ubuntu. It does not depend on the
 /// shell that started Pintle, so that a charm finds the same programs everywhere.

@@ -5,7 +5,7 @@
 //! the line `--- # <index> <bytes> <checksum>` followed by its body; the body contains the checksum of the
 //! previous document.
 //!
-//! A bad document that is followed by a good one is corruption, which is quarantined and never read as a fresh unit. A
+//! A bad document that is followed by a good one is corruption, which is set aside and never read as a fresh unit. A
 //! bad document at the end is a torn tail, the write that a crash interrupted, and is dropped. Newlines at the end are
 //! the reserve of the file.
 
@@ -49,7 +49,7 @@ pub enum Loaded {
     Nothing,
     /// The stored state, with messages for the log.
     State { local: Box<Local>, index: u64, notes: Vec<String> },
-    /// Corrupt files, which were quarantined. They must never be read as a fresh unit (design 11). The notes
+    /// Corrupt files, which were set aside. They must never be read as a fresh unit (design 11). The notes
     /// are for the log.
     Corrupt { notes: Vec<String> },
     /// The folder has another format than [`FORMAT`]; nothing was changed.
@@ -192,7 +192,7 @@ pub async fn other_format<F: FolderFiles>(files: &F) -> Option<u32> {
 }
 
 /// Reads the stored state and compacts the files: afterwards `state.yaml` holds everything and the journal is new and
-/// empty, both synced. Corrupt files are quarantined.
+/// empty, both synced. Corrupt files are set aside.
 ///
 /// # Errors
 /// If the disk fails.
@@ -216,7 +216,7 @@ pub async fn load<F: FolderFiles>(files: &F) -> Result<Loaded, DiskError> {
             {
                 if exists {
                     let what = if corrupt { "is corrupt" } else { "cannot be used without the other file" };
-                    notes.push(format!("{name} {what}: moved to {}", files.quarantine(name).await?));
+                    notes.push(format!("{name} {what}: moved to {}", files.set_aside(name).await?));
                 }
             }
             Ok(Loaded::Corrupt { notes })

@@ -10,7 +10,8 @@ use crate::reboot::HOOK_LOCK;
 use crate::requested_commands::arguments;
 use crate::socket_dir;
 use crate::tool_socket::REQUEST_COMMANDS;
-use hook_client::reconnect::Pauses;
+use api::machine_folder::AGENTS_DIR;
+use hook_client::reconnect::ReconnectDelays;
 use hook_client::{CallHeader, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, encode_request, frame_length};
 use host::lock::Lock;
 use host::shell;
@@ -115,7 +116,7 @@ fn execute(data: &Path, request: &Request) -> Result<u8, Refused> {
     }
     let folder = match &request.unit {
         Some(text) => {
-            let folder = unit_name(text).map(|name| unit_folder(data, &name));
+            let folder = unit_name(text).map(|name| UnitFolder::in_machine(data, &name.tag()));
             let found = folder.filter(|folder| folder.root().is_dir());
             found.ok_or_else(|| (1, format!("unit {text:?} not found on this machine")))?
         }
@@ -127,13 +128,9 @@ fn execute(data: &Path, request: &Request) -> Result<u8, Refused> {
     })
 }
 
-fn unit_folder(data: &Path, name: &UnitName) -> UnitFolder {
-    UnitFolder::new(data.join("agents").join(name.tag()))
-}
-
 /// The folder of the unit, if the machine has exactly one.
 fn only_unit(data: &Path) -> Result<UnitFolder, Refused> {
-    let entries = std::fs::read_dir(data.join("agents")).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(data.join(AGENTS_DIR)).into_iter().flatten().flatten();
     let folders: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
     match <[PathBuf; 1]>::try_from(folders) {
         Ok([folder]) => Ok(UnitFolder::new(folder)),
@@ -147,7 +144,9 @@ fn refuse_within_hook(data: &Path) -> Result<(), Refused> {
     let (Some(_), Some(unit)) = (variable("JUJU_CONTEXT_ID"), variable("JUJU_UNIT_NAME")) else {
         return Ok(());
     };
-    let Some(folder) = unit_name(&unit).map(|name| unit_folder(data, &name)) else { return Ok(()) };
+    let Some(folder) = unit_name(&unit).map(|name| UnitFolder::in_machine(data, &name.tag())) else {
+        return Ok(());
+    };
     match exchange(&folder, "juju-exec", &[]) {
         Ok(reply) => match ReplyFrame::decode(&reply) {
             Ok(ReplyFrame::Done { code: 2, stderr, .. }) => {
@@ -179,11 +178,11 @@ fn call(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<u8> {
 /// being restarted, but a request that was sent is never sent again, because the commands may have run.
 fn exchange(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<Vec<u8>> {
     let socket = socket_dir::existing(folder).join(socket_dir::SOCKET);
-    let mut pauses = Pauses::new();
+    let mut delays = ReconnectDelays::new();
     let mut stream = loop {
         match UnixStream::connect(&socket) {
             Ok(stream) => break stream,
-            Err(error) => match pauses.next() {
+            Err(error) => match delays.next() {
                 Some(pause_ms)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) =>
                 {
@@ -206,7 +205,7 @@ fn exchange(folder: &UnitFolder, tool: &str, args: &[String]) -> io::Result<Vec<
     stream.write_all(&frame[..length])?;
     let stopped = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof => io::Error::other(
-            "the unit agent stopped; commands that had started go on, and none of them runs again",
+            "the unit agent stopped; commands that were already started continue, and no command is run again",
         ),
         _ => error,
     };

@@ -90,7 +90,7 @@ pub fn withdraw(data: &Path) -> io::Result<()> {
 /// folder.
 pub fn shown_folder(folder: &UnitFolder) -> UnitFolder {
     match is_link_to(Path::new(JUJU_DIR), &folder.machine()) {
-        true => UnitFolder::new(Path::new(JUJU_DIR).join("agents").join(folder.tag())),
+        true => UnitFolder::in_machine(Path::new(JUJU_DIR), &folder.tag()),
         false => folder.clone(),
     }
 }
@@ -178,9 +178,6 @@ mod tests {
         public_dir(folder.root()).unwrap();
         crate::folder::private_dir(&folder.run(1)).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(
-            (mode(folder.root()), mode(&folder.run(1)), mode(&folder.file("hooks"))),
-            (0o755, 0o700, 0o700)
-        );
+        assert_eq!((mode(folder.root()), mode(&folder.run(1)), mode(&folder.runs())), (0o755, 0o700, 0o700));
     }
 }

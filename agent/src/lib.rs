@@ -6,7 +6,7 @@
 //! `ports` and through the requests of `api`, so that the simulator can run them.
 //!
 //! Reading order:
-//! * the program: `arguments`, `installed_programs`;
+//! * the program: `arguments`, `installed_programs`, `exit_code`;
 //! * the interface to the host: `ports`;
 //! * the loops: `unit_agent`, `machine_agent`, and their processes: `unit_program`, `machine_program`;
 //! * local files: `folder`, `juju_paths`, `folder_port`, `journal`, `view_cache`, `config`, `file_watch`, `clock`;
@@ -26,6 +26,7 @@ pub mod config;
 pub mod deployer;
 mod disk_usage;
 pub mod enrolment;
+mod exit_code;
 pub mod fault;
 pub mod file_watch;
 pub mod folder;

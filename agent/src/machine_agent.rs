@@ -277,8 +277,8 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
         for (unit, folder) in self.deployments.deployed().unwrap_or_default() {
             units.insert(unit, self.deployments.disk_usage(&folder).await);
         }
-        let unknown_bytes = self.deployments.quarantine_bytes().await;
-        self.api.handle(ReportDiskUsage { units, unknown_bytes }).await.ok();
+        let quarantined_bytes = self.deployments.quarantined_bytes().await;
+        self.api.handle(ReportDiskUsage { units, quarantined_bytes }).await.ok();
     }
 
     /// Executes the step of an empty machine. Returns whether the machine is Dead and has no units.
@@ -395,7 +395,7 @@ impl<A: MachineAgentRequests, D: Deployments, C: Clock> MachineAgent<A, D, C> {
                 let folder = &deployed[&unit];
                 let assigned = view.is_some_and(|view| view.units.contains_key(&unit));
                 let token = self.deployments.token(folder)?;
-                if !token.is_acknowledged {
+                if !token.is_accepted {
                     self.set_token(unit, folder, &token.text).await?;
                 }
                 self.deployments.ensure_running(unit, folder, assigned)?;

@@ -9,8 +9,9 @@
 use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::Deployer;
+use crate::exit_code;
 use crate::file_watch::FileWatch;
-use crate::installed_programs::{self, EXIT_NOT_OWNER, EXIT_SIGNALLED, require_hook_program};
+use crate::installed_programs::{self, require_hook_program};
 use crate::juju_paths::{self, DATA_DIR};
 use crate::machine_agent::{MachineAgent, MachineAgentEnd};
 use crate::sd_notify::{self, NotifyState};
@@ -18,8 +19,9 @@ use crate::service::{self, Supervision, systemd};
 use crate::unit_supervisor::UnitSupervisor;
 use crate::{enrolment, reboot, uninstall};
 use anyhow::{Context, Result, bail};
+use api::machine_folder::MACHINE_PID;
 use host::lock::Lock;
-use host::logging::{LEVEL_FILE, Level};
+use host::logging::{LEVEL_FILE, LogFilter};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use std::convert::Infallible;
@@ -29,10 +31,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::Instrument;
 
 /// Applies the machine's log level whenever it changes, in this process and in the unit agents.
-async fn follow_log_level(dir: &Path, level: &Level, deployer: &Deployer) -> Infallible {
+async fn follow_log_level(dir: &Path, log_filter: &LogFilter, deployer: &Deployer) -> Infallible {
     let watch = FileWatch::new(dir, LEVEL_FILE);
     loop {
-        if level.read(&dir.join(LEVEL_FILE)) {
+        if log_filter.read(&dir.join(LEVEL_FILE)) {
             // the unit agents also poll the file
             deployer.deployed().unwrap_or_default().values().for_each(service::notify_of_changed_files);
         }
@@ -100,7 +102,7 @@ pub async fn enrol([controller, server_name, model, machine, name]: [String; 5])
 ///
 /// # Errors
 /// If the agent cannot be started, or it cannot be uninstalled.
-pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<ExitCode> {
+pub async fn run(dir: PathBuf, services: Supervision, log_filter: LogFilter) -> Result<ExitCode> {
     let dir = dir.canonicalize().with_context(|| format!("cannot open the folder {}", dir.display()))?;
     // without pintle-hook no unit agent would start; the agent of a Dead machine starts none
     if !uninstall::is_dead(&dir) {
@@ -111,12 +113,12 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
         Ok(lock) => lock,
         Err(held) => {
             eprintln!("ERROR another machine agent holds the lock of {}: {}", dir.display(), held.0);
-            return Ok(ExitCode::from(EXIT_NOT_OWNER));
+            return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };
     umask(Mode::from_bits_truncate(0o077));
     let config = config::read(&dir)?;
-    Process::this().write(&dir.join("machine.pid"))?;
+    Process::this().write(&dir.join(MACHINE_PID))?;
     juju_paths::provide(&dir, &config.name)?;
     let deployer = Deployer::new(dir.clone(), config.clone(), services);
     let client = config.client()?;
@@ -139,12 +141,12 @@ pub async fn run(dir: PathBuf, services: Supervision, level: Level) -> Result<Ex
             never = reboot::execute(&dir, &deployer, services) => match never {},
             _ = terminate.recv() => {
                 sd_notify::send(NotifyState::Stopping);
-                return Ok(ExitCode::from(EXIT_SIGNALLED));
+                return Ok(ExitCode::from(exit_code::SIGNALLED));
             }
             never = sd_notify::send_watchdog() => match never {},
-            never = follow_log_level(&dir, &level, &deployer) => match never {},
+            never = follow_log_level(&dir, &log_filter, &deployer) => match never {},
         }
-        uninstall::note_dead(&dir)?;
+        uninstall::mark_dead(&dir)?;
     }
     tracing::info!("this machine is Dead: uninstalling its agent");
     let uninstalled = async {

@@ -6,6 +6,7 @@
 
 use crate::folder::UnitFolder;
 use crate::folder_port::is_set_aside;
+use api::machine_folder::SOCKET_DIR;
 use nix::sys::statvfs::statvfs;
 use state::terms::health::{Fault, Limit, UnitHealth, bounded_line};
 use std::fs;
@@ -44,7 +45,7 @@ fn full_disk(folder: &Path) -> Option<Fault> {
 /// The fault of a unit whose socket folder belongs to another user.
 pub fn foreign_socket_folder(folder: &UnitFolder) -> Option<Fault> {
     let owner = fs::metadata(folder.root()).ok()?.uid();
-    let found = fs::metadata(folder.file("run")).ok()?;
+    let found = fs::metadata(folder.file(SOCKET_DIR)).ok()?;
     (found.uid() != owner).then_some(Fault::SocketFolder)
 }
 
@@ -56,7 +57,7 @@ pub fn log_bytes(folder: &UnitFolder) -> u64 {
 /// The last error in the log of a unit agent after `from` bytes: an event of level ERROR, a panic, or else the last
 /// line that is no event, such as one that the loader or the argument parser has printed. Events of lower levels do not
 /// explain why an agent ended.
-pub fn last_line(folder: &UnitFolder, from: u64) -> Option<String> {
+pub fn last_error_line(folder: &UnitFolder, from: u64) -> Option<String> {
     let mut log = fs::File::open(folder.file(AGENT_LOG)).ok()?;
     let length = log.metadata().ok()?.len();
     // a log that is shorter than it was has been rotated since
@@ -94,14 +95,14 @@ mod tests {
     fn the_last_error_of_this_process_is_found_and_no_older_one() {
         let dir = tempfile::tempdir().expect("a folder");
         let folder = UnitFolder::new(dir.path().to_path_buf());
-        assert_eq!(last_line(&folder, 0), None);
+        assert_eq!(last_error_line(&folder, 0), None);
         fs::write(folder.file(AGENT_LOG), "ERROR old\n").expect("written");
         let from = log_bytes(&folder);
-        assert_eq!(last_line(&folder, from), None);
+        assert_eq!(last_error_line(&folder, from), None);
         fs::write(folder.file(AGENT_LOG), "ERROR old\nERROR its format is 2\nhint: \u{7}update\n")
             .expect("written");
-        assert_eq!(last_line(&folder, from).as_deref(), Some("ERROR its format is 2"));
-        assert_eq!(last_line(&folder, from + 22).as_deref(), Some("hint: update"));
+        assert_eq!(last_error_line(&folder, from).as_deref(), Some("ERROR its format is 2"));
+        assert_eq!(last_error_line(&folder, from + 22).as_deref(), Some("hint: update"));
     }
 
     #[test]
@@ -110,7 +111,7 @@ mod tests {
         let folder = UnitFolder::new(dir.path().to_path_buf());
         let last = |log: &str| {
             fs::write(folder.file(AGENT_LOG), log).expect("written");
-            last_line(&folder, 0)
+            last_error_line(&folder, 0)
         };
         let info = "2026-01-02T03:04:05.678901Z  INFO unit: run 7 (install) finished: ok, no ERROR, nothing panicked\n";
         assert_eq!(last(info), None);

@@ -139,7 +139,7 @@ pub struct UnitToken {
     /// The token itself.
     pub text: String,
     /// Whether a controller has accepted the token, according to the unit's folder.
-    pub is_acknowledged: bool,
+    pub is_accepted: bool,
 }
 
 /// The units' folders on a machine and the agents in them (spec F.2). The machine agent may crash within each of these
@@ -180,7 +180,7 @@ pub trait Deployments {
     /// The disk space of the unit's folder.
     fn disk_usage(&self, folder: &Self::Folder) -> impl Future<Output = UnitDiskUsage>;
     /// The disk space of the quarantined folders, in bytes.
-    fn quarantine_bytes(&self) -> impl Future<Output = u64>;
+    fn quarantined_bytes(&self) -> impl Future<Output = u64>;
     /// Completes when a unit agent has ended or may be started again.
     fn changed(&self) -> impl Future<Output = ()>;
 }

@@ -13,7 +13,7 @@ use hook_client::{ReplyFrame, RequestFrame};
 use state::terms::commands::CommandsRequest;
 use state::unit::commands_context::{ContextProblem, RequestedRelation, relation_context};
 use state::unit::local::Local;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl RequestedCommands {
     }
 
     /// Answers a request whose commands have ended, with what they printed into the folder of run `run`.
-    pub fn answer(&self, request: &CommandsRequest, exit: &Exit, run: u64) {
+    pub fn answer(&self, request: &CommandsRequest, exit: &RunExit, run: u64) {
         let Some((_, folder)) = &self.calls else { return };
         let mut waiting = self.waiting.borrow_mut();
         let Some(at) = waiting.iter().position(|waiting| waiting.request.id == request.id) else { return };
@@ -85,14 +85,14 @@ impl RequestedCommands {
         };
         let (stdout, mut stderr) = (read("stdout"), read("stderr"));
         let (code, why) = match exit {
-            Exit::Code(code) => (u8::try_from(*code).unwrap_or(1), None),
-            Exit::Signal(signal) => {
+            RunExit::Code(code) => (u8::try_from(*code).unwrap_or(1), None),
+            RunExit::Signal(signal) => {
                 // as a shell reports it
                 (u8::try_from(128 + signal).unwrap_or(1), Some(format!("killed by signal {signal}")))
             }
-            Exit::Failed(why) => (1, Some(refusal::failure(why))),
-            Exit::Interrupted => (1, Some("the commands were interrupted and do not run again".to_owned())),
-            Exit::Cancelled | Exit::Missing => (1, Some("the commands did not run".to_owned())),
+            RunExit::Failed(why) => (1, Some(refusal::failure(why))),
+            RunExit::Interrupted => (1, Some("the commands were interrupted and do not run again".to_owned())),
+            RunExit::Cancelled | RunExit::Missing => (1, Some("the commands did not run".to_owned())),
         };
         if let Some(why) = why {
             stderr.extend(format!("ERROR {why}\n").into_bytes());

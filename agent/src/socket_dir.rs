@@ -7,6 +7,7 @@
 //! Called by `unit_program`, and by `deployer` when it deletes a unit.
 
 use crate::folder::{UnitFolder, private_dir};
+use api::machine_folder::SOCKET_DIR;
 use nix::unistd::geteuid;
 use std::fs;
 use std::io;
@@ -39,12 +40,12 @@ pub fn socket_dir(folder: &UnitFolder) -> io::Result<PathBuf> {
 
 /// The folder of this unit's tool socket as its agent has chosen it.
 pub fn existing(folder: &UnitFolder) -> PathBuf {
-    let run = folder.file("run");
+    let run = folder.file(SOCKET_DIR);
     fs::read_link(&run).unwrap_or(run)
 }
 
 fn choose(folder: &UnitFolder, bases: &[PathBuf], path_bytes_max: usize) -> io::Result<PathBuf> {
-    let run = folder.file("run");
+    let run = folder.file(SOCKET_DIR);
     match fs::read_link(&run) {
         Ok(kept) if is_private(&kept) && kept.parent().is_some_and(is_safe) => return Ok(kept),
         Ok(_) => fs::remove_file(&run)?,
@@ -147,8 +148,8 @@ mod tests {
     fn a_short_path_is_in_the_folder_of_the_unit() {
         let (_dir, folder, base) = fixture();
         let max = limit(&base);
-        assert_eq!(choose(&folder, std::slice::from_ref(&base), max).unwrap(), folder.file("run"));
-        assert!(is_private(&folder.file("run")));
+        assert_eq!(choose(&folder, std::slice::from_ref(&base), max).unwrap(), folder.file(SOCKET_DIR));
+        assert!(is_private(&folder.file(SOCKET_DIR)));
         assert_eq!(fs::read_dir(base).unwrap().count(), 0);
     }
 
@@ -188,12 +189,12 @@ mod tests {
         let foreign = dir.path().join("foreign");
         fs::create_dir(&foreign).unwrap();
         fs::set_permissions(&foreign, fs::Permissions::from_mode(0o755)).unwrap();
-        symlink(&foreign, folder.file("run")).unwrap();
+        symlink(&foreign, folder.file(SOCKET_DIR)).unwrap();
 
         let chosen = choose(&folder, bases, max).unwrap();
 
         assert!(chosen.starts_with(&base), "{}", chosen.display());
-        assert_eq!(fs::read_link(folder.file("run")).unwrap(), chosen);
+        assert_eq!(fs::read_link(folder.file(SOCKET_DIR)).unwrap(), chosen);
     }
 
     #[test]

@@ -81,9 +81,9 @@ pub fn bad_request(reason: &str) -> Vec<u8> {
     encode(ReplyFrame::Done { code: 1, stdout: b"", stderr: stderr.as_bytes() })
 }
 
-/// How a call that arrives now is handled.
+/// Whether the context of a hook is open, on which depends how a call that arrives now is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum ContextState {
     /// A hook of an earlier agent may still run: the call waits until that is decided.
     Undecided,
     /// A hook runs: its session answers the call.
@@ -92,15 +92,15 @@ pub enum Gate {
     Closed,
 }
 
-/// Listens at `path`, replacing an existing socket, and passes calls to the returned channel while the gate is
+/// Listens at `path`, replacing an existing socket, and passes calls to the returned channel while the context is
 /// open. Must be called within a tokio runtime, and ends with it.
-pub fn listen(path: &Path, gate: watch::Receiver<Gate>) -> io::Result<Calls> {
+pub fn listen(path: &Path, context_state: watch::Receiver<ContextState>) -> io::Result<Calls> {
     ignore_not_found(std::fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
     // one call waits while another one is answered; further calls wait at the socket
     let (calls, of_hook) = mpsc::channel(1);
     let (commands, requested_commands) = mpsc::channel(COMMANDS_WAITING_MAX);
-    tokio::spawn(accept(listener, calls, commands, gate));
+    tokio::spawn(accept(listener, calls, commands, context_state));
     Ok(Calls { of_hook, requested_commands })
 }
 
@@ -113,7 +113,7 @@ pub struct Calls {
 }
 
 /// The state that the connections of one socket share.
-struct Shared {
+struct SocketState {
     calls: mpsc::Sender<ToolCall>,
     commands: mpsc::Sender<ToolCall>,
     /// One permit per request of commands that waits or runs.
@@ -129,11 +129,11 @@ async fn accept(
     listener: UnixListener,
     calls: mpsc::Sender<ToolCall>,
     commands: mpsc::Sender<ToolCall>,
-    gate: watch::Receiver<Gate>,
+    context_state: watch::Receiver<ContextState>,
 ) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let large_frames = Arc::new(Semaphore::new(LARGE_FRAMES_BYTES_MAX));
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SocketState {
         calls,
         commands,
         commands_waiting: Semaphore::new(COMMANDS_WAITING_MAX),
@@ -145,9 +145,9 @@ async fn accept(
         match listener.accept().await {
             Ok((stream, _)) => {
                 let permit = connection_permit(&permits, &shared.silent).await;
-                let (shared, gate) = (Arc::clone(&shared), gate.clone());
+                let (shared, context_state) = (Arc::clone(&shared), context_state.clone());
                 tokio::spawn(async move {
-                    if let Err(error) = serve(stream, &shared, gate).await {
+                    if let Err(error) = serve(stream, &shared, context_state).await {
                         tracing::debug!("the connection of a hook tool failed: {error}");
                     }
                     drop(permit);
@@ -180,7 +180,11 @@ fn is_trusted(uid: u32) -> bool {
     uid == 0 || uid == nix::unistd::geteuid().as_raw()
 }
 
-async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receiver<Gate>) -> io::Result<()> {
+async fn serve(
+    mut stream: UnixStream,
+    shared: &SocketState,
+    mut context_state: watch::Receiver<ContextState>,
+) -> io::Result<()> {
     let peer = stream.peer_cred()?;
     if !is_trusted(peer.uid()) {
         return Ok(());
@@ -211,17 +215,18 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
             drop(memory);
             return run_commands(stream, shared, frame, peer.pid()).await;
         }
-        let decided = gate.wait_for(|gate| *gate != Gate::Undecided).await.map(|gate| *gate);
+        let decided =
+            context_state.wait_for(|state| *state != ContextState::Undecided).await.map(|state| *state);
         let (reply, turn) = if RequestFrame::decode(&frame).is_err() {
             (bad_request("malformed request"), None)
-        } else if matches!(decided, Ok(Gate::Open)) {
+        } else if matches!(decided, Ok(ContextState::Open)) {
             let (answer, answered) = oneshot::channel();
             // A call that is still queued when the hook ends is refused, and does not reach the next hook:
-            // 1. The session closes the gate, then answers the call in the channel.
-            // 2. This passes the turn to a waiting client. The gate is checked first and refuses that call.
+            // 1. The session closes the context, then answers the call in the channel.
+            // 2. This passes the turn to a waiting client. The state of the context is checked first and refuses that call.
             let sent = tokio::select! {
                 biased;
-                _ = gate.wait_for(|gate| *gate == Gate::Closed) => None,
+                _ = context_state.wait_for(|state| *state == ContextState::Closed) => None,
                 sent = async {
                     let turn = shared.turn.acquire().await.expect("the semaphore is never closed");
                     let sent = shared.calls.send(ToolCall { frame, pid: peer.pid(), answer }).await;
@@ -251,7 +256,7 @@ async fn serve(mut stream: UnixStream, shared: &Shared, mut gate: watch::Receive
 /// dropped.
 async fn run_commands(
     mut stream: UnixStream,
-    shared: &Shared,
+    shared: &SocketState,
     frame: Vec<u8>,
     pid: Option<i32>,
 ) -> io::Result<()> {

@@ -38,7 +38,7 @@ pub fn is_dead(data: &Path) -> bool {
 ///
 /// # Errors
 /// If the mark cannot be written.
-pub fn note_dead(data: &Path) -> Result<()> {
+pub fn mark_dead(data: &Path) -> Result<()> {
     write_atomic(&data.join(DEAD), b"This machine was removed. Its agent does not run again.\n")
         .with_context(|| data.display().to_string())
 }
@@ -162,15 +162,16 @@ fn empty(data: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::uninstall::*;
+    use api::machine_folder::MACHINE_PID;
 
     fn dead_machine() -> tempfile::TempDir {
         let parent = tempfile::tempdir().unwrap();
         let data = parent.path().join("pintle");
         fs::create_dir_all(data.join("tools/unit-web-0")).unwrap();
-        for name in [AgentConfig::FILE, LOCK, "machine.pid"] {
+        for name in [AgentConfig::FILE, LOCK, MACHINE_PID] {
             fs::write(data.join(name), "").unwrap();
         }
-        note_dead(&data).unwrap();
+        mark_dead(&data).unwrap();
         parent
     }
 
@@ -204,7 +205,7 @@ mod tests {
         resume_if(&parent.path().join("none"), true).unwrap();
         fs::remove_file(data.join(DEAD)).unwrap();
         resume_if(&data, true).unwrap_err();
-        assert!(data.join("machine.pid").exists());
+        assert!(data.join(MACHINE_PID).exists());
     }
 
     #[test]
@@ -226,6 +227,6 @@ mod tests {
         let error = clear_dead(&data).unwrap_err().to_string();
         assert!(error.contains(&format!("pid {}", std::process::id())), "{error}");
         resume_if(&data, true).unwrap_err();
-        assert!(data.join("machine.pid").exists());
+        assert!(data.join(MACHINE_PID).exists());
     }
 }

@@ -3,30 +3,30 @@
 //! No loop decides what is done: `state::unit::resolve::next` does. The action loop saves a decision before it
 //! executes it: the process of a hook is started meanwhile, and waits at a gate that is opened after the save.
 //! One task polls everything and nothing is spawned, so a crash is equivalent to dropping one future. The loops
-//! do not call each other: each uses what they share (`shared`).
+//! do not call each other: each uses what they share (`agent_state`).
 //!
 //! Started by `pintle-agent unit`, and by the simulator.
 
+mod agent_state;
 mod end;
 mod fetch;
 mod leadership;
 mod lease;
 mod run_log;
 mod sender;
-mod shared;
 mod volatile_state;
 mod watcher;
 
+pub use agent_state::AgentState;
 pub use end::UnitAgentEnd;
-pub use shared::Shared;
 
 use crate::ports::{CharmHost, Clock, DiskError, UnitStorage};
 use crate::requested_commands::RequestedCommands;
+use agent_state::LINK_BACKOFF;
 use api::text::refusal;
 use api::{FetchArchive, UnitAgentRequests};
 use leadership::claim_loop;
 use sender::Sender;
-use shared::LINK_BACKOFF;
 use state::charm::Charm;
 use state::terms::failure_reason::FailureReason;
 use state::terms::operation::{CharmRef, Operation};
@@ -34,7 +34,7 @@ use state::unit::decision::{Act, Now};
 use state::unit::hook_context::HookContext;
 use state::unit::hook_context_builder::{self, ContextInput};
 use state::unit::local::{Event, Local, Run, Step};
-use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
+use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::resolve;
 use state::unit::snapshot::Snapshot;
 use std::pin::pin;
@@ -48,7 +48,7 @@ const REBOOT_REQUEST_INTERVAL_MS: u64 = 30_000;
 /// The agent of one unit. See the module.
 pub struct UnitAgent<S, A, H, C> {
     /// The state that the loops share: the stored state, the view, and the causes that the unit waits for.
-    pub shared: Shared<S, A, C>,
+    pub shared: AgentState<S, A, C>,
     charms: H,
     commands: RequestedCommands,
 }
@@ -65,7 +65,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     pub fn new(ports: (S, A, H, C), local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let (storage, api, charms, clock) = ports;
         let commands = RequestedCommands::default();
-        UnitAgent { shared: Shared::new(storage, api, clock, local, view), charms, commands }
+        UnitAgent { shared: AgentState::new(storage, api, clock, local, view), charms, commands }
     }
 
     /// Adds the queue of commands that processes on the machine request.
@@ -133,7 +133,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                 }
                 Act::FetchBag(request) => {
                     drop(lock.take());
-                    shared.set_wait_reasons(vec![resolve::fetch_reason(&shared.local().name, &request)]);
+                    shared.set_wait_causes(vec![resolve::fetch_cause(&shared.local().name, &request)]);
                     fetch::fetch(shared, request, &mut backoff).await;
                     continue;
                 }
@@ -163,13 +163,13 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
                     drop(lock.take());
                     tracing::info!("requesting a reboot of the machine");
                     self.charms.reboot(&now.boot).await;
-                    shared.set_wait_reasons(vec![resolve::reboot_reason(&shared.local().name, None)]);
+                    shared.set_wait_causes(vec![resolve::reboot_cause(&shared.local().name, None)]);
                     shared.wait_for_change(Some(now.since_boot_ms + REBOOT_REQUEST_INTERVAL_MS)).await;
                     continue;
                 }
                 Act::Wait(wait) => {
                     drop(lock.take());
-                    shared.set_wait_reasons(wait.causes);
+                    shared.set_wait_causes(wait.causes);
                     // the sender sends what was saved first
                     tokio::task::yield_now().await;
                     self.charms.clean_up();
@@ -216,9 +216,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         self.shared.facts.borrow_mut().orphan_missing = false;
         let result = match &run.operation {
             Operation::InstallCharm(charm) => {
-                let exit = match self.deploy(charm).await {
-                    Ok(()) => Exit::Code(0),
-                    Err(reason) => Exit::Failed(reason.into()),
+                let exit = match self.install_charm(charm).await {
+                    Ok(()) => RunExit::Code(0),
+                    Err(reason) => RunExit::Failed(reason.into()),
                 };
                 HookResult::without_writes(exit)
             }
@@ -237,11 +237,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
     /// was started.
     async fn run_charm(&self, run: &Run, held: Option<HeldHook<H::Held>>) -> HookResult {
         let shared = &self.shared;
-        let failed = |reason: FailureReason| HookResult::without_writes(Exit::Failed(reason));
+        let failed = |reason: FailureReason| HookResult::without_writes(RunExit::Failed(reason));
         let lost_charm =
             hook_context_builder::charm_to_fetch(&shared.local(), self.charms.declared().as_deref()).cloned();
         if let Some(charm) = lost_charm
-            && let Err(why) = self.deploy(&charm).await
+            && let Err(why) = self.install_charm(&charm).await
         {
             return failed(why.into());
         }
@@ -252,11 +252,11 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
         let Some(view) = shared.view() else {
             return match &run.operation {
                 operation if operation.runs_once() => failed(FailureReason::ControllerRestored),
-                _ => HookResult::without_writes(Exit::Interrupted),
+                _ => HookResult::without_writes(RunExit::Interrupted),
             };
         };
         if hook_context_builder::is_cancelled(&view, &run.operation) {
-            return HookResult::without_writes(Exit::Cancelled);
+            return HookResult::without_writes(RunExit::Cancelled);
         }
         let (context, process) = match held {
             Some(HeldHook { context, process }) => (context, Some(process)),
@@ -345,9 +345,9 @@ impl<S: UnitStorage, A: UnitAgentRequests, H: CharmHost, C: Clock> UnitAgent<S, 
 
     /// Fetches and installs the charm. Retries until the controller answers, because an outage is not a failure
     /// of the charm.
-    async fn deploy(&self, charm: &CharmRef) -> Result<(), String> {
+    async fn install_charm(&self, charm: &CharmRef) -> Result<(), String> {
         if self.charms.is_installed(charm).await {
-            return self.charms.install(charm, Vec::new()).await;
+            return Ok(());
         }
         let mut backoff = LINK_BACKOFF;
         loop {

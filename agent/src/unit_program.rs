@@ -8,30 +8,31 @@
 use crate::clock::HostClock;
 use crate::config;
 use crate::deployer::{AGENT_LOCK, FINISHED};
+use crate::exit_code;
 use crate::fault::{self, FaultContext};
 use crate::file_watch;
-use crate::folder::{EXIT_DISK, UnitFolder, public_dir};
+use crate::folder::{UnitFolder, public_dir};
 use crate::hook_process::HostCharms;
-use crate::installed_programs::{EXIT_NOT_OWNER, EXIT_SIGNALLED, HOOK_PATH, require_hook_program};
+use crate::installed_programs::{HOOK_PATH, require_hook_program};
 use crate::journal::{self, Journal, Loaded};
 use crate::juju_paths;
 use crate::reboot;
 use crate::requested_commands::RequestedCommands;
 use crate::sd_notify::{self, NotifyState};
-use crate::service::AGENT_PID;
 use crate::socket_dir::{SOCKET, socket_dir};
-use crate::tool_socket::{self, Gate};
+use crate::tool_socket::{self, ContextState};
 use crate::unit_agent::{UnitAgent, UnitAgentEnd};
 use crate::view_cache::ViewCache;
 use anyhow::{Context, Result, anyhow, bail};
 use api::AgentConfig;
+use api::machine_folder::AGENT_PID;
 use host::file::write_atomic_unsynced;
 use host::lock::Lock;
-use host::logging::{LEVEL_FILE, Level};
+use host::logging::{LEVEL_FILE, LogFilter};
 use host::process::Process;
 use nix::sys::stat::{Mode, umask};
 use state::terms::health::Fault;
-use state::terms::names::UnitName;
+use state::terms::names::{UnitName, Uuid};
 use state::unit::environment::{KUBERNETES_VARIABLES, MachineFacts};
 use state::unit::local::{Local, Step};
 use std::path::PathBuf;
@@ -67,8 +68,8 @@ struct ForeignState {
 /// The exit code of an agent that cannot load the stored state.
 fn load_exit_code(error: &anyhow::Error) -> u8 {
     match error.is::<ForeignState>() {
-        true => EXIT_NOT_OWNER,
-        false => fault::of_error(error).map_or(EXIT_DISK, fault::exit_code),
+        true => exit_code::NOT_OWNER,
+        false => fault::of_error(error).map_or(exit_code::DISK, exit_code::of_fault),
     }
 }
 
@@ -79,14 +80,8 @@ fn load_exit_code(error: &anyhow::Error) -> u8 {
 async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal<UnitFolder>> {
     let loaded = journal::load(folder).await?;
     let name: UnitName = config.name.parse()?;
-    let mut empty = Local::new(config.uuid, name);
     let (local, index, is_new) = match loaded {
-        Loaded::Nothing => {
-            // a folder with runs belongs to a unit whose state was quarantined or deleted, not to a fresh unit
-            empty.state_lost = folder.file("hooks").exists();
-            empty.run = newest_run(folder);
-            (empty, 0, true)
-        }
+        Loaded::Nothing => (new_state(folder, config.uuid, name), 0, true),
         Loaded::State { local, index, notes } => {
             notes.iter().for_each(|note| tracing::warn!("{note}"));
             if local.unit != config.uuid {
@@ -97,9 +92,7 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
         }
         Loaded::Corrupt { notes } => {
             notes.iter().for_each(|note| tracing::error!("{note}"));
-            empty.state_lost = folder.file("hooks").exists();
-            empty.run = newest_run(folder);
-            (empty, 0, true)
+            (new_state(folder, config.uuid, name), 0, true)
         }
         Loaded::OtherFormat { format } => {
             return Err(anyhow!(
@@ -114,9 +107,15 @@ async fn load_state(folder: &UnitFolder, config: &AgentConfig) -> Result<Journal
     Ok(Journal::open(folder.clone(), index, &local, is_new).await?)
 }
 
+/// The state of a unit without a stored one. A folder with runs belongs to a unit whose state was set aside or deleted,
+/// not to a fresh unit.
+fn new_state(folder: &UnitFolder, unit: Uuid, name: UnitName) -> Local {
+    Local { state_lost: folder.runs().exists(), run: newest_run(folder), ..Local::new(unit, name) }
+}
+
 /// The number of the newest run folder: runs are numbered from there, because a number must name one run only.
 fn newest_run(folder: &UnitFolder) -> u64 {
-    let entries = std::fs::read_dir(folder.file("hooks")).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(folder.runs()).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).max().unwrap_or(0)
 }
 
@@ -124,12 +123,12 @@ fn newest_run(folder: &UnitFolder) -> u64 {
 ///
 /// # Errors
 /// If the agent cannot be started. The exit code is the reason why a started agent has ended.
-pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
+pub async fn run(dir: PathBuf, log_filter: LogFilter) -> Result<ExitCode> {
     let (folder, _lock) = match lock_folder(dir)? {
         Ok(locked) => locked,
         Err(held) => {
             eprintln!("ERROR {held}");
-            return Ok(ExitCode::from(EXIT_NOT_OWNER));
+            return Ok(ExitCode::from(exit_code::NOT_OWNER));
         }
     };
     umask(Mode::from_bits_truncate(0o077));
@@ -137,7 +136,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     // before the pid file exists, because the machine agent sends this signal to its pid, and it would end the
     // process
     let mut hangup = signal(SignalKind::hangup())?;
-    level.read(&folder.machine().join(LEVEL_FILE));
+    log_filter.read(&folder.machine().join(LEVEL_FILE));
     Process::this().write(&folder.file(AGENT_PID))?;
     let journal = match load_state(&folder, &config).await {
         Ok(journal) => journal,
@@ -151,8 +150,9 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
     link_tools(&folder)?;
     let socket = socket_dir(&folder).map_err(socket_error)?.join(SOCKET);
     let has_started_run = matches!(local.step, Step::Started(_));
-    let (gate, gate_seen) = watch::channel(if has_started_run { Gate::Undecided } else { Gate::Closed });
-    let calls = tool_socket::listen(&socket, gate_seen)?;
+    let (context_state, context_state_seen) =
+        watch::channel(if has_started_run { ContextState::Undecided } else { ContextState::Closed });
+    let calls = tool_socket::listen(&socket, context_state_seen)?;
     let shown = juju_paths::shown_folder(&folder);
     let host_environment = MachineFacts {
         charm_dir: shown.charm().display().to_string(),
@@ -168,7 +168,7 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
             .collect(),
         ..MachineFacts::default()
     };
-    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, gate);
+    let charms = HostCharms::new(folder.clone(), host_environment, calls.of_hook, context_state);
     let clock = HostClock::new(&folder.machine().join(reboot::BOOT_FILE));
     let view = ViewCache::load(&folder).await;
     let view = view.filter(|view| view.unit.uuid == config.uuid);
@@ -183,11 +183,11 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         _ = terminate.recv() => {
             sd_notify::send(NotifyState::Stopping);
             tracing::info!("{}: received SIGTERM, stopping", config.name);
-            return Ok(ExitCode::from(EXIT_SIGNALLED));
+            return Ok(ExitCode::from(exit_code::SIGNALLED));
         }
-        () = until_config_changes(&folder, &config, &level, &mut hangup) => {
+        () = until_config_changes(&folder, &config, &log_filter, &mut hangup) => {
             tracing::info!("{} was changed or deleted: restarting to read it", AgentConfig::FILE);
-            return Ok(ExitCode::from(EXIT_SIGNALLED));
+            return Ok(ExitCode::from(exit_code::SIGNALLED));
         }
     };
     Ok(match end {
@@ -198,19 +198,19 @@ pub async fn run(dir: PathBuf, level: Level) -> Result<ExitCode> {
         }
         UnitAgentEnd::Copy(reason) => {
             eprintln!("ERROR {}: this folder is a copy: {reason}", config.name);
-            ExitCode::from(EXIT_NOT_OWNER)
+            ExitCode::from(exit_code::NOT_OWNER)
         }
         UnitAgentEnd::Diverged(reason) => {
             eprintln!("ERROR {}: {reason}", config.name);
-            ExitCode::from(EXIT_NOT_OWNER)
+            ExitCode::from(exit_code::NOT_OWNER)
         }
         UnitAgentEnd::AttachAgain(reason) => {
             tracing::warn!("{}: {reason}: restarting", config.name);
-            ExitCode::from(EXIT_SIGNALLED)
+            ExitCode::from(exit_code::SIGNALLED)
         }
         UnitAgentEnd::Disk(failed) => {
             eprintln!("ERROR the disk failed: {failed}");
-            ExitCode::from(failed.fault.map_or(EXIT_DISK, fault::exit_code))
+            ExitCode::from(failed.fault.map_or(exit_code::DISK, exit_code::of_fault))
         }
     })
 }
@@ -223,9 +223,14 @@ fn socket_error(error: std::io::Error) -> anyhow::Error {
 
 /// Completes when the unit's configuration has changed or was deleted: without its folder an agent is useless,
 /// and nothing could find it. The machine agent notifies of changes with SIGHUP; the files are also polled.
-async fn until_config_changes(folder: &UnitFolder, known: &AgentConfig, level: &Level, hangup: &mut Signal) {
+async fn until_config_changes(
+    folder: &UnitFolder,
+    known: &AgentConfig,
+    log_filter: &LogFilter,
+    hangup: &mut Signal,
+) {
     loop {
-        level.read(&folder.machine().join(LEVEL_FILE));
+        log_filter.read(&folder.machine().join(LEVEL_FILE));
         if config::read(folder.root()).ok().as_ref() != Some(known) {
             return;
         }
@@ -281,9 +286,9 @@ mod tests {
     fn write_config(folder: &Path) -> AgentConfig {
         let config = AgentConfig {
             kind: api::AgentKind::Unit,
-            uuid: state::terms::names::Uuid(1),
+            uuid: Uuid(1),
             name: "web/0".into(),
-            model: state::terms::names::Uuid(2),
+            model: Uuid(2),
             controllers: vec!["127.0.0.1:1".into()],
             server_name: String::new(),
             ca: String::new(),
@@ -295,14 +300,14 @@ mod tests {
     }
 
     async fn detects_change(folder: &Path, known: &AgentConfig) -> bool {
-        let level = LEVEL.get_or_init(logging::start);
+        let log_filter = LEVEL.get_or_init(logging::start);
         let mut hangup = signal(SignalKind::hangup()).unwrap();
         let folder = UnitFolder::new(folder.into());
-        let changes = until_config_changes(&folder, known, level, &mut hangup);
+        let changes = until_config_changes(&folder, known, log_filter, &mut hangup);
         tokio::time::timeout(file_watch::POLL * 2, changes).await.is_ok()
     }
 
-    static LEVEL: std::sync::OnceLock<Level> = std::sync::OnceLock::new();
+    static LEVEL: std::sync::OnceLock<LogFilter> = std::sync::OnceLock::new();
 
     #[tokio::test(start_paused = true)]
     async fn a_changed_or_deleted_configuration_is_detected() {
@@ -323,9 +328,9 @@ mod tests {
         let config = write_config(dir.path());
         let folder = UnitFolder::new(dir.path().into());
         drop(load_state(&folder, &config).await.unwrap());
-        let other = AgentConfig { uuid: state::terms::names::Uuid(9), ..config };
+        let other = AgentConfig { uuid: Uuid(9), ..config };
         let refused = load_state(&folder, &other).await.err().unwrap();
-        assert_eq!(load_exit_code(&refused), EXIT_NOT_OWNER, "{refused:#}");
-        assert_eq!(load_exit_code(&anyhow!("the disk failed")), EXIT_DISK);
+        assert_eq!(load_exit_code(&refused), exit_code::NOT_OWNER, "{refused:#}");
+        assert_eq!(load_exit_code(&anyhow!("the disk failed")), exit_code::DISK);
     }
 }

@@ -4,12 +4,11 @@
 //! `ports::Deployments` for the machine agent, on top of `deployer`.
 
 use crate::config;
-use crate::deployer::Deployer;
+use crate::deployer::{Deployer, may_run};
 use crate::folder::UnitFolder;
-use crate::installed_programs::EXIT_SIGNALLED;
 use crate::ports::{Deployments, UnitToken};
 use crate::service::{self, AgentExit, EndedAgent};
-use crate::{clock, disk_usage, fault, observation};
+use crate::{clock, disk_usage, exit_code, fault, observation};
 use anyhow::Result;
 use api::text::fault::process_end;
 use host::restart::{EndedBy, Restarts};
@@ -77,6 +76,13 @@ impl UnitSupervisor {
         });
     }
 
+    /// Forgets a unit whose folder is no longer here.
+    fn forget(&self, unit: Uuid) {
+        self.starts.borrow_mut().remove(&unit);
+        self.endings.lock().expect("no holder panics").remove(&unit);
+        self.exits.lock().expect("no holder panics").remove(&unit);
+    }
+
     /// Records how the agent ends, and then allows its next start.
     fn watch(&self, unit: Uuid, folder: &UnitFolder, exit: AgentExit) {
         let (changed, exits, started) = (Arc::clone(&self.changed), Arc::clone(&self.exits), Instant::now());
@@ -95,7 +101,7 @@ impl UnitSupervisor {
 /// What ended an agent. An agent that receives SIGTERM exits with a code of its own.
 fn ended_by(end: &ProcessEnd) -> EndedBy {
     match end {
-        ProcessEnd::Code(code) if *code == i32::from(EXIT_SIGNALLED) => EndedBy::Signal,
+        ProcessEnd::Code(code) if *code == i32::from(exit_code::SIGNALLED) => EndedBy::Signal,
         ProcessEnd::Signal(signal) => EndedBy::of_signal(Some(*signal)),
         ProcessEnd::Code(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => EndedBy::Itself,
     }
@@ -109,14 +115,21 @@ fn note_end(exits: &Mutex<BTreeMap<Uuid, UnitAgentExit>>, unit: Uuid, ended: End
         exits.remove(&unit);
     }
     let fault = match ended.end {
-        ProcessEnd::Code(code) if code == 0 || code == i32::from(EXIT_SIGNALLED) => return,
-        ProcessEnd::Code(code) => fault::of_exit_code(code),
+        ProcessEnd::Code(code) if code == 0 || code == i32::from(exit_code::SIGNALLED) => return,
+        ProcessEnd::Code(code) => exit_code::fault(code),
         ProcessEnd::Signal(_) | ProcessEnd::NotStarted | ProcessEnd::Unobserved => None,
     };
     let at_ms = clock::wall_ms();
-    let (since_ms, count) = exits.get(&unit).map_or((at_ms, 0), |before| (before.since_ms, before.count));
     let EndedAgent { end, last_line } = ended;
-    let exit = UnitAgentExit { end, fault, last_line, since_ms, at_ms, count: count.saturating_add(1) };
+    add_exit(&mut exits, unit, UnitAgentExit { end, fault, last_line, since_ms: at_ms, at_ms, count: 1 });
+}
+
+/// Replaces the last exit of an agent, and continues its count.
+fn add_exit(exits: &mut BTreeMap<Uuid, UnitAgentExit>, unit: Uuid, mut exit: UnitAgentExit) {
+    if let Some(before) = exits.get(&unit) {
+        exit.since_ms = before.since_ms;
+        exit.count = before.count.saturating_add(1);
+    }
     exits.insert(unit, exit);
 }
 
@@ -145,7 +158,7 @@ impl Deployments for UnitSupervisor {
 
     fn token(&self, folder: &UnitFolder) -> Result<UnitToken> {
         let text = config::read(folder.root())?.token;
-        Ok(UnitToken { text, is_acknowledged: self.deployer.is_token_accepted(folder) })
+        Ok(UnitToken { text, is_accepted: self.deployer.is_token_accepted(folder) })
     }
 
     async fn store_token_accepted(&self, folder: &UnitFolder) -> Result<()> {
@@ -157,7 +170,7 @@ impl Deployments for UnitSupervisor {
         if assigned {
             self.deployer.cancel_recall(folder)?;
         }
-        if !self.deployer.may_run(folder) {
+        if !may_run(folder) {
             return Ok(());
         }
         let mut all = self.starts.borrow_mut();
@@ -192,10 +205,7 @@ impl Deployments for UnitSupervisor {
         }
         let exit = self.deployer.start(folder).inspect_err(|error| {
             let mut exits = self.exits.lock().expect("no holder panics");
-            let failed = fault::not_started(error, clock::wall_ms());
-            let (since_ms, count) =
-                exits.get(&unit).map_or((failed.since_ms, 0), |before| (before.since_ms, before.count));
-            exits.insert(unit, UnitAgentExit { since_ms, count: count.saturating_add(1), ..failed });
+            add_exit(&mut exits, unit, fault::not_started(error, clock::wall_ms()));
         })?;
         tracing::info!("started the agent of {folder}");
         all.insert(unit, LastStart { started: Instant::now(), restarts, next: None });
@@ -209,17 +219,13 @@ impl Deployments for UnitSupervisor {
 
     async fn delete(&self, unit: Uuid, folder: &UnitFolder) -> Result<()> {
         self.deployer.delete(folder)?;
-        self.starts.borrow_mut().remove(&unit);
-        self.endings.lock().expect("no holder panics").remove(&unit);
-        self.exits.lock().expect("no holder panics").remove(&unit);
+        self.forget(unit);
         Ok(())
     }
 
     async fn quarantine(&self, unit: Uuid, folder: &UnitFolder) -> Result<String> {
         let path = self.deployer.quarantine(folder, unit).await?;
-        self.starts.borrow_mut().remove(&unit);
-        self.endings.lock().expect("no holder panics").remove(&unit);
-        self.exits.lock().expect("no holder panics").remove(&unit);
+        self.forget(unit);
         Ok(path.display().to_string())
     }
 
@@ -228,7 +234,7 @@ impl Deployments for UnitSupervisor {
         let runs_long =
             service::running(folder).is_some() && started.is_some_and(|ran| ran > RECOVERED_AFTER);
         let exits = self.exits.lock().expect("no holder panics");
-        let exit = exits.get(&unit).filter(|_| !runs_long && self.deployer.may_run(folder)).cloned();
+        let exit = exits.get(&unit).filter(|_| !runs_long && may_run(folder)).cloned();
         UnitHealth { exit, ..observation::observe(folder) }
     }
 
@@ -238,7 +244,7 @@ impl Deployments for UnitSupervisor {
         tokio::task::spawn_blocking(move || disk_usage::measure(&folder)).await.unwrap_or_default()
     }
 
-    async fn quarantine_bytes(&self) -> u64 {
+    async fn quarantined_bytes(&self) -> u64 {
         self.disk_usage(&self.deployer.quarantine_folder()).await.total_bytes()
     }
 
@@ -253,8 +259,11 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_killed_or_terminated_has_not_failed() {
-        let by_external_signal =
-            [ProcessEnd::Signal(9), ProcessEnd::Signal(15), ProcessEnd::Code(i32::from(EXIT_SIGNALLED))];
+        let by_external_signal = [
+            ProcessEnd::Signal(9),
+            ProcessEnd::Signal(15),
+            ProcessEnd::Code(i32::from(exit_code::SIGNALLED)),
+        ];
         assert_eq!(by_external_signal.map(|end| ended_by(&end)), [EndedBy::Signal; 3]);
         let failed =
             [ProcessEnd::Code(1), ProcessEnd::Signal(6), ProcessEnd::NotStarted, ProcessEnd::Unobserved];

@@ -1,6 +1,6 @@
 //! The journal detects damage: every byte of both files is flipped, and both files are cut at every byte.
 //!
-//! A damaged file leads to a state that existed before, with a message, or to a quarantined file. It never
+//! A damaged file leads to a state that existed before, with a message, or to a file that is set aside. It never
 //! leads to a fresh unit or to a state that never existed.
 
 use agent::folder_port::FolderFiles;
@@ -42,7 +42,7 @@ impl FolderFiles for &MemoryFolder {
             None => self.0.borrow_mut().remove(name),
         };
     }
-    async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         let bytes = self.0.borrow_mut().remove(name).expect("the file exists");
         let new_name = format!("{name}.corrupt-1");
         self.0.borrow_mut().insert(new_name.clone(), bytes);
@@ -103,7 +103,7 @@ fn unit_files() -> (MemoryFolder, Vec<Local>) {
 }
 
 /// Loads damaged files and checks the result: a state that existed, reported if it is not the last one unless
-/// `silent`; or quarantined files, reported. Returns whether the files were quarantined.
+/// `silent`; or files that were set aside, reported. Returns whether there were any.
 fn is_corrupt(damaged: &MemoryFolder, states: &[Local], silent: bool, what: &str) -> bool {
     match block_on(journal::load(&damaged)).unwrap_or_else(|failed| panic!("{what}: {failed}")) {
         Loaded::State { local, notes, .. } => {
@@ -117,10 +117,7 @@ fn is_corrupt(damaged: &MemoryFolder, states: &[Local], silent: bool, what: &str
         }
         Loaded::Corrupt { notes } => {
             assert!(!notes.is_empty(), "{what}: not reported");
-            assert!(
-                damaged.0.borrow().keys().any(|name| name.contains("corrupt")),
-                "{what}: not quarantined"
-            );
+            assert!(damaged.0.borrow().keys().any(|name| name.contains("corrupt")), "{what}: not set aside");
             true
         }
         found @ (Loaded::Nothing | Loaded::OtherFormat { .. }) => panic!("{what}: {found:?}"),

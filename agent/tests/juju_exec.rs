@@ -4,10 +4,10 @@
 use agent::folder::UnitFolder;
 use agent::requested_commands::RequestedCommands;
 use agent::socket_dir::{SOCKET, socket_dir};
-use agent::tool_socket::{Gate, listen};
+use agent::tool_socket::{ContextState, listen};
 use state::terms::names::{UnitName, Uuid};
 use state::unit::local::Local;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tokio::process::Command;
 use tokio::sync::watch;
 
 /// A machine with the unit web/0, and the queue behind its socket. No hook runs.
-fn machine() -> (tempfile::TempDir, RequestedCommands, watch::Sender<Gate>) {
+fn machine() -> (tempfile::TempDir, RequestedCommands, watch::Sender<ContextState>) {
     let machine = tempfile::tempdir().unwrap();
     let folder = UnitFolder::new(machine.path().join("agents/unit-web-0"));
     fs::create_dir_all(folder.run(5)).unwrap();
-    let (gate, seen) = watch::channel(Gate::Closed);
+    let (state, seen) = watch::channel(ContextState::Closed);
     let calls = listen(&socket_dir(&folder).unwrap().join(SOCKET), seen).unwrap();
-    (machine, RequestedCommands::new(calls.requested_commands, folder), gate)
+    (machine, RequestedCommands::new(calls.requested_commands, folder), state)
 }
 
 fn juju_exec(machine: &Path, words: &[&str]) -> Command {
@@ -36,7 +36,7 @@ fn local() -> Arc<Local> {
 
 #[tokio::test]
 async fn commands_are_queued_without_a_running_hook_and_their_exit_code_and_output_are_returned() {
-    let (machine, commands, _gate) = machine();
+    let (machine, commands, _state) = machine();
     // a context that has ended: a child that outlived its hook
     let mut exec = juju_exec(machine.path(), &["-u", "web/0", "echo", "a b", "-x"]);
     let exec = exec.env("JUJU_CONTEXT_ID", "web/0-install-00").env("JUJU_UNIT_NAME", "web/0");
@@ -47,7 +47,7 @@ async fn commands_are_queued_without_a_running_hook_and_their_exit_code_and_outp
     let run_folder = machine.path().join("agents/unit-web-0/hooks/000005");
     fs::write(run_folder.join("stdout"), "a b -x\n").unwrap();
     fs::write(run_folder.join("stderr"), "bad").unwrap();
-    commands.answer(&request, &Exit::Code(3), 5);
+    commands.answer(&request, &RunExit::Code(3), 5);
     assert_eq!(commands.oldest(), None, "it is answered once");
     let output = exec.await.unwrap().unwrap();
     assert_eq!(
@@ -58,7 +58,7 @@ async fn commands_are_queued_without_a_running_hook_and_their_exit_code_and_outp
 
 #[tokio::test]
 async fn what_cannot_run_is_refused_by_name() {
-    let (machine, commands, _gate) = machine();
+    let (machine, commands, _state) = machine();
     for (words, code, expected) in [
         (&["-u", "db/0", "true"][..], 1, "ERROR unit \"db/0\" not found on this machine\n"),
         (&["web/0"], 2, "ERROR missing commands\n"),
@@ -78,7 +78,7 @@ async fn what_cannot_run_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_process_that_has_ended_is_forgotten() {
-    let (machine, commands, _gate) = machine();
+    let (machine, commands, _state) = machine();
     let mut exec = juju_exec(machine.path(), &["true"]).spawn().unwrap();
     commands.receive(local).await;
     assert!(commands.oldest().is_some());

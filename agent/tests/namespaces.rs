@@ -128,7 +128,7 @@ fn dead_machine(parent: &Path) -> PathBuf {
         config::to_yaml(&config(AgentKind::Unit, "web/0")).as_bytes(),
     )
     .expect("written");
-    uninstall::note_dead(&data).expect("written");
+    uninstall::mark_dead(&data).expect("written");
     data
 }
 

@@ -11,7 +11,7 @@ use agent::hook_process::{HostCharms, kill_remaining_processes};
 use agent::hook_session::{CallsFile, HookSession};
 use agent::ports::{CharmHost, HookHost};
 use agent::service::Supervision;
-use agent::tool_socket::{Gate, closed_reply, listen};
+use agent::tool_socket::{ContextState, closed_reply, listen};
 use api::{AgentConfig, AgentKind};
 use hook_client::shim::{HOOK_PID, OUTCOME, OUTPUT, SHIM_PID};
 use hook_client::{CallHeader, HEADER_BYTES, encode_request, frame_length};
@@ -24,7 +24,7 @@ use state::terms::start_reason::StartReason;
 use state::unit::environment::MachineFacts;
 use state::unit::hook_context::{self, HookContext, ReportContent};
 use state::unit::local::Run;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::fs;
@@ -134,7 +134,12 @@ fn charms_of(unit: &Path) -> HostCharms {
         kubernetes: Vec::new(),
     };
     let (_, calls) = mpsc::channel(1);
-    HostCharms::new(UnitFolder::new(unit.to_path_buf()), around, calls, watch::channel(Gate::Undecided).0)
+    HostCharms::new(
+        UnitFolder::new(unit.to_path_buf()),
+        around,
+        calls,
+        watch::channel(ContextState::Undecided).0,
+    )
 }
 
 /// The requests of a hook that has ended already: there are none.
@@ -157,7 +162,7 @@ impl HookHost for NoRequests {
 
 #[tokio::test]
 async fn an_outcome_is_accepted_only_if_it_is_of_this_boot() {
-    for (boot, accepted) in [(kernel_boot(), Some(Exit::Code(0))), ("another".to_owned(), None)] {
+    for (boot, accepted) in [(kernel_boot(), Some(RunExit::Code(0))), ("another".to_owned(), None)] {
         let unit = tempfile::tempdir().unwrap();
         let at = unit.path().join("hooks/000001");
         let run = started_run(&at, &boot);
@@ -188,7 +193,7 @@ async fn an_action_that_the_installed_charm_lacks_is_missing_even_if_dispatch_ex
 
     let result = charms_of(unit.path()).run(&run, context, None, &NoRequests).await;
 
-    assert_eq!(result.exit, Exit::Missing);
+    assert_eq!(result.exit, RunExit::Missing);
 }
 
 /// Calls a tool and returns its stderr.
@@ -215,7 +220,7 @@ async fn call(socket: &Path, number: u8) -> String {
 async fn calls_that_are_queued_when_the_hook_ends_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
-    let (gate, opened) = watch::channel(Gate::Open);
+    let (state, opened) = watch::channel(ContextState::Open);
     let mut calls = listen(&socket, opened).unwrap().of_hook;
     let callers: Vec<_> = (0..5)
         .map(|number| {
@@ -228,7 +233,7 @@ async fn calls_that_are_queued_when_the_hook_ends_are_refused() {
     for _ in 0..10_000 {
         tokio::task::yield_now().await;
     }
-    gate.send_replace(Gate::Closed);
+    state.send_replace(ContextState::Closed);
     first.answer.send(closed_reply()).unwrap();
     while let Ok(call) = calls.try_recv() {
         call.answer.send(closed_reply()).unwrap();

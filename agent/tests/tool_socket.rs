@@ -5,7 +5,7 @@
 mod support;
 
 use agent::hook_session::{CALLS_BYTES_MAX, CallsFile, HookSession};
-use agent::tool_socket::{Gate, ToolCall, encode, listen};
+use agent::tool_socket::{ContextState, ToolCall, encode, listen};
 use hook_client::{
     CallHeader, HEADER_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX,
     announce_stdin, encode_request, frame_length,
@@ -55,15 +55,15 @@ async fn read_reply(stream: &mut UnixStream) -> (u8, String) {
 struct Socket {
     path: PathBuf,
     calls: mpsc::Receiver<ToolCall>,
-    _gate: watch::Sender<Gate>,
+    _state: watch::Sender<ContextState>,
     _dir: tempfile::TempDir,
 }
 
 fn socket() -> Socket {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
-    let (gate, opened) = watch::channel(Gate::Open);
-    Socket { calls: listen(&path, opened).unwrap().of_hook, path, _gate: gate, _dir: dir }
+    let (state, opened) = watch::channel(ContextState::Open);
+    Socket { calls: listen(&path, opened).unwrap().of_hook, path, _state: state, _dir: dir }
 }
 
 /// Without a shared budget, 30 frames of 16 MiB took 505 MB.

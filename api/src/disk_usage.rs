@@ -67,7 +67,7 @@ pub struct MachineDisk {
     /// The name of the machine.
     pub machine: String,
     /// The folders of units of which the controller has no record.
-    pub unknown_bytes: u64,
+    pub quarantined_bytes: u64,
 }
 
 /// What one unit takes.

@@ -24,6 +24,7 @@ pub mod entity_choice;
 pub mod error;
 pub mod log;
 pub mod machine_agent;
+pub mod machine_folder;
 pub mod machines;
 pub mod models;
 pub mod provisioning;
@@ -56,6 +57,7 @@ pub use relations::*;
 pub use removal::*;
 pub use request::{Handle, InModel, Request, Stream, Watch, WatchRequest};
 pub use shared::Shared;
+pub use state::charm::JUJU_VERSION;
 pub use state::terms::force::Force;
 pub use status::*;
 pub use unit_agent::*;
@@ -64,9 +66,6 @@ pub use why::*;
 
 /// The version of all requests, which is the prefix of every path.
 pub const API_VERSION: &str = "v1";
-/// The value of `JUJU_VERSION` and `pintle version`. It enables everything that charms expect of Juju 3.6, and
-/// nothing that Juju 4 changed.
-pub const JUJU_VERSION: &str = "3.6.14";
 
 /// The length of a time span for people: `45s`, `12m`, `3h`, `2d`. A negative span is `0s`.
 pub fn ago(ms: i64) -> String {

@@ -96,7 +96,7 @@ pub struct ReportDiskUsage {
     pub units: BTreeMap<Uuid, UnitDiskUsage>,
     /// The folders of units of which the controller has no record, in bytes.
     #[serde(default)]
-    pub unknown_bytes: u64,
+    pub quarantined_bytes: u64,
 }
 
 /// Reports that the agent of this Dead or removed machine has removed everything that it had installed. Its token is

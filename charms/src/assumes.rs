@@ -5,10 +5,7 @@
 
 use crate::problem::Checker;
 use serde_json::Value;
-
-/// The version of Juju whose charm contract Pintle implements (spec/clients.md, finding 6). Charms switch features on
-/// by this version, and Juju 4 changed parts of the contract. Hooks see the same version in JUJU_VERSION.
-pub const JUJU_VERSION: [u32; 3] = [3, 6, 14];
+use state::charm::JUJU_VERSION;
 
 /// Reports every requirement in `metadata` that is not met.
 pub fn check(metadata: &Value, checker: &mut Checker) {
@@ -25,9 +22,9 @@ pub fn check(metadata: &Value, checker: &mut Checker) {
     if let Some(minimum) = minimum {
         let text = minimum.as_str().map_or_else(|| minimum.to_string(), str::to_owned);
         match parse(&text) {
-            Some(version) if version <= JUJU_VERSION => {}
+            Some(version) if version <= juju_version() => {}
             Some(_) => {
-                let text = format!("{text} is not met: Pintle implements Juju {}", version());
+                let text = format!("{text} is not met: Pintle implements Juju {JUJU_VERSION}");
                 checker.add("min-juju-version", text);
             }
             None => {
@@ -39,8 +36,8 @@ pub fn check(metadata: &Value, checker: &mut Checker) {
     }
 }
 
-fn version() -> String {
-    JUJU_VERSION.map(|part| part.to_string()).join(".")
+fn juju_version() -> [u32; 3] {
+    parse(JUJU_VERSION).expect("three numbers")
 }
 
 /// Parses `3`, `3.1` or `3.1.4`. A hyphen and the text after it are ignored.
@@ -76,10 +73,10 @@ fn is_met(need: &Value) -> bool {
     let version = |text: &str| parse(text.trim());
     match bound {
         "" => true,
-        _ if bound.starts_with(">=") => version(&bound[2..]).is_some_and(|bound| JUJU_VERSION >= bound),
-        _ if bound.starts_with("<=") => version(&bound[2..]).is_some_and(|bound| JUJU_VERSION <= bound),
-        _ if bound.starts_with('<') => version(&bound[1..]).is_some_and(|bound| JUJU_VERSION < bound),
-        _ if bound.starts_with('>') => version(&bound[1..]).is_some_and(|bound| JUJU_VERSION > bound),
+        _ if bound.starts_with(">=") => version(&bound[2..]).is_some_and(|bound| juju_version() >= bound),
+        _ if bound.starts_with("<=") => version(&bound[2..]).is_some_and(|bound| juju_version() <= bound),
+        _ if bound.starts_with('<') => version(&bound[1..]).is_some_and(|bound| juju_version() < bound),
+        _ if bound.starts_with('>') => version(&bound[1..]).is_some_and(|bound| juju_version() > bound),
         _ => false,
     }
 }

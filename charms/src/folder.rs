@@ -62,7 +62,7 @@ pub fn list(root: &Path, notes: &mut Vec<String>) -> Result<CharmFileList, Vec<P
 }
 
 impl FileEntry {
-    fn kind(&self) -> MemberKind {
+    pub(crate) fn kind(&self) -> MemberKind {
         match self {
             FileEntry::File { executable, .. } => MemberKind::File { executable: *executable },
             FileEntry::Link(target) => MemberKind::Link(target.clone()),

@@ -4,6 +4,7 @@
 //! another deployment may be copying it into an archive. `trim` runs after a set was installed, the only time when the
 //! cache grows; `pintle disk-usage` shows its size ([`measure`]).
 
+use host::file::disk_bytes;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -18,8 +19,6 @@ const IN_USE: Duration = Duration::from_secs(3_600);
 pub(crate) const WHEELS: &str = "wheels";
 /// The suffixes of a folder that is being installed or deleted; the id of the process follows.
 const UNFINISHED: [&str; 2] = [".new-", ".old-"];
-/// The unit of `blocks` in the metadata of a file.
-const BLOCK_BYTES: u64 = 512;
 
 /// The disk usage of the package cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,12 +97,11 @@ fn folders(parent: &Path) -> Vec<PathBuf> {
 
 /// The blocks of everything in a folder. Links are not followed.
 fn bytes(folder: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
     let (mut bytes, mut pending) = (0, vec![folder.to_owned()]);
     while let Some(folder) = pending.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let Ok(found) = entry.metadata() else { continue };
-            bytes += found.blocks() * BLOCK_BYTES;
+            bytes += disk_bytes(&found);
             if found.is_dir() {
                 pending.push(entry.path());
             }

@@ -83,8 +83,7 @@ pub(crate) fn packages(
     notes: &mut Vec<String>,
     progress: &dyn Fn(&str),
 ) -> Result<Option<PathBuf>, Problem> {
-    let problem = |text: String| Problem::new("src/charm.py", "", text);
-    let root = root.canonicalize().map_err(|error| problem(error.to_string()))?;
+    let root = root.canonicalize().map_err(|error| charm_problem(error.to_string()))?;
     let Some(requirements) = requirements(&root, files, build, python, notes)? else { return Ok(None) };
     let cached = cache.join(requirements.digest(&python.version, &root));
     if !cached.join("site").is_dir() {
@@ -98,6 +97,10 @@ pub(crate) fn packages(
     Ok(Some(cached.join("site")))
 }
 
+fn charm_problem(text: String) -> Problem {
+    Problem::new("src/charm.py", "", text)
+}
+
 /// Reads what the charm requires; `None` if it requires no packages.
 fn requirements(
     root: &Path,
@@ -106,7 +109,6 @@ fn requirements(
     python: &HostPython,
     notes: &mut Vec<String>,
 ) -> Result<Option<Requirements>, Problem> {
-    let problem = |text: String| Problem::new("src/charm.py", "", text);
     let mut named: Vec<String> =
         build.files.iter().filter(|name| root.join(name).is_file()).cloned().collect();
     let build = json!({
@@ -115,7 +117,7 @@ fn requirements(
     });
     let mut reader = Command::new(&python.interpreter);
     reader.args(["-I", "-c", DECLARED]).arg(root).arg(build.to_string());
-    let output = run(&mut reader).map_err(problem)?;
+    let output = run(&mut reader).map_err(charm_problem)?;
     let mut declared: Declared = serde_json::from_slice(&output.stdout).map_err(|_| {
         let text = String::from_utf8_lossy(&output.stderr);
         let last = text.lines().last().unwrap_or_default();

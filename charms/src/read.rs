@@ -147,11 +147,7 @@ fn read_folder(
     if let (Some(Section { value, .. }), true) = (&charmcraft, charm.bases.is_empty()) {
         charm.bases = charmcraft::bases(value);
     }
-    let kind = |entry: &FileEntry| match entry {
-        FileEntry::File { executable, .. } => MemberKind::File { executable: *executable },
-        FileEntry::Link(target) => MemberKind::Link(target.clone()),
-    };
-    let kinds: Vec<(&String, MemberKind)> = files.iter().map(|(path, entry)| (path, kind(entry))).collect();
+    let kinds: Vec<(&String, MemberKind)> = files.iter().map(|(path, entry)| (path, entry.kind())).collect();
     let mut layout = Layout::from_members(kinds.iter().map(|(path, kind)| (path.as_str(), kind)));
     if files.contains_key("src/charm.py") {
         layout.dispatch.get_or_insert(true);

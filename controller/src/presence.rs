@@ -40,7 +40,7 @@ pub struct AgentPresence {
     /// For a machine: why the recalls of removed units cannot be confirmed, by unit.
     pub obstructed_recalls: BTreeMap<Uuid, String>,
     /// For a machine: the bytes on its disk in the folders of units that the controller has no record of.
-    pub unknown_bytes: u64,
+    pub quarantined_bytes: u64,
 }
 
 /// The disk usage of a unit, as its machine agent has reported it.
@@ -133,14 +133,14 @@ impl Presence {
     }
 
     /// Records the bytes in the folders of units without a record on a machine.
-    pub fn set_unknown_bytes(&self, machine: Uuid, bytes: u64) {
-        self.agents().entry(machine).or_default().unknown_bytes = bytes;
+    pub fn set_quarantined_bytes(&self, machine: Uuid, bytes: u64) {
+        self.agents().entry(machine).or_default().quarantined_bytes = bytes;
     }
 
     /// Returns the machines with folders of units without a record, and the bytes in these folders.
-    pub fn unknown_bytes(&self) -> BTreeMap<Uuid, u64> {
+    pub fn quarantined_bytes(&self) -> BTreeMap<Uuid, u64> {
         let agents = self.agents();
-        let found = agents.iter().map(|(machine, presence)| (*machine, presence.unknown_bytes));
+        let found = agents.iter().map(|(machine, presence)| (*machine, presence.quarantined_bytes));
         found.filter(|(_, bytes)| *bytes > 0).collect()
     }
 

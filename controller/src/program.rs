@@ -11,7 +11,7 @@ use crate::{Controller, check, janitor, server};
 use anyhow::{Context, Result, bail};
 use api::error::ApiError;
 use clap::{Parser, Subcommand};
-use host::logging::{LEVEL_FILE, Level};
+use host::logging::{LEVEL_FILE, LogFilter};
 use host::restart::EXIT_REFUSED;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub fn main() {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn run(arguments: Arguments, level: Level) -> Result<()> {
+async fn run(arguments: Arguments, log_filter: LogFilter) -> Result<()> {
     let data = arguments.data.context("--data is required")?;
     let mut installation = Installation::open(&data)?;
     let options = Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::bits())) };
@@ -107,7 +107,7 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
     tokio::spawn(sweep(controller.clone()));
     tokio::spawn(follow_log_level(
         data.join("controller").join(LEVEL_FILE),
-        level,
+        log_filter,
         signal(SignalKind::hangup())?,
     ));
     let stop = async move {
@@ -123,9 +123,9 @@ async fn run(arguments: Arguments, level: Level) -> Result<()> {
 }
 
 /// Applies the log level of the file, on SIGHUP and every few seconds.
-async fn follow_log_level(file: PathBuf, level: Level, mut hangup: Signal) {
+async fn follow_log_level(file: PathBuf, log_filter: LogFilter, mut hangup: Signal) {
     loop {
-        level.read(&file);
+        log_filter.read(&file);
         tokio::time::timeout(LOG_LEVEL_POLL, hangup.recv()).await.ok();
     }
 }

@@ -10,9 +10,9 @@
 //! The crate `tempfile` is not used because it renames with a raw system call, which the library of
 //! `tests/crash_points` cannot intercept.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Replaces the file at `path`, durably: when this returns, the new content survives a power failure.
@@ -48,6 +48,11 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
 /// If it cannot be created.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The bytes that a file occupies on its disk: its blocks, of 512 bytes each.
+pub fn disk_bytes(file: &Metadata) -> u64 {
+    file.blocks() * 512
 }
 
 /// Maps the error "not found" to `None`. For reading or removing files that may be absent.

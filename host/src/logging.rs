@@ -6,7 +6,7 @@
 //! content of a file: `debug`, or a default with levels of modules, such as `info,agent=debug`. Without the
 //! file the level is `info`.
 //!
-//! The program calls [`Level::read`] whenever the file may have changed.
+//! The program calls [`LogFilter::read`] whenever the file may have changed.
 
 use crate::escape::one_line;
 use crate::file::ignore_not_found;
@@ -21,9 +21,9 @@ use tracing_subscriber::{Registry, fmt, reload};
 /// The name of the file that holds the level, in the data folder of a machine or a controller.
 pub const LEVEL_FILE: &str = "log-level";
 
-/// The level of this process's log.
+/// The filter of this process's log, whose level can be changed.
 #[derive(Clone)]
-pub struct Level {
+pub struct LogFilter {
     filter: reload::Handle<Targets, Registry>,
     text: Arc<Mutex<String>>,
 }
@@ -32,7 +32,7 @@ pub struct Level {
 ///
 /// # Panics
 /// If the process has a log already.
-pub fn start() -> Level {
+pub fn start() -> LogFilter {
     // The name of the log is read before another writer can rotate it again.
     rotate_stderr();
     let (filter, handle) = reload::Layer::new(Targets::new().with_default(LevelFilter::INFO));
@@ -42,7 +42,7 @@ pub fn start() -> Level {
     };
     let lines = fmt::layer().with_writer(writer).with_ansi(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
-    Level { filter: handle, text: Arc::default() }
+    LogFilter { filter: handle, text: Arc::default() }
 }
 
 /// Writes each event as one line: text of charms and agents in it cannot forge another line.
@@ -67,7 +67,7 @@ impl<W: Write> Write for OneLine<W> {
     }
 }
 
-impl Level {
+impl LogFilter {
     /// Applies the level in `file`. Returns whether the file has changed since it was last read. A level that
     /// cannot be parsed is logged as a warning and changes nothing.
     pub fn read(&self, file: &Path) -> bool {
@@ -107,7 +107,7 @@ fn parse(text: &str) -> Option<Targets> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tracing::Level as Severity;
+    use tracing::Level;
 
     #[test]
     fn an_event_is_one_line_whatever_its_text_contains() {
@@ -122,8 +122,7 @@ mod tests {
 
     #[test]
     fn a_level_applies_to_all_modules_or_to_the_listed_ones() {
-        let at =
-            |text: &str, target: &str| parse(text).expect("a level").would_enable(target, &Severity::DEBUG);
+        let at = |text: &str, target: &str| parse(text).expect("a level").would_enable(target, &Level::DEBUG);
         assert!(!at("", "agent::unit_agent"));
         assert!(at("debug\n", "agent::unit_agent"));
         assert!(at("info,agent=debug", "agent::unit_agent") && !at("info,agent=debug", "hyper"));
@@ -136,13 +135,13 @@ mod tests {
     fn the_level_follows_its_file() {
         let folder = tempfile::tempdir().expect("a folder");
         let (file, level) = (folder.path().join(LEVEL_FILE), start());
-        assert!(!level.read(&file) && !tracing::enabled!(Severity::DEBUG));
+        assert!(!level.read(&file) && !tracing::enabled!(Level::DEBUG));
         std::fs::write(&file, "debug\n").expect("written");
-        assert!(level.read(&file) && tracing::enabled!(Severity::DEBUG));
+        assert!(level.read(&file) && tracing::enabled!(Level::DEBUG));
         assert!(!level.read(&file));
         std::fs::write(&file, "loud=loud").expect("written");
-        assert!(level.read(&file) && tracing::enabled!(Severity::DEBUG), "nothing has changed");
+        assert!(level.read(&file) && tracing::enabled!(Level::DEBUG), "nothing has changed");
         std::fs::remove_file(&file).expect("removed");
-        assert!(level.read(&file) && !tracing::enabled!(Severity::DEBUG));
+        assert!(level.read(&file) && !tracing::enabled!(Level::DEBUG));
     }
 }

@@ -18,6 +18,11 @@ pub use endpoints::{EndpointPair, IntegrateEnd, NoMatch};
 /// 4.3).
 pub const JUJU_INFO: &str = "juju-info";
 
+/// The version of Juju whose charm contract Pintle implements (spec/clients.md, finding 6), and the value of
+/// `JUJU_VERSION` and `pintle version`. Charms switch features on by it: it enables everything that they expect of
+/// Juju 3.6, and nothing that Juju 4 changed.
+pub const JUJU_VERSION: &str = "3.6.14";
+
 /// One revision of a charm, as its files declare it (spec/clients.md 4.3 to 4.6).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -18,7 +18,7 @@ use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::CharmRef;
 use state::unit::hook_context::{HookContext, Writes};
 use state::unit::local::{Event, Local, Run};
-use state::unit::outcome::{Exit, HookResult};
+use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::Outcome;
 use state::unit::snapshot::Snapshot;
 use std::cell::RefCell;
@@ -206,7 +206,7 @@ impl CharmHost for Disk {
             writes.bags.entry(*relation).or_default().unit.insert("n".into(), n.clone());
         }
         yield_now().await;
-        HookResult { writes, ..HookResult::without_writes(Exit::Code(0)) }
+        HookResult { writes, ..HookResult::without_writes(RunExit::Code(0)) }
     }
     async fn reattach(&self, _: &Run, _: &impl HookHost) -> Option<HookResult> {
         yield_now().await;

@@ -65,7 +65,7 @@ fn a_wrong_expectation_is_a_difference() {
     let text = "## a new unit\nrun\n----\nhook start\n= running\n";
     let case = &File::parse(text).unwrap().cases[0];
     let difference = case.run(&Fixtures::new()).unwrap().unwrap();
-    assert_eq!(difference.found[0], "deploy local:u-1");
+    assert_eq!(difference.found[0], "install charm local:u-1");
 }
 
 #[test]

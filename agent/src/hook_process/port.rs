@@ -10,7 +10,7 @@ use crate::fault;
 use crate::hook_session::{CallsFile, HookSession};
 use crate::ports::{CharmHost, HookHost};
 use crate::reboot;
-use crate::tool_socket::Gate;
+use crate::tool_socket::ContextState;
 use hook_client::shim;
 use host::file::is_disk_full;
 use host::lock::Lock;
@@ -19,7 +19,7 @@ use state::terms::operation::CharmRef;
 use state::unit::dispatch::{Dispatch, declares};
 use state::unit::hook_context::HookContext;
 use state::unit::local::Run;
-use state::unit::outcome::{Exit, HookResult};
+use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -34,17 +34,17 @@ impl HostCharms {
     ///
     /// # Errors
     /// How the run ends if there is no program.
-    fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, Exit> {
+    fn program_of(&self, run: &Run, context: &HookContext) -> Result<PathBuf, RunExit> {
         if self.declared().is_some_and(|charm| !declares(&charm, &context.trigger)) {
-            return Err(Exit::Missing);
+            return Err(RunExit::Missing);
         }
         let Some(path) = context.trigger.dispatch_path() else {
             return Ok(self.folder.run(run.number).join(SCRIPT));
         };
         match self.program(&path) {
             Dispatch::Run(program) => Ok(self.folder.charm().join(program)),
-            Dispatch::Missing => Err(Exit::Missing),
-            Dispatch::Failed(why) => Err(Exit::Failed(why)),
+            Dispatch::Missing => Err(RunExit::Missing),
+            Dispatch::Failed(why) => Err(RunExit::Failed(why)),
         }
     }
 
@@ -52,7 +52,7 @@ impl HostCharms {
     ///
     /// # Errors
     /// How the run ends without a process.
-    async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, Exit> {
+    async fn start_on_free_disk(&self, run: &Run, context: &HookContext) -> Result<HeldShim, RunExit> {
         let program = self.program_of(run, context)?;
         loop {
             match self.start(run, context, &program).await {
@@ -66,7 +66,7 @@ impl HostCharms {
                 }
                 Err(error) => {
                     let text = fault::with_setting(&error);
-                    return Err(Exit::Failed(format!("cannot start the hook: {text}").into()));
+                    return Err(RunExit::Failed(format!("cannot start the hook: {text}").into()));
                 }
             }
         }
@@ -91,15 +91,10 @@ impl CharmHost for HostCharms {
     }
 
     async fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
-        if archive.is_empty() {
-            return Ok(());
-        }
         // checked before the first byte is interpreted (S21)
-        if host::digest::sha256(&archive) != charm.sha256 {
-            return Err(format!(
-                "charm download corrupted: the archive of {} has another SHA-256 than expected ({})",
-                charm.url, charm.sha256
-            ));
+        let sha256 = host::digest::sha256(&archive);
+        if sha256 != charm.sha256 {
+            return Err(format!("charm archive corrupted: expected sha256 {}, got {sha256}", charm.sha256));
         }
         let options = charms::ReadOptions { cache: self.folder.file("cache"), force: true };
         let read = charms::read::read_archive(&charm.url, archive, &options);
@@ -164,7 +159,7 @@ impl CharmHost for HostCharms {
 
     async fn reattach(&self, run: &Run, hook_host: &impl HookHost) -> Option<HookResult> {
         let result = self.resume_run(run, hook_host).await;
-        self.gate.send_replace(Gate::Closed);
+        self.context_state.send_replace(ContextState::Closed);
         result
     }
 

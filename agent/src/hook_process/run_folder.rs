@@ -8,7 +8,7 @@ use hook_client::shim;
 use serde::{Deserialize, Serialize};
 use state::terms::start_reason::StartReason;
 use state::unit::hook_context::HookContext;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -58,18 +58,18 @@ pub fn read_run_file(run_folder: &Path) -> Option<RunFile> {
 }
 
 /// The outcome that the shim has stored. None if it has not stored one.
-pub fn read_outcome(run_folder: &Path) -> Option<Exit> {
+pub fn read_outcome(run_folder: &Path) -> Option<RunExit> {
     let bytes = fs::read(run_folder.join(shim::OUTCOME)).ok()?;
     // the path of a program need not be UTF-8
     let text = String::from_utf8_lossy(&bytes);
     let (kind, rest) = text.split_once(' ')?;
     match kind {
-        "exit" => rest.parse().ok().map(Exit::Code),
-        "signal" => rest.parse().ok().map(Exit::Signal),
+        "exit" => rest.parse().ok().map(RunExit::Code),
+        "signal" => rest.parse().ok().map(RunExit::Signal),
         "failed" => {
             let (errno, what) = rest.split_once(' ')?;
             let error = io::Error::from_raw_os_error(errno.parse().ok()?);
-            Some(Exit::Failed(format!("{what}: {}", fault::with_setting(&error)).into()))
+            Some(RunExit::Failed(format!("{what}: {}", fault::with_setting(&error)).into()))
         }
         _ => None,
     }

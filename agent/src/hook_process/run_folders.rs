@@ -6,17 +6,14 @@
 //! action that failed and a hook that was killed for its own reboot do not put the unit into error.
 
 use crate::folder::UnitFolder;
+use host::file::disk_bytes;
 use state::terms::operation::Operation;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use state::unit::run_retention::{RunFolder, expired};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// The unit of `blocks` in the metadata of a file.
-const BLOCK_BYTES: u64 = 512;
 
 /// The file that marks the run of a failed hook.
 const FAILED: &str = "failed";
@@ -43,11 +40,11 @@ impl RunFolders {
 }
 
 /// Whether a run that ended in this way puts its unit into error.
-pub(super) fn is_failed_hook(operation: &Operation, exit: &Exit, requests_reboot: bool) -> bool {
+pub(super) fn is_failed_hook(operation: &Operation, exit: &RunExit, requests_reboot: bool) -> bool {
     let has_failed = match exit {
-        Exit::Code(code) => *code != 0,
-        Exit::Signal(_) | Exit::Failed(_) => true,
-        Exit::Interrupted | Exit::Missing | Exit::Cancelled => false,
+        RunExit::Code(code) => *code != 0,
+        RunExit::Signal(_) | RunExit::Failed(_) => true,
+        RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled => false,
     };
     has_failed && !requests_reboot && !operation.runs_once()
 }
@@ -58,7 +55,7 @@ pub(super) fn mark_failed(run_folder: &Path) {
 }
 
 fn measure_all(folder: &UnitFolder) -> BTreeMap<u64, RunFolder> {
-    let entries = fs::read_dir(folder.file("hooks")).into_iter().flatten().flatten();
+    let entries = fs::read_dir(folder.runs()).into_iter().flatten().flatten();
     let run = |entry: fs::DirEntry| Some((entry.file_name().to_str()?.parse().ok()?, measure(&entry.path())));
     entries.filter_map(run).collect()
 }
@@ -67,7 +64,7 @@ fn measure_all(folder: &UnitFolder) -> BTreeMap<u64, RunFolder> {
 fn measure(run_folder: &Path) -> RunFolder {
     let entries = fs::read_dir(run_folder).into_iter().flatten().flatten();
     let files = entries.filter_map(|entry| entry.metadata().ok());
-    let bytes = files.map(|file| file.blocks() * BLOCK_BYTES).sum();
+    let bytes = files.map(|file| disk_bytes(&file)).sum();
     RunFolder { bytes, has_failed: run_folder.join(FAILED).exists() }
 }
 
@@ -82,11 +79,11 @@ mod tests {
     fn a_failed_action_and_a_hook_that_requested_a_reboot_are_no_failed_hook() {
         let hook = Operation::Hook(Hook::Install);
         let action = Operation::Action { id: 1, name: "backup".to_owned() };
-        assert!(is_failed_hook(&hook, &Exit::Code(1), false));
-        assert!(is_failed_hook(&hook, &Exit::Signal(9), false));
-        assert!(!is_failed_hook(&hook, &Exit::Code(0), false));
-        assert!(!is_failed_hook(&hook, &Exit::Signal(9), true), "killed for its own reboot");
-        assert!(!is_failed_hook(&action, &Exit::Code(1), false));
+        assert!(is_failed_hook(&hook, &RunExit::Code(1), false));
+        assert!(is_failed_hook(&hook, &RunExit::Signal(9), false));
+        assert!(!is_failed_hook(&hook, &RunExit::Code(0), false));
+        assert!(!is_failed_hook(&hook, &RunExit::Signal(9), true), "killed for its own reboot");
+        assert!(!is_failed_hook(&action, &RunExit::Code(1), false));
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! The process of a unit agent, whatever started it: its pid file, and how others signal it and wait for its end.
 
 use crate::folder::UnitFolder;
-use crate::observation::{last_line, log_bytes};
+use crate::observation::{last_error_line, log_bytes};
+use api::machine_folder::AGENT_PID;
 use host::process::Process;
 use nix::sys::signal::Signal;
 use state::terms::health::ProcessEnd;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// The pid file of a unit agent, in the unit's folder.
-pub const AGENT_PID: &str = "agent.pid";
 /// How often an agent that is not a child of this process is polled.
 pub const NON_CHILD_POLL_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -45,5 +44,5 @@ pub async fn wait_for_exit(process: Process, folder: UnitFolder) -> EndedAgent {
     while process.is_alive() {
         tokio::time::sleep(NON_CHILD_POLL_INTERVAL).await;
     }
-    EndedAgent { end: ProcessEnd::Unobserved, last_line: last_line(&folder, from) }
+    EndedAgent { end: ProcessEnd::Unobserved, last_line: last_error_line(&folder, from) }
 }

@@ -3,9 +3,10 @@
 //! A child is not killed when the machine agent ends. `unit_supervisor` restarts a child that ends.
 
 use super::agent_process::{AgentExit, EndedAgent, running};
+use crate::exit_code;
 use crate::fault;
 use crate::folder::UnitFolder;
-use crate::observation::{AGENT_LOG, last_line, log_bytes};
+use crate::observation::{AGENT_LOG, last_error_line, log_bytes};
 use anyhow::Result;
 use api::text;
 use host::log_file;
@@ -38,18 +39,18 @@ pub fn start(folder: &UnitFolder) -> Result<AgentExit> {
         .stderr(log)
         .process_group(0);
     let (from, folder) = (log_bytes(folder), folder.clone());
-    let mut child = tokio::process::Command::from(command).spawn()?;
+    let mut child = tokio::process::Command::from(command).spawn().map_err(fault::start_error)?;
     Ok(Box::pin(async move {
         // The child is reaped here. Its log has the reason for its end, unless the disk was full.
         let status = child.wait().await.ok();
         let code = status.and_then(|status| status.code());
         let signal = status.and_then(|status| status.signal());
         let end = code.map(ProcessEnd::Code).or(signal.map(ProcessEnd::Signal));
-        if let Some(fault) = code.and_then(fault::of_exit_code) {
+        if let Some(fault) = code.and_then(exit_code::fault) {
             tracing::error!("the agent of {folder} ended: {}; restarting it", text::fault::state(fault));
         }
         let end = end.unwrap_or(ProcessEnd::Unobserved);
-        EndedAgent { end, last_line: last_line(&folder, from) }
+        EndedAgent { end, last_line: last_error_line(&folder, from) }
     }))
 }
 

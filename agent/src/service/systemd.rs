@@ -7,6 +7,7 @@
 //! Called by `deployer`, `uninstall` and `pintle-agent install`.
 
 use super::agent_process::{AgentExit, EndedAgent, NON_CHILD_POLL_INTERVAL, running, wait_for_exit};
+use crate::fault;
 use crate::folder::UnitFolder;
 use anyhow::{Context, Result, bail};
 use host::file::{ignore_not_found, write_atomic, write_atomic_unsynced};
@@ -272,7 +273,8 @@ async fn run_systemctl(args: &[&str]) -> Result<(ExitStatus, String)> {
     let running = command.args(args).stdin(Stdio::null()).kill_on_drop(true).output();
     let output = tokio::time::timeout(SYSTEMCTL_TIMEOUT, running)
         .await
-        .context("systemctl did not finish within 60 s")??;
+        .context("systemctl did not finish within 60 s")?
+        .map_err(fault::start_error)?;
     let text = [output.stdout, output.stderr].concat();
     Ok((output.status, String::from_utf8_lossy(&text).into_owned()))
 }

@@ -4,7 +4,7 @@
 //! Also implements [`HookHost`], the requests of a running hook's tools to the agent; one of them changes the leader
 //! settings at the controller.
 
-use super::shared::{LINK_BACKOFF, Shared};
+use super::agent_state::{AgentState, LINK_BACKOFF};
 use crate::outage::Channel;
 use crate::ports::{Clock, HookHost, UnitStorage};
 use api::{UnitAgentRequests, WriteLeaderSettings};
@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 /// How long a tool waits for the controller: as long as relation hooks are started with a view that is not renewed. A
 /// controller that restarts answers again within a few seconds.
-const TOOL_FETCH_TIMEOUT_MS: u64 = state::unit::decision::LINK_AGE_MAX_MS;
+const TOOL_REQUEST_TIMEOUT_MS: u64 = state::unit::decision::LINK_AGE_MAX_MS;
 
 /// Sends one request. If the bag is not received, or does not match the view, it is requested again after a
 /// delay or a change, as `next` decides.
 pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
-    shared: &Shared<S, A, C>,
+    shared: &AgentState<S, A, C>,
     request: BagRequest,
     backoff: &mut Backoff,
 ) {
@@ -50,7 +50,7 @@ pub(super) async fn fetch<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 
 /// Fetches a bag, and retries while the controller is unreachable.
 async fn fetch_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
-    shared: &Shared<S, A, C>,
+    shared: &AgentState<S, A, C>,
     request: &BagRequest,
 ) -> Result<Option<Bag>, String> {
     let mut backoff = LINK_BACKOFF;
@@ -66,7 +66,7 @@ async fn fetch_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 /// Changes the leader settings, and retries while the controller is unreachable and the unit leads without
 /// interruption. A retry has the number of the first attempt, so that it is applied once.
 async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
-    shared: &Shared<S, A, C>,
+    shared: &AgentState<S, A, C>,
     run: u64,
     call: u32,
     change: &BagChange,
@@ -91,21 +91,21 @@ async fn write_until_answered<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
 }
 
 fn no_answer() -> String {
-    format!("the controller did not answer for {} s", TOOL_FETCH_TIMEOUT_MS / 1000)
+    format!("the controller did not answer for {} s", TOOL_REQUEST_TIMEOUT_MS / 1000)
 }
 
-impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for Shared<S, A, C> {
+impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for AgentState<S, A, C> {
     fn report(&self, report: &RunReport) {
         self.facts.borrow_mut().pending_reports.push(report);
         self.send_changed.notify_one();
     }
 
     fn is_leader(&self) -> bool {
-        Shared::is_leader(self)
+        AgentState::is_leader(self)
     }
 
     async fn fetch_bag(&self, request: &BagRequest) -> Result<Option<Bag>, String> {
-        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_FETCH_TIMEOUT_MS));
+        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
         let answer = pin!(fetch_until_answered(self, request));
         let answer = tokio::select! {
             biased;
@@ -116,7 +116,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> HookHost for Shared<S, A, C
     }
 
     async fn write_leader_settings(&self, run: u64, call: u32, change: &BagChange) -> Result<(), String> {
-        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_FETCH_TIMEOUT_MS));
+        let late = pin!(self.clock.sleep_until(self.clock.since_boot_ms() + TOOL_REQUEST_TIMEOUT_MS));
         let answer = pin!(write_until_answered(self, run, call, change));
         let written = tokio::select! {
             biased;

@@ -2,9 +2,9 @@
 //!
 //! The duration of a lease is counted from the time at which its claim was sent (`lease`).
 
+use super::agent_state::{AgentState, LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS};
 use super::end::{RequestError, UnitAgentEnd};
 use super::lease::Lease;
-use super::shared::{LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS, Shared};
 use crate::ports::{Clock, UnitStorage};
 use api::{Claim, UnitAgentRequests};
 use std::pin::pin;
@@ -14,7 +14,7 @@ const RENEW_MS: u64 = api::PRESENCE_MS;
 
 /// Claims leadership, and renews it, as long as the unit is Alive or Dying (spec D.4).
 pub(super) async fn claim_loop<S: UnitStorage, A: UnitAgentRequests, C: Clock>(
-    shared: &Shared<S, A, C>,
+    shared: &AgentState<S, A, C>,
 ) -> UnitAgentEnd {
     loop {
         let epoch = shared.wait_for_fact(|facts| facts.view.as_ref().and(facts.epoch)).await;

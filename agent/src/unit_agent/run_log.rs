@@ -4,7 +4,7 @@
 
 use api::text::refusal;
 use state::unit::local::Run;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 
 /// The log span of one run.
 pub(super) fn span(run: &Run) -> tracing::Span {
@@ -12,21 +12,21 @@ pub(super) fn span(run: &Run) -> tracing::Span {
 }
 
 /// Logs how a run has ended. `sequence` is that of its record, if it has one.
-pub(super) fn finished(exit: &Exit, duration_ms: u64, sequence: Option<u64>) {
+pub(super) fn finished(exit: &RunExit, duration_ms: u64, sequence: Option<u64>) {
     let outcome = match exit {
-        Exit::Code(0) => "ok".to_owned(),
-        Exit::Code(code) => format!("exit code {code}"),
-        Exit::Signal(signal) => format!("killed by signal {signal}"),
-        Exit::Interrupted => "interrupted".to_owned(),
-        Exit::Missing => "not implemented by the charm".to_owned(),
-        Exit::Cancelled => "cancelled".to_owned(),
-        Exit::Failed(reason) => refusal::failure(reason),
+        RunExit::Code(0) => "ok".to_owned(),
+        RunExit::Code(code) => format!("exit code {code}"),
+        RunExit::Signal(signal) => format!("killed by signal {signal}"),
+        RunExit::Interrupted => "interrupted".to_owned(),
+        RunExit::Missing => "not implemented by the charm".to_owned(),
+        RunExit::Cancelled => "cancelled".to_owned(),
+        RunExit::Failed(reason) => refusal::failure(reason),
     };
     match exit {
-        Exit::Code(0) | Exit::Interrupted | Exit::Missing | Exit::Cancelled => {
+        RunExit::Code(0) | RunExit::Interrupted | RunExit::Missing | RunExit::Cancelled => {
             tracing::info!(duration_ms, sequence, "finished: {outcome}");
         }
-        Exit::Code(_) | Exit::Signal(_) | Exit::Failed(_) => {
+        RunExit::Code(_) | RunExit::Signal(_) | RunExit::Failed(_) => {
             tracing::warn!(duration_ms, sequence, "failed: {outcome}");
         }
     }

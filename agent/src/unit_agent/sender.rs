@@ -3,8 +3,8 @@
 //! Reports of a hook that runs for a while are also sent early, before the hook's record. A record is
 //! acknowledged before the next one is sent.
 
+use super::agent_state::{AgentState, LINK_BACKOFF};
 use super::end::{RequestError, UnitAgentEnd};
-use super::shared::{LINK_BACKOFF, Shared};
 use crate::outage::Channel;
 use crate::ports::{Clock, UnitStorage};
 use api::error::{ApiError, ErrorCode};
@@ -12,7 +12,7 @@ use api::text::refusal;
 use api::{Attach, Commit, Report, UnitAgentRequests};
 use state::restore::reconciliation::{Reconciliation, reconcile};
 use state::terms::position::{Committed, Position};
-use state::unit::decision::Send;
+use state::unit::decision::NextMessage;
 use state::unit::local::Event;
 use state::unit::record::CommitOutcome;
 use state::unit::{resolve, retry};
@@ -31,7 +31,7 @@ const REFUSED_RETRY_MS: u64 = 60_000;
 const OTHER_SESSION_MS: u64 = 20_000;
 
 /// The sender loop of one unit agent.
-pub(super) struct Sender<'a, S, A, C>(pub(super) &'a Shared<S, A, C>);
+pub(super) struct Sender<'a, S, A, C>(pub(super) &'a AgentState<S, A, C>);
 
 impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     /// Attaches, then sends records and reports in order, until the agent must end.
@@ -43,10 +43,10 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
                 resolve::next(&self.0.local(), self.0.view().as_deref(), &now).send
             };
             let sent = match send {
-                Send::Attach => self.attach().await,
-                Send::UnrecordedReport(run) => self.send_unrecorded(run).await,
-                Send::Commit(sequence) => self.commit(sequence).await,
-                Send::Nothing => match self.report() {
+                NextMessage::Attach => self.attach().await,
+                NextMessage::UnrecordedReport(run) => self.send_unrecorded(run).await,
+                NextMessage::Commit(sequence) => self.commit(sequence).await,
+                NextMessage::Nothing => match self.early_report() {
                     EarlyReport::Now(report) => self.send_report(report).await,
                     EarlyReport::Later(at_ms) => {
                         let timer = pin!(self.0.clock.sleep_until(at_ms));
@@ -190,7 +190,7 @@ impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Sender<'_, S, A, C> {
     }
 
     /// The report of the running hook that is due now or later.
-    fn report(&self) -> EarlyReport {
+    fn early_report(&self) -> EarlyReport {
         let facts = self.0.facts.borrow();
         let Some(epoch) = facts.epoch else { return EarlyReport::Nothing };
         let activity = facts.executing.as_ref().map(|executing| executing.activity.clone());

@@ -2,8 +2,8 @@
 //!
 //! A delta is never applied to a view of another store generation: after a restore the agent attaches again first.
 
+use super::agent_state::{AgentState, LINK_BACKOFF};
 use super::end::{RequestError, UnitAgentEnd};
-use super::shared::{LINK_BACKOFF, Shared};
 use super::volatile_state::VolatileState;
 use crate::outage::Channel;
 use crate::ports::{Clock, UnitStorage};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 const CACHE_DELAY_MS: u64 = 100;
 
 /// The watch loop of one unit agent.
-pub(super) struct Watcher<'a, S, A, C>(pub(super) &'a Shared<S, A, C>);
+pub(super) struct Watcher<'a, S, A, C>(pub(super) &'a AgentState<S, A, C>);
 
 impl<S: UnitStorage, A: UnitAgentRequests, C: Clock> Watcher<'_, S, A, C> {
     /// Watches the unit's view and applies its deltas, until the agent must end.

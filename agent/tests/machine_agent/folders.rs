@@ -44,7 +44,7 @@ async fn a_unit_is_absent_only_if_every_folder_belongs_to_another_one() {
     set_mode(&folder.file("agent.yaml"), 0o600);
     deployer.quarantine(&folder, Uuid(6)).await.expect("it is quarantined");
     assert_eq!([6, 7].map(|unit| is_absent(Uuid(unit))), [false, true]);
-    let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{}", Uuid(6)));
+    let quarantined = machine.path().join("quarantine").join(format!("unit-web-0-{}", Uuid(6)));
     fs::write(quarantined.join("state.yaml"), "its state").expect("written");
     fs::remove_file(quarantined.join("agent.yaml")).expect("removed");
     assert!(!is_absent(Uuid(7)), "it has the state of some unit");
@@ -124,7 +124,7 @@ async fn a_new_watch_does_not_repeat_the_measurement_of_disk_usage() {
 /// A quarantined folder is the only copy of the unit's state: nothing deletes it, and no folder is quarantined beyond
 /// the bound.
 #[tokio::test]
-async fn folders_are_set_aside_up_to_the_bound() {
+async fn folders_are_quarantined_up_to_the_bound() {
     let machine = tempfile::tempdir().expect("a folder");
     let (deployer, name) = (deployer(machine.path()), UnitName::new("web", 0));
     for unit in 0..QUARANTINED_MAX {
@@ -137,7 +137,7 @@ async fn folders_are_set_aside_up_to_the_bound() {
         deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect_err("there is no room");
     assert!(refused.to_string().contains(&format!("{QUARANTINED_MAX} folders")), "{refused}");
     assert!(deployer.folder(&name).file("agent.yaml").exists(), "it stays where it is");
-    fs::remove_dir_all(machine.path().join("unknown").join(format!("unit-web-0-{}", Uuid(1))))
+    fs::remove_dir_all(machine.path().join("quarantine").join(format!("unit-web-0-{}", Uuid(1))))
         .expect("deleted");
     deployer.quarantine(&deployer.folder(&name), Uuid(500)).await.expect("there is room again");
 }
@@ -152,7 +152,7 @@ fn the_folders_of_the_units_are_synced_before_a_recall_is_confirmed() {
     }
     let machine = tempfile::tempdir().expect("a folder");
     let calls = machine.path().join("calls");
-    for name in ["agents", "unknown"] {
+    for name in ["agents", "quarantine"] {
         fs::create_dir(machine.path().join(name)).expect("created");
     }
     let traced = std::process::Command::new("strace")
@@ -164,7 +164,7 @@ fn the_folders_of_the_units_are_synced_before_a_recall_is_confirmed() {
         .output();
     assert!(traced.expect("strace is installed").status.success());
     let calls = fs::read_to_string(calls).expect("written");
-    for name in ["agents", "unknown"] {
+    for name in ["agents", "quarantine"] {
         let folder = format!("<{}>", machine.path().join(name).display());
         assert!(calls.lines().any(|call| call.contains(&folder) && call.ends_with("= 0")), "{name}: {calls}");
     }

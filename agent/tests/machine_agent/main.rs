@@ -4,7 +4,7 @@ mod folders;
 mod health;
 
 use agent::config;
-use agent::deployer::Deployer;
+use agent::deployer::{Deployer, may_run};
 use agent::machine_agent::{MachineAgent, MachineAgentEnd};
 use agent::ports::{Clock, Deployments};
 use agent::service::Supervision;
@@ -357,7 +357,7 @@ async fn a_dying_machine_does_not_wait_for_an_unknown_unit() {
         "the agent continues"
     );
     assert!(controller.dead.load(Ordering::Relaxed) > 0, "it was never reported as Dead");
-    let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
+    let quarantined = machine.path().join("quarantine").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its state");
 }
 
@@ -382,7 +382,7 @@ async fn a_unit_replaces_an_unknown_one_of_the_same_name_whose_folder_is_quarant
         "the agent continues"
     );
     assert_eq!(config::read(&folder).expect("it was deployed, in one round").uuid, known);
-    let quarantined = machine.path().join("unknown").join(format!("unit-web-0-{unknown}"));
+    let quarantined = machine.path().join("quarantine").join(format!("unit-web-0-{unknown}"));
     assert_eq!(fs::read_to_string(quarantined.join("state.yaml")).expect("it is quarantined"), "its state");
 }
 
@@ -407,7 +407,7 @@ async fn a_folder_in_which_no_agent_has_run_is_deleted_and_not_quarantined() {
         "the agent continues"
     );
     assert_eq!(config::read(deployer.folder(&name).root()).expect("it was deployed").uuid, known);
-    assert!(!machine.path().join("unknown").exists());
+    assert!(!machine.path().join("quarantine").exists());
 }
 
 /// 1. The controller is restored from a wrong backup, in which web/0 is removed, so its recall is started.
@@ -427,10 +427,10 @@ async fn a_recall_is_cancelled_if_the_unit_is_assigned_again() {
     deployer.stop(&folder).await.expect("nothing runs");
     let supervisor = UnitSupervisor::new(deployer.clone());
     supervisor.ensure_running(unit, &folder, false).expect("nothing is to be done");
-    assert!(!deployer.may_run(&folder), "the controller has not assigned it here");
+    assert!(!may_run(&folder), "the controller has not assigned it here");
     // the program that is started here is not an agent, and ends at once
     supervisor.ensure_running(unit, &folder, true).expect("it may run");
-    assert!(deployer.may_run(&folder));
+    assert!(may_run(&folder));
     deployer.stop(&folder).await.expect("it ends");
 }
 

@@ -6,6 +6,7 @@
 
 use super::{fault, refusal, start_reason};
 use crate::ago;
+use crate::machine_folder::MACHINE_PID;
 use state::terms::activity::Activity;
 use state::terms::cause::{Actor, Cause, Duty, Entity, Host, RelationName, Remedy, Retry, Silence};
 use state::terms::force::{Force, ForcePhase, ForcedBy};
@@ -381,7 +382,7 @@ fn restart(machine: &str, host: Host) -> String {
                  host is gone: pintle remove-machine --force {machine}"
             );
         }
-        Host::Process(folder) => (folder, "machine.pid", "machine.log"),
+        Host::Process(folder) => (folder, MACHINE_PID, "machine.log"),
         Host::Container(folder) => (folder, "nspawn.pid", "console.log"),
     };
     format!(

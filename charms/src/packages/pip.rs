@@ -149,7 +149,7 @@ fn failure(stdout: &str, stderr: &str) -> PipError {
 /// A cause of a conflict in pip's words, with the charm in place of the user: the charm requires the packages.
 fn cause(line: &str) -> String {
     if let Some(version) = line.strip_prefix("The user requested (constraint) ") {
-        return format!("{version} is decided");
+        return format!("{version} is pinned");
     }
     match line.strip_prefix("The user requested ") {
         Some(requirement) => format!("the charm requires {requirement}"),
@@ -175,7 +175,7 @@ mod tests {
         let stderr =
             "ERROR: Cannot install web\nERROR: ResolutionImpossible: for help visit https://example.com\n";
         let expected = "conflicting versions: the charm requires sdk==1.25; exporter 1.21 depends on sdk==1.21; \
-                        sdk==1.24 is decided";
+                        sdk==1.24 is pinned";
         assert_eq!(failure(stdout, stderr).text(), expected);
     }
 

@@ -116,10 +116,10 @@ fn tables(usage: DiskUsage) -> String {
         .iter()
         .flat_map(|model| model.machines.iter().map(move |machine| (&model.model, machine)));
     let machines: Vec<Vec<String>> = machines
-        .map(|(model, machine)| vec![machine.machine.clone(), model.clone(), size(machine.unknown_bytes)])
+        .map(|(model, machine)| vec![machine.machine.clone(), model.clone(), size(machine.quarantined_bytes)])
         .collect();
     if !machines.is_empty() {
-        let rows = [vec![row(["Machine", "Model", "Unknown-units"])], machines].concat();
+        let rows = [vec![row(["Machine", "Model", "Quarantine"])], machines].concat();
         text += "\n";
         text += &Table { right: &[2], rows }.text();
     }

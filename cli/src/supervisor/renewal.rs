@@ -10,6 +10,7 @@ use crate::command_error::CommandError;
 use crate::data_dir::DataDir;
 use crate::supervisor::settings::UpSettings;
 use api::AgentConfig;
+use api::machine_folder::{AGENTS_DIR, QUARANTINE_DIR, RUNS_DIR, SOCKET_DIR, TOKEN_ACCEPTED};
 use host::file::{ignore_not_found, write_atomic};
 use host::process::Process;
 use serde_json::{Map, Value, json};
@@ -21,12 +22,6 @@ use std::path::{Path, PathBuf};
 const NO_ADDRESS: &str = "127.0.0.1:0";
 /// The files of the controller's identity. It creates those that do not exist.
 const CONTROLLER_FILES: [&str; 5] = ["identity.yaml", "ca.pem", "ca-key.pem", "server.pem", "server-key.pem"];
-/// The folders in the folder of a machine that contain unit folders: of deployed units, and of quarantined units.
-const UNIT_FOLDERS: [&str; 2] = ["agents", "unknown"];
-/// Exists in a unit's folder once the controller has accepted the unit's token.
-const TOKEN_ACCEPTED: &str = "token-set";
-/// The link in a unit's folder to the folder of its tool socket.
-const SOCKET_LINK: &str = "run";
 
 /// Refuses a copy whose machines are containers: their addresses, their network and the tokens inside them are those
 /// of the original, and this host must not write below the root of a container.
@@ -57,7 +52,7 @@ pub fn forget_processes(dir: &DataDir) -> io::Result<()> {
     for file in pid_files(dir) {
         ignore_not_found(std::fs::remove_file(file))?;
     }
-    for link in units(dir).into_iter().map(|unit| unit.join(SOCKET_LINK)) {
+    for link in units(dir).into_iter().map(|unit| unit.join(SOCKET_DIR)) {
         if link.is_symlink() {
             std::fs::remove_file(link)?;
         }
@@ -122,13 +117,13 @@ fn machines(dir: &DataDir) -> Vec<PathBuf> {
 
 fn units(dir: &DataDir) -> Vec<PathBuf> {
     let folders = machines(dir).into_iter();
-    let folders = folders.flat_map(|machine| UNIT_FOLDERS.map(|name| machine.join(name)));
+    let folders = folders.flat_map(|machine| [AGENTS_DIR, QUARANTINE_DIR].map(|name| machine.join(name)));
     folders.flat_map(|folder| entries(&folder).collect::<Vec<_>>()).collect()
 }
 
 fn pid_files(dir: &DataDir) -> Vec<PathBuf> {
     let units = units(dir);
-    let runs = units.iter().flat_map(|unit| entries(&unit.join("hooks")));
+    let runs = units.iter().flat_map(|unit| entries(&unit.join(RUNS_DIR)));
     let folders = std::iter::once(dir.path().to_owned()).chain(machines(dir)).chain(runs);
     let folders: Vec<PathBuf> = folders.chain(units.iter().cloned()).collect();
     let files = folders.iter().flat_map(|folder| entries(folder));
@@ -174,13 +169,13 @@ mod tests {
             write(file, &own);
         }
         write(unit.join("charm/charm.pid"), "of the charm");
-        std::os::unix::fs::symlink("/run/pintle-0/of-the-original", unit.join(SOCKET_LINK)).expect("linked");
+        std::os::unix::fs::symlink("/run/pintle-0/of-the-original", unit.join(SOCKET_DIR)).expect("linked");
         assert_eq!(processes(&dir).len(), 3);
 
         forget_processes(&dir).expect("forgotten");
         assert_eq!(renew_secrets(&dir).expect("renewed"), [damaged.join("agent.yaml")]);
         assert_eq!(processes(&dir), []);
-        assert!(!unit.join(SOCKET_LINK).is_symlink() && !unit.join(TOKEN_ACCEPTED).exists());
+        assert!(!unit.join(SOCKET_DIR).is_symlink() && !unit.join(TOKEN_ACCEPTED).exists());
         assert!(unit.join("charm/charm.pid").exists());
         let config = std::fs::read_to_string(unit.join("agent.yaml")).expect("kept");
         assert!(config.contains("of_a_newer_version:\n  kept: 1"), "{config}");

@@ -5,6 +5,7 @@
 
 use crate::data_dir::DataDir;
 use crate::supervisor::process::{self, children};
+use api::machine_folder::{AGENT_PID, AGENTS_DIR, MACHINE_PID, RUNS_DIR};
 use host::process::Process;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
     let mut stopped = StopResult::default();
     let controller = Process::read_alive(&dir.controller_pid());
     let machines: Vec<PathBuf> = folders(&dir.machines());
-    let agents = machines.iter().filter_map(|machine| Process::read_alive(&machine.join("machine.pid")));
+    let agents = machines.iter().filter_map(|machine| Process::read_alive(&machine.join(MACHINE_PID)));
     let agents = agents.chain(started).filter(|process| Some(*process) != controller);
     stopped.stop(agents.collect(), AGENT_GRACE).await;
     stop_units(&machines, &mut stopped).await;
@@ -69,7 +70,7 @@ pub async fn stop_children(dir: &DataDir, started: Vec<Process>) -> StopResult {
 /// Stops all processes of one machine. `agent`: its agent, which may not have written its pid file yet.
 pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
     let mut stopped = StopResult::default();
-    let named = Process::read_alive(&folder.join("machine.pid"));
+    let named = Process::read_alive(&folder.join(MACHINE_PID));
     stopped.stop(agent.into_iter().chain(named).collect(), AGENT_GRACE).await;
     stop_units(&[folder.to_owned()], &mut stopped).await;
     stopped
@@ -78,7 +79,7 @@ pub async fn stop_machine(folder: &Path, agent: Option<Process>) -> StopResult {
 /// Stops the controller and the machine agents that a killed supervisor left running. Unit agents keep running.
 pub async fn stop_orphans(dir: &DataDir) -> StopResult {
     let mut stopped = StopResult::default();
-    let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join("machine.pid"));
+    let agents = folders(&dir.machines()).into_iter().map(|machine| machine.join(MACHINE_PID));
     let all = agents.chain([dir.controller_pid()]).filter_map(|file| Process::read_alive(&file));
     stopped.stop(all.collect(), CONTROLLER_GRACE).await;
     stopped
@@ -86,10 +87,11 @@ pub async fn stop_orphans(dir: &DataDir) -> StopResult {
 
 /// Stops unit agents, then the processes of their hooks.
 async fn stop_units(machines: &[PathBuf], stopped: &mut StopResult) {
-    let units: Vec<PathBuf> = machines.iter().flat_map(|machine| folders(&machine.join("agents"))).collect();
-    let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join("agent.pid")));
+    let units: Vec<PathBuf> =
+        machines.iter().flat_map(|machine| folders(&machine.join(AGENTS_DIR))).collect();
+    let agents = units.iter().filter_map(|unit| Process::read_alive(&unit.join(AGENT_PID)));
     stopped.stop(agents.collect(), AGENT_GRACE).await;
-    let runs = units.iter().flat_map(|unit| folders(&unit.join("hooks")));
+    let runs = units.iter().flat_map(|unit| folders(&unit.join(RUNS_DIR)));
     let shims = runs.filter_map(|run| Process::read_alive(&run.join("shim.pid")));
     stopped.stop(shims.flat_map(process::hook_processes).collect(), HOOK_GRACE).await;
 }
@@ -128,8 +130,8 @@ mod tests {
         let sleeps = "exec sleep 1000";
         let mut children = [
             named(&dir.controller_pid(), sleeps),
-            named(&machine.join("machine.pid"), sleeps),
-            named(&unit.join("agent.pid"), sleeps),
+            named(&machine.join(MACHINE_PID), sleeps),
+            named(&unit.join(AGENT_PID), sleeps),
             named(&unit.join("hooks/000001/shim.pid"), sleeps),
         ];
         let mut other = Command::new("sleep").arg("1000").spawn().expect("a process");
@@ -153,7 +155,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = DataDir::choose(Some(folder.path())).expect("a path");
         let machine = dir.machines().join("m");
-        let mut agent = named(&machine.join("machine.pid"), "exec sleep 1000");
+        let mut agent = named(&machine.join(MACHINE_PID), "exec sleep 1000");
         let mut unit = named(&machine.join("agents/unit-web-0/agent.pid"), "exec sleep 1000");
         assert_eq!(stop_orphans(&dir).await, StopResult { ended: 1, left: vec![] });
         agent.wait().expect("its parent");

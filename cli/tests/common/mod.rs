@@ -253,7 +253,7 @@ pub fn sample_disk_usage() -> DiskUsage {
         actions_bytes: 0,
         tombstones_bytes: 200,
         units: vec![unit("web/0", 1 << 20), unit("web/1", 60 << 20), unreported],
-        machines: vec![MachineDisk { machine: "1".to_owned(), unknown_bytes: 6 << 20 }],
+        machines: vec![MachineDisk { machine: "1".to_owned(), quarantined_bytes: 6 << 20 }],
     };
     let archive = |sha256: &str, used_by: &[Owner]| ArchiveDiskUsage {
         sha256: sha256.repeat(64),

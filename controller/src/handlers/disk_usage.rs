@@ -25,7 +25,8 @@ impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
     async fn handle(&self, _: GetDiskUsage) -> Result<DiskUsage, ApiError> {
         let usage = self.controller.store.usage().await;
         let presence = &self.controller.presence;
-        let reported = Reported { units: presence.disk_usage(), unknown_bytes: presence.unknown_bytes() };
+        let reported =
+            Reported { units: presence.disk_usage(), quarantined_bytes: presence.quarantined_bytes() };
         let now_ms = self.controller.environment.monotonic_ms();
         let read =
             self.controller.read_available(move |reader| disk_usage(reader, &usage, &reported, now_ms));
@@ -35,9 +36,9 @@ impl<S: Store, E: Environment> Handle<GetDiskUsage> for Authorised<S, E> {
 
 impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
     async fn handle(&self, report: ReportDiskUsage) -> Result<(), ApiError> {
-        let ReportDiskUsage { mut units, unknown_bytes } = report;
+        let ReportDiskUsage { mut units, quarantined_bytes } = report;
         let (model, machine) = authorisation::machine(&self.principal)?;
-        self.controller.presence.set_unknown_bytes(machine, unknown_bytes);
+        self.controller.presence.set_quarantined_bytes(machine, quarantined_bytes);
         let own = self.controller.read(move |mut reader| {
             units.retain(|unit, _| assigned_units::is_assigned(&mut reader, model, machine, *unit));
             units
@@ -53,7 +54,7 @@ impl<S: Store, E: Environment> Handle<ReportDiskUsage> for Authorised<S, E> {
 /// What the machine agents have reported.
 struct Reported {
     units: BTreeMap<Uuid, MeasuredDisk>,
-    unknown_bytes: BTreeMap<Uuid, u64>,
+    quarantined_bytes: BTreeMap<Uuid, u64>,
 }
 
 fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_ms: u64) -> DiskUsage {
@@ -79,9 +80,9 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
                 measured_ago_ms: measured.map(|measured| now_ms.saturating_sub(measured.reported_ms)),
             })
         };
-        let machine = |(machine, unknown_bytes): (&Uuid, &u64)| {
+        let machine = |(machine, quarantined_bytes): (&Uuid, &u64)| {
             let machine = read(reader, &Model(*id).machine(*machine))?.name;
-            Some(MachineDisk { machine, unknown_bytes: *unknown_bytes })
+            Some(MachineDisk { machine, quarantined_bytes: *quarantined_bytes })
         };
         ModelDiskUsage {
             model: Parts::of(key).map_or_else(String::new, |parts| parts.rest.to_owned()),
@@ -90,7 +91,7 @@ fn disk_usage(reader: &dyn Reader, usage: &StoreUsage, reported: &Reported, now_
             actions_bytes: usage.of_kind(*id, Kind::Action),
             tombstones_bytes: usage.of_kind(*id, Kind::Tombstone),
             units: units.iter().filter_map(unit).collect(),
-            machines: reported.unknown_bytes.iter().filter_map(machine).collect(),
+            machines: reported.quarantined_bytes.iter().filter_map(machine).collect(),
         }
     };
     let mut archives: Vec<ArchiveDiskUsage> = reader

@@ -14,7 +14,7 @@ use state::documents::draft::read;
 use state::documents::prelude::{Model, TokenHolder};
 use state::operations::leader_settings::LeaderWrite;
 use state::terms::activity::Activity;
-use state::terms::member_version::Version;
+use state::terms::member_version::MemberVersion;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::operation::{CharmRef, ConfigDigest, Hook, Operation, RelationEvent};
 use state::terms::outcome::Timer;
@@ -217,7 +217,7 @@ impl World {
         (published.run, published.sequence, published.last_action) =
             (resync.run - 1, resync.sequence - 1, Some(2));
         resync.resync_local = Some(Box::new(published));
-        let version = Version { incarnation: 1, counter: 1 };
+        let version = MemberVersion { incarnation: 1, counter: 1 };
         let remote: UnitName = "db/0".parse().expect("a name");
         let hook = |event: RelationEvent| {
             made(Operation::Hook(Hook::Relation { relation: number, endpoint: "db".to_owned(), event }))

@@ -31,7 +31,7 @@ async fn disk_usage_names_who_uses_what() {
     let session = fixture.controller.session_for(TokenHolder::Machine { model, machine });
     let reported = UnitDiskUsage { runs_bytes: 5, charm_bytes: u64::MAX, ..UnitDiskUsage::default() };
     let units = BTreeMap::from([(unit, reported), (other, reported)]);
-    session.handle(ReportDiskUsage { units, unknown_bytes: 7 }).await.expect("the request is accepted");
+    session.handle(ReportDiskUsage { units, quarantined_bytes: 7 }).await.expect("the request is accepted");
 
     let usage = fixture.admin.handle(GetDiskUsage).await.expect("an answer");
     let [dev] = &usage.models[..] else { panic!("one model: {usage:?}") };
@@ -44,7 +44,7 @@ async fn disk_usage_names_who_uses_what() {
     for unit in &dev.units {
         assert_eq!(unit.measured_ago_ms.is_some(), unit.on_machine.is_some(), "{unit:?}");
     }
-    assert_eq!(dev.machines, [MachineDisk { machine: "0".to_owned(), unknown_bytes: 7 }]);
+    assert_eq!(dev.machines, [MachineDisk { machine: "0".to_owned(), quarantined_bytes: 7 }]);
     let logged = dev.units.iter().map(|unit| unit.log_bytes).sum::<u64>();
     assert!((1_000..1_400).contains(&logged) && dev.log_bytes == logged, "{dev:?}");
     let all = fixture.controller.read(move |reader: &dyn Reader| reader.scan("", "", usize::MAX)).await;

@@ -185,14 +185,14 @@ async fn a_folder_that_keeps_the_tombstone_of_a_removed_unit_is_named() {
         let found = found.filter(|cause| matches!(cause.duty, Duty::DeleteFolder { .. }));
         found.map(|cause| (cause.actor, cause.duty, cause.last_error)).collect::<Vec<_>>()
     };
-    let obstacle = || "unknown/unit-web-0-5 belongs\nto unit 5".to_owned();
+    let obstacle = || "quarantine/unit-web-0-5 belongs\nto unit 5".to_owned();
     let recalls = [(unit, obstacle()), (other, obstacle())].into_iter().collect();
     agent.handle(ReportObstructedRecalls { recalls }).await.expect("accepted");
     let unit_name = "web/0".parse().expect("a unit");
     let expected = [(
         Actor::Operator,
         Duty::DeleteFolder { unit: unit_name },
-        Some("unknown/unit-web-0-5 belongsto unit 5".into()),
+        Some("quarantine/unit-web-0-5 belongsto unit 5".into()),
     )];
     assert_eq!(named("machine/0").await, expected, "of the removed unit of this machine alone");
     assert_eq!(named("model").await, expected);

@@ -6,44 +6,44 @@
 /// Total delay of one call in milliseconds. It is many times the restart of an agent (tens of milliseconds for the
 /// replay of a journal of 1 MiB, some seconds for the restart delay of a service manager) and far below the time limit
 /// of a hook.
-pub const WAIT_MAX_MS: u32 = 30_000;
+pub const DELAY_SUM_MAX_MS: u32 = 30_000;
 /// The first delay in milliseconds: about the time of a fast restart.
-pub const PAUSE_FIRST_MS: u32 = 5;
+pub const DELAY_FIRST_MS: u32 = 5;
 /// The longest delay in milliseconds, so that a hook continues soon after its agent.
-pub const PAUSE_MAX_MS: u32 = 500;
+pub const DELAY_MAX_MS: u32 = 500;
 
-/// The delays of one call in milliseconds: each is twice the previous one up to `PAUSE_MAX_MS`, and their sum is
-/// `WAIT_MAX_MS`. They do not start again within a call, so a call that crashes the agent also ends.
+/// The delays of one call in milliseconds: each is twice the previous one up to `DELAY_MAX_MS`, and their sum is
+/// `DELAY_SUM_MAX_MS`. They do not start again within a call, so a call that crashes the agent also ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Pauses {
+pub struct ReconnectDelays {
     next_ms: u32,
     left_ms: u32,
 }
 
-impl Pauses {
+impl ReconnectDelays {
     /// The delays of a call that has not waited yet.
     #[must_use]
     pub const fn new() -> Self {
-        Pauses { next_ms: PAUSE_FIRST_MS, left_ms: WAIT_MAX_MS }
+        ReconnectDelays { next_ms: DELAY_FIRST_MS, left_ms: DELAY_SUM_MAX_MS }
     }
 }
 
-impl Default for Pauses {
+impl Default for ReconnectDelays {
     fn default() -> Self {
-        Pauses::new()
+        ReconnectDelays::new()
     }
 }
 
-impl Iterator for Pauses {
+impl Iterator for ReconnectDelays {
     type Item = u32;
 
     fn next(&mut self) -> Option<u32> {
         if self.left_ms == 0 {
             return None;
         }
-        let pause_ms = self.next_ms.min(self.left_ms);
-        self.left_ms -= pause_ms;
-        self.next_ms = (self.next_ms * 2).min(PAUSE_MAX_MS);
-        Some(pause_ms)
+        let delay_ms = self.next_ms.min(self.left_ms);
+        self.left_ms -= delay_ms;
+        self.next_ms = (self.next_ms * 2).min(DELAY_MAX_MS);
+        Some(delay_ms)
     }
 }

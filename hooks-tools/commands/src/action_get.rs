@@ -9,15 +9,15 @@ pub const TOOL: Tool = Tool {
     name: "action-get",
     arguments: "[<key>[.<key>.<key>...]]",
     summary: "Get action parameters.",
-    details: "Without a key prints all parameters. Dots in a key select from nested maps.",
+    details: "Without a key, the tool prints all parameters. Dots in a key select from nested maps.",
     flags: &[FORMAT, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 
 fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let path = call.positionals(1)?.first();
-    let params = &running(call.context)?.params;
+    let params = &running_action(call.context)?.params;
     let Some(path) = path else {
         let members = params.iter().map(|(key, value)| (key.clone(), Value::from(value)));
         return Ok(ToolOutput::value(Value::Map(members.collect())));
@@ -32,7 +32,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
 ///
 /// # Errors
 /// A failure in everything but an action.
-pub fn running(context: &HookContext) -> Result<&RunningAction, ToolError> {
+pub fn running_action(context: &HookContext) -> Result<&RunningAction, ToolError> {
     match &context.trigger {
         HookTrigger::Action(action) => Ok(action),
         HookTrigger::Hook(_)

@@ -1,6 +1,6 @@
 //! action-log: reports a progress message of the running action at once (spec/hook-tools.md 2.7).
 
-use crate::action_get::running;
+use crate::action_get::running_action;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
 use state::unit::hook_context::ReportContent;
 
@@ -10,7 +10,7 @@ pub const TOOL: Tool = Tool {
     summary: "Record a progress message for the current action.",
     details: "The arguments are joined by spaces.",
     flags: &[],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 
@@ -18,6 +18,6 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     if call.parsed.positionals.is_empty() {
         return usage("no message specified");
     }
-    running(call.context)?;
+    running_action(call.context)?;
     Ok(ToolOutput::report(ReportContent::ActionLog(call.parsed.positionals.join(" "))))
 }

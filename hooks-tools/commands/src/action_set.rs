@@ -2,7 +2,7 @@
 //!
 //! Either all pairs of a call are applied or none.
 
-use crate::action_get::running;
+use crate::action_get::running_action;
 use crate::quote::quote;
 use crate::tool::{Invocation, Tool, ToolError, ToolOutput, usage};
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ pub const TOOL: Tool = Tool {
     summary: "Set action results.",
     details: "Dots in a key create nested maps. Values are stored as text, unchanged.",
     flags: &[],
-    stores_arguments: true,
+    requires_utf8: true,
     run,
 };
 
@@ -47,7 +47,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         }
         pairs.push((keys, value));
     }
-    running(call.context)?;
+    running_action(call.context)?;
     let mut action = call.context.writes.action.clone();
     for (keys, value) in pairs {
         insert(&mut action.results, &keys, value);

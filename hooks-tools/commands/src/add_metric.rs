@@ -16,7 +16,7 @@ pub const TOOL: Tool = Tool {
         kind: FlagKind::Text,
         help: "labels to be associated with metric values",
     }],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -9,7 +9,7 @@ pub const TOOL: Tool = Tool {
     summary: "Specify which version of the application is deployed.",
     details: "The empty string clears it.",
     flags: &[],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

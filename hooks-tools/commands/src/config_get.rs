@@ -9,9 +9,9 @@ pub const TOOL: Tool = Tool {
     name: "config-get",
     arguments: "[<key>]",
     summary: "Print application configuration.",
-    details: "Without a key prints all options that have a value. With --all also prints the others, as null.",
+    details: "Without a key, the tool prints all options that have a value. With --all, it also prints the others, as null.",
     flags: &[FORMAT, OUTPUT, ALL],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

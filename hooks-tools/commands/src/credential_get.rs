@@ -14,7 +14,7 @@ pub const TOOL: Tool = Tool {
     summary: "Access cloud credentials.",
     details: "Prints the cloud of the unit's model. The application needs trust.",
     flags: &[FORMAT, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -98,7 +98,7 @@ pub fn parse(
     words: &[String],
     context: &HookContext,
 ) -> Result<ParsedArguments, ParseStop> {
-    let hook_relation = context.trigger.counterpart().map(|about| about.relation);
+    let hook_relation = context.trigger.relation_context().map(|about| about.relation);
     let mut parsed = ParsedArguments { relation: hook_relation, ..ParsedArguments::default() };
     let mut rest = words.iter();
     while let Some(word) = rest.next() {

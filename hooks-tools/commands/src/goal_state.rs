@@ -12,7 +12,7 @@ pub const TOOL: Tool = Tool {
     summary: "Print the status of the charm's peers and related units.",
     details: "",
     flags: &[FORMAT_WITHOUT_SMART, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

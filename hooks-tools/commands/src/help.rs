@@ -29,7 +29,7 @@ pub fn text(tool: &Tool, context: &HookContext) -> String {
             FlagKind::Text => " (= \"\")".to_owned(),
             FlagKind::Format(formats) => format!("  (= {})", formats[0].name()),
             FlagKind::Relation => {
-                let about = context.trigger.counterpart();
+                let about = context.trigger.relation_context();
                 format!(
                     "  (= {})",
                     about.and_then(|about| context.relation_id(about.relation)).unwrap_or_default()

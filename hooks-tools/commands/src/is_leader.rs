@@ -10,7 +10,7 @@ pub const TOOL: Tool = Tool {
     summary: "Print application leadership status.",
     details: "True means that this unit stays leader for 30 seconds at least.",
     flags: &[FORMAT, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

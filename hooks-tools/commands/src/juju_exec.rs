@@ -13,7 +13,7 @@ pub const EXEC: Tool = Tool {
     summary: "Run commands in a unit's hook context.",
     details: "The commands run after the running hook of the unit, and cannot be run from within it.",
     flags: &[],
-    stores_arguments: false,
+    requires_utf8: false,
     run: |call| refuse(call, "juju-exec"),
 };
 

@@ -19,7 +19,7 @@ pub const TOOL: Tool = Tool {
             help: "Send log message at the given level",
         },
     ],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 
@@ -28,7 +28,7 @@ fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
         return usage("no message specified");
     }
     let relation =
-        call.context.trigger.counterpart().and_then(|about| call.context.relation_id(about.relation));
+        call.context.trigger.relation_context().and_then(|about| call.context.relation_id(about.relation));
     let prefix = relation.map_or_else(String::new, |id| format!("{id}: "));
     let line = |level, text: &str| ReportContent::Log { level, text: format!("{prefix}{text}") };
     let message = call.parsed.positionals.join(" ");

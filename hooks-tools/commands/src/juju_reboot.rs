@@ -16,7 +16,7 @@ pub const TOOL: Tool = Tool {
         kind: FlagKind::Switch,
         help: "reboot immediately, killing the invoking process",
     }],
-    stores_arguments: false,
+    requires_utf8: false,
     run: reboot,
 };
 

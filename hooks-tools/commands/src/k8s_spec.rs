@@ -38,9 +38,9 @@ const fn setter(name: &'static str, summary: &'static str, flags: &'static [Flag
         name,
         arguments: "--file <core spec file>",
         summary,
-        details: "Reads stdin without --file. Has an effect in models on Kubernetes only.",
+        details: "Without --file, the tool reads stdin. Has an effect in models on Kubernetes only.",
         flags,
-        stores_arguments: false,
+        requires_utf8: false,
         run,
     }
 }
@@ -52,7 +52,7 @@ const fn getter(name: &'static str, summary: &'static str) -> Tool {
         summary,
         details: "Has an effect in models on Kubernetes only.",
         flags: &[],
-        stores_arguments: false,
+        requires_utf8: false,
         run: get,
     }
 }

@@ -11,7 +11,7 @@ pub const TOOL: Tool = Tool {
     summary: "Print application leadership settings.",
     details: "Without a key, or with \"-\", prints all settings.",
     flags: &[FORMAT, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

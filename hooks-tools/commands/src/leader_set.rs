@@ -13,7 +13,7 @@ pub const TOOL: Tool = Tool {
     details: "Takes effect at once, even if the hook fails later. An empty value deletes the key.\n\
         Fails if this unit is not the leader.",
     flags: &[],
-    stores_arguments: true,
+    requires_utf8: true,
     run,
 };
 

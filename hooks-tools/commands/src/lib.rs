@@ -180,7 +180,7 @@ pub fn call(context: &mut HookContext, name: &str, args: &[Vec<u8>], inputs: &In
             false => ToolReply::error(1, &format!("bad request: unknown command: {name}")),
         });
     };
-    if tool.stores_arguments
+    if tool.requires_utf8
         && let Some(bad) = args.iter().find(|arg| std::str::from_utf8(arg).is_err())
     {
         let shown = quote::quote(&String::from_utf8_lossy(bad));

@@ -11,7 +11,7 @@ pub const TOOL: Tool = Tool {
     name: "network-get",
     arguments: "<binding-name> [--ingress-address] [--bind-address] [--egress-subnets]",
     summary: "Get network config.",
-    details: "Prints everything about the binding. With one of the flags prints its value, with several a map.",
+    details: "Prints everything about the binding. With one of the flags, the tool prints its value; with several, a map.",
     flags: &[
         FORMAT,
         OUTPUT,
@@ -29,7 +29,7 @@ pub const TOOL: Tool = Tool {
         Flag { names: &[INGRESS], kind: FlagKind::Switch, help: "get the ingress address for the binding" },
         Flag { names: &[EGRESS], kind: FlagKind::Switch, help: "get the egress subnets for the binding" },
     ],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

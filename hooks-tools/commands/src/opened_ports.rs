@@ -21,7 +21,7 @@ pub const TOOL: Tool = Tool {
             help: "display the list of target application endpoints for each port range",
         },
     ],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

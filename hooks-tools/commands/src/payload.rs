@@ -12,7 +12,7 @@ pub const REGISTER: Tool = Tool {
     summary: "Register a charm payload.",
     details: "The class must be one of the payloads in the charm's metadata.yaml. Payloads are accepted and not stored.",
     flags: &[],
-    stores_arguments: false,
+    requires_utf8: false,
     run: register,
 };
 
@@ -22,7 +22,7 @@ pub const STATUS_SET: Tool = Tool {
     summary: "Update the status of a payload.",
     details: "The status is one of running, starting, stopped and stopping. Payloads are accepted and not stored.",
     flags: &[],
-    stores_arguments: false,
+    requires_utf8: false,
     run: set_status,
 };
 
@@ -32,7 +32,7 @@ pub const UNREGISTER: Tool = Tool {
     summary: "Stop tracking a payload.",
     details: "Payloads are accepted and not stored.",
     flags: &[],
-    stores_arguments: false,
+    requires_utf8: false,
     run: unregister,
 };
 

@@ -15,7 +15,7 @@ pub const OPEN: Tool = Tool {
     summary: "Register a request to open a port or port range.",
     details: "Applied when the hook succeeds. The default protocol is tcp.",
     flags: &[ENDPOINTS, IGNORED_FORMAT],
-    stores_arguments: false,
+    requires_utf8: false,
     run: |call| change(call, open),
 };
 
@@ -25,7 +25,7 @@ pub const CLOSE: Tool = Tool {
     summary: "Register a request to close a port or port range.",
     details: "Applied when the hook succeeds. The default protocol is tcp.",
     flags: &[ENDPOINTS, IGNORED_FORMAT],
-    stores_arguments: false,
+    requires_utf8: false,
     run: |call| change(call, close),
 };
 

@@ -18,7 +18,7 @@ pub const TOOL: Tool = Tool {
     details: "Prints one setting, or all of them if no key or \"-\" is given.\n\
         The default is the remote unit of the hook, or the remote application if there is no such unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 
@@ -54,7 +54,7 @@ fn requested_owner(call: &Invocation) -> Result<Owner, ToolError> {
             (Err(_), false) => usage(format!("invalid unit name {}", quote(name))),
         };
     }
-    match call.context.trigger.counterpart() {
+    match call.context.trigger.relation_context() {
         Some(about) => Ok(match &about.unit {
             Some(unit) if !application => Owner::Unit(unit.clone()),
             _ => Owner::Application(about.application.clone()),

@@ -10,14 +10,14 @@ pub const TOOL: Tool = Tool {
     summary: "List all relation IDs for the given endpoint.",
     details: "The default is the endpoint of the hook. A broken relation is not listed.",
     flags: &[FORMAT, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 
 fn run(call: &mut Invocation) -> Result<ToolOutput, ToolError> {
     let context = &*call.context;
     let hook_relation =
-        context.trigger.counterpart().and_then(|about| context.relations.get(&about.relation));
+        context.trigger.relation_context().and_then(|about| context.relations.get(&about.relation));
     let named = call.positionals(1)?.first().filter(|name| !name.is_empty());
     let Some(endpoint) = named.or(hook_relation.map(|relation| &relation.endpoint)) else {
         return usage("no endpoint name specified");

@@ -8,9 +8,9 @@ pub const TOOL: Tool = Tool {
     name: "relation-list",
     arguments: "",
     summary: "List relation units.",
-    details: "In a peer relation lists the other units. A departed hook no longer lists the departing unit.",
+    details: "In a peer relation, the tool lists the other units. A departed hook no longer lists the departing unit.",
     flags: &[FORMAT, OUTPUT, RELATION, APP],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -10,7 +10,7 @@ pub const TOOL: Tool = Tool {
     summary: "Get details about the model hosting a related application.",
     details: "Outside relation hooks, -r is required.",
     flags: &[FORMAT, OUTPUT, RELATION],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -15,7 +15,7 @@ pub const TOOL: Tool = Tool {
     details: "Written when the hook succeeds. An empty value deletes the key.\n\
         Pairs in the arguments override those of --file, which contains one YAML or JSON mapping; \"-\" is stdin.",
     flags: &[FILE, IGNORED_FORMAT, RELATION, APP],
-    stores_arguments: true,
+    requires_utf8: true,
     run,
 };
 

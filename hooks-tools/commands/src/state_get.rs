@@ -19,7 +19,7 @@ pub const TOOL: Tool = Tool {
             help: "Return an error if the requested key does not exist",
         },
     ],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

@@ -13,7 +13,7 @@ pub const TOOL: Tool = Tool {
     details: "Written when the hook succeeds. An empty value is stored as such.\n\
         Pairs in the arguments override those of --file, which contains one YAML or JSON mapping; \"-\" is stdin.",
     flags: &[FILE],
-    stores_arguments: true,
+    requires_utf8: true,
     run: set,
 };
 
@@ -23,7 +23,7 @@ pub const DELETE: Tool = Tool {
     summary: "Delete server-side-state key value pairs.",
     details: "Written when the hook succeeds. A key that does not exist is not an error.",
     flags: &[],
-    stores_arguments: true,
+    requires_utf8: true,
     run: delete,
 };
 

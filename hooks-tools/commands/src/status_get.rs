@@ -22,7 +22,7 @@ pub const TOOL: Tool = Tool {
             help: "print status for all units of this application if this unit is the leader",
         },
     ],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

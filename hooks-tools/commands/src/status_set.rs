@@ -17,7 +17,7 @@ pub const TOOL: Tool = Tool {
         kind: FlagKind::Switch,
         help: "set this status for the application to which the unit belongs, if the unit is the leader",
     }],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

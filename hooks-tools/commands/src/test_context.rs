@@ -6,13 +6,13 @@ mod hook_context;
 use crate::{CallOutcome, Inputs, ToolReply};
 pub use hook_context::context;
 use serde_json::Map;
-use state::terms::commands::Counterpart;
+use state::terms::commands::RelationContext;
 use state::terms::names::UnitName;
 use state::unit::hook_context::{HookContext, HookTrigger, RunningAction};
 
 /// The context of the hook db-relation-changed for mysql/0.
 pub fn relation_context() -> HookContext {
-    let about = Counterpart {
+    let about = RelationContext {
         relation: 1,
         unit: Some(UnitName::new("mysql", 0)),
         application: "mysql".to_owned(),

@@ -9,7 +9,7 @@ use crate::value::Value;
 use state::terms::names::RelationNumber;
 use state::terms::owner::Owner;
 use state::terms::settings::BagChange;
-use state::unit::hook_context::{HookContext, HookRelation, ReportContent, TooLarge};
+use state::unit::hook_context::{HookContext, HookRelation, HookWriteError, ReportContent};
 use state::unit::snapshot::BagRequest;
 use std::collections::BTreeMap;
 
@@ -25,9 +25,9 @@ pub struct Tool {
     pub details: &'static str,
     /// The flags that it accepts.
     pub flags: &'static [Flag],
-    /// Whether it stores its arguments, and therefore refuses arguments that are not UTF-8 (design 17). Other tools
-    /// receive invalid bytes as replacement characters.
-    pub stores_arguments: bool,
+    /// Whether it refuses arguments that are not UTF-8 (design 17). Other tools receive invalid bytes as replacement
+    /// characters.
+    pub requires_utf8: bool,
     /// Its implementation.
     pub run: fn(&mut Invocation) -> Result<ToolOutput, ToolError>,
 }
@@ -145,8 +145,8 @@ pub enum ToolError {
     Need(Need),
 }
 
-impl From<TooLarge> for ToolError {
-    fn from(TooLarge(text): TooLarge) -> ToolError {
+impl From<HookWriteError> for ToolError {
+    fn from(HookWriteError(text): HookWriteError) -> ToolError {
         ToolError::Failed(text)
     }
 }

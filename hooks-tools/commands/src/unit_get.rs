@@ -11,7 +11,7 @@ pub const TOOL: Tool = Tool {
     summary: "Print public-address or private-address.",
     details: "",
     flags: &[FORMAT, OUTPUT],
-    stores_arguments: false,
+    requires_utf8: false,
     run,
 };
 

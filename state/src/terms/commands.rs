@@ -24,13 +24,13 @@ pub struct CommandsRequest {
     pub id: Uuid,
     /// The relation in whose context the commands run, if the process has named one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub about: Option<Counterpart>,
+    pub about: Option<RelationContext>,
 }
 
 /// The relation and the remote unit of a hook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Counterpart {
+pub struct RelationContext {
     /// The relation's number.
     pub relation: RelationNumber,
     /// The remote unit; `None` in created, broken and application-level changed.

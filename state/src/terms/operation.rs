@@ -6,7 +6,7 @@
 
 use super::commands::CommandsRequest;
 use super::hook_name::{HookName, RelationEventName};
-use crate::terms::member_version::Version;
+use crate::terms::member_version::MemberVersion;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::settings::Bag;
 use serde::{Deserialize, Serialize};
@@ -155,14 +155,14 @@ pub enum RelationEvent {
         /// The remote unit.
         unit: UnitName,
         /// The version of its membership and settings.
-        version: Version,
+        version: MemberVersion,
     },
     /// The settings of a remote unit changed.
     Changed {
         /// The remote unit.
         unit: UnitName,
         /// The version of its membership and settings.
-        version: Version,
+        version: MemberVersion,
     },
     /// The settings of the remote application changed; in a peer relation those of the unit's own application.
     ApplicationChanged {
@@ -317,7 +317,7 @@ impl fmt::Display for Operation {
     /// Writes the operation as the log and the test cases show it: `hook db-relation-joined db:1 mysql/0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Operation::InstallCharm(charm) => write!(f, "deploy {}", charm.url),
+            Operation::InstallCharm(charm) => write!(f, "install charm {}", charm.url),
             Operation::EnterScope { relation, local_endpoint, .. } => {
                 write!(f, "enter scope {}:{relation}", local_endpoint.endpoint)
             }

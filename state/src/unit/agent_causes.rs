@@ -11,13 +11,14 @@ fn cause(unit: &UnitName, duty: Duty, actor: Actor) -> Cause {
     Cause::new(Entity::Unit(unit.clone()), duty, actor)
 }
 
-fn machine_agent(machine: Option<&str>) -> Actor {
+/// The agent of the unit's machine.
+pub(super) fn machine_agent(machine: Option<&str>) -> Actor {
     machine.map_or(Actor::OwnMachineAgent, |name| Actor::MachineAgent(name.to_owned()))
 }
 
 /// The cause for an agent that cannot continue or has ended: a person has to clear its fault; without a fault, its
 /// machine agent has to start it again. None if neither was observed.
-pub fn obstacle(unit: &UnitName, machine: Option<&str>, health: &UnitHealth) -> Option<Cause> {
+pub fn failed_agent(unit: &UnitName, machine: Option<&str>, health: &UnitHealth) -> Option<Cause> {
     let name = machine.map(str::to_owned);
     let (since_ms, last_line) =
         health.exit.as_ref().map_or((None, None), |exit| (Some(exit.since_ms), exit.last_line.clone()));
@@ -67,12 +68,13 @@ mod tests {
             };
             UnitHealth { exit: Some(exit), ..UnitHealth::default() }
         };
-        let actor = |machine, health: &UnitHealth| obstacle(&unit, machine, health).map(|cause| cause.actor);
+        let actor =
+            |machine, health: &UnitHealth| failed_agent(&unit, machine, health).map(|cause| cause.actor);
         assert_eq!(actor(Some("0"), &exit(Some(Fault::Disk))), Some(Actor::Operator));
         assert_eq!(actor(Some("0"), &exit(None)), Some(Actor::MachineAgent("0".to_owned())));
         assert_eq!(actor(None, &exit(None)), Some(Actor::OwnMachineAgent));
         assert_eq!(actor(Some("0"), &UnitHealth::default()), None);
-        let ended = obstacle(&unit, None, &exit(None)).expect("it has ended");
+        let ended = failed_agent(&unit, None, &exit(None)).expect("it has ended");
         assert_eq!((ended.since_ms, ended.last_error.is_some()), (Some(5), true));
     }
 }

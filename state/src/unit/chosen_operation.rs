@@ -7,7 +7,7 @@ use super::decision::{Act, Now};
 use super::hook_context_builder;
 use super::local::{Local, Run};
 use super::snapshot::Snapshot;
-use super::wait_reasons::{no_view_reason, wait};
+use super::wait_causes::{no_view_cause, wait};
 use crate::terms::operation::{Hook, Operation};
 use crate::terms::start_reason::StartReason;
 
@@ -45,7 +45,7 @@ impl ChosenOperation {
 pub(super) fn start(local: &Local, view: Option<&Snapshot>, now: &Now, run: Run) -> Act {
     if run.operation.runs_charm() && view.is_none() {
         // The context is built from the view. The cached view may be lost while the run that started on it is not.
-        return wait(None, vec![no_view_reason(local, None, now)]);
+        return wait(None, vec![no_view_cause(local, None, now)]);
     }
     // the bag is fetched before the lock is acquired, so that the hooks of other units do not wait for this connection
     if let Some(request) =

@@ -6,7 +6,7 @@
 
 use super::local::Local;
 use super::snapshot::ActionView;
-use crate::terms::commands::Counterpart;
+use crate::terms::commands::RelationContext;
 use crate::terms::commands::{COMMAND, EXEC};
 use crate::terms::names::{RelationNumber, UnitName};
 use serde_json::Value;
@@ -53,7 +53,7 @@ pub fn of_action(action: &ActionView) -> Option<&str> {
 pub fn relation_context(
     local: &Local,
     requested: &RequestedRelation,
-) -> Result<Option<Counterpart>, ContextProblem> {
+) -> Result<Option<RelationContext>, ContextProblem> {
     let Some(text) = &requested.relation else {
         return match &requested.remote_unit {
             Some(unit) => Err(ContextProblem::UnitWithoutRelation(unit.clone())),
@@ -84,13 +84,13 @@ pub fn relation_context(
     let application = requested.remote_application.clone();
     let application = application.or_else(|| unit.as_ref().map(|unit| unit.application.clone()));
     let application = application.unwrap_or_else(|| known.local_endpoint.remote_application.clone());
-    Ok(Some(Counterpart { relation, unit, application, departing: None }))
+    Ok(Some(RelationContext { relation, unit, application, departing: None }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terms::member_version::Version;
+    use crate::terms::member_version::MemberVersion;
     use crate::terms::names::Uuid;
     use crate::terms::operation::LocalEndpoint;
     use crate::unit::local::RelationLocal;
@@ -105,7 +105,7 @@ mod tests {
             implicit: false,
             remote_application: "mysql".to_owned(),
         };
-        let version = Version { incarnation: 1, counter: 1 };
+        let version = MemberVersion { incarnation: 1, counter: 1 };
         let members = members.iter().map(|number| (UnitName::new("mysql", *number), version));
         let relation = RelationLocal {
             uuid: Uuid(7),

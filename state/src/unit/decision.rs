@@ -82,14 +82,14 @@ impl Now {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Next {
     /// What to send.
-    pub send: Send,
+    pub send: NextMessage,
     /// What to do.
     pub act: Act,
 }
 
 /// The next message to the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Send {
+pub enum NextMessage {
     /// The request for a session.
     Attach,
     /// The reports of this run, which has no record. They precede the record of any later run, because the controller

@@ -4,7 +4,7 @@
 //! The agent's hook process calls [`environment`] for every run.
 
 use super::hook_context::{HookContext, HookTrigger};
-use crate::terms::commands::Counterpart;
+use crate::terms::commands::RelationContext;
 
 /// The facts of the agent and its machine, which are not part of the hook context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
     if let Some(path) = context.trigger.dispatch_path() {
         add("JUJU_DISPATCH_PATH", &path);
     }
-    if let Some(about) = context.trigger.counterpart() {
+    if let Some(about) = context.trigger.relation_context() {
         relation_variables(context, about, &mut add);
     }
     trigger_variables(&context.trigger, &mut add);
@@ -96,7 +96,7 @@ pub fn environment(context: &HookContext, facts: &MachineFacts) -> Vec<(String, 
 
 /// Adds the variables of a relation. JUJU_REMOTE_UNIT is present but empty in created, broken and application-level
 /// changed.
-fn relation_variables(context: &HookContext, about: &Counterpart, add: &mut impl FnMut(&str, &str)) {
+fn relation_variables(context: &HookContext, about: &RelationContext, add: &mut impl FnMut(&str, &str)) {
     if let Some(relation) = context.relations.get(&about.relation) {
         add("JUJU_RELATION", &relation.endpoint);
         add("JUJU_RELATION_ID", &format!("{}:{}", relation.endpoint, about.relation));
@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_relation_hook_without_a_unit_has_an_empty_remote_unit() {
-        let about = Counterpart { relation: 1, unit: None, application: "mysql".to_owned(), departing: None };
+        let about =
+            RelationContext { relation: 1, unit: None, application: "mysql".to_owned(), departing: None };
         let own = [
             ("JUJU_HOOK_NAME", "db-relation-broken"),
             ("JUJU_DISPATCH_PATH", "hooks/db-relation-broken"),
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn departed_names_the_departing_unit() {
-        let about = Counterpart {
+        let about = RelationContext {
             relation: 1,
             unit: Some(UnitName::new("mysql", 1)),
             application: "mysql".to_owned(),

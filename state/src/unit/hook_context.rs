@@ -5,10 +5,10 @@
 //! clock: `hook_context_builder` builds it, and the hook session lends it to the hook tools.
 
 pub use super::writes::{
-    ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, Level, PortWrites, Ports, Reboot,
-    ReportContent, TooLarge, WRITES_MAX, Writes,
+    ALL_ENDPOINTS, ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, Level,
+    PortWrites, Ports, Reboot, ReportContent, Writes,
 };
-use crate::terms::commands::Counterpart;
+use crate::terms::commands::RelationContext;
 pub use crate::terms::leader_settings::LEADER_SETTINGS_BYTES_MAX;
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
@@ -78,7 +78,7 @@ pub enum HookTrigger {
         /// The hook's name, for example `db-relation-changed`.
         hook: String,
         /// The relation and the remote unit.
-        about: Counterpart,
+        about: RelationContext,
     },
     /// A storage hook.
     Storage {
@@ -123,7 +123,7 @@ pub enum HookTrigger {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunningCommands {
     /// The relation and its remote unit.
-    pub about: Option<Counterpart>,
+    pub about: Option<RelationContext>,
     /// The script for bash.
     pub script: String,
 }
@@ -405,7 +405,7 @@ impl HookTrigger {
     }
 
     /// Returns the relation of the run, if it has one.
-    pub fn counterpart(&self) -> Option<&Counterpart> {
+    pub fn relation_context(&self) -> Option<&RelationContext> {
         match self {
             HookTrigger::Relation { about, .. } => Some(about),
             HookTrigger::Commands(running) => running.about.as_ref(),

@@ -11,10 +11,10 @@ use super::hook_context::{
 };
 use super::local::{Local, RelationLocal, Run};
 use crate::charm::{Charm, Scope, options};
-use crate::terms::commands::{CommandsRequest, Counterpart};
+use crate::terms::commands::{CommandsRequest, RelationContext};
 use crate::terms::life::Life;
 use crate::terms::names::{RelationNumber, UnitName};
-use crate::terms::operation::{CharmRef, Hook, Operation, RelationEvent};
+use crate::terms::operation::{CharmRef, Hook, LocalEndpoint, Operation, RelationEvent};
 use crate::terms::owner::Owner;
 use crate::terms::settings::{self, Bag};
 use crate::terms::status_message::StatusMessage;
@@ -80,13 +80,13 @@ pub fn is_aborted(view: &Snapshot, operation: &Operation) -> bool {
 /// that was cancelled, or runs commands in a relation that the unit has left.
 pub fn build(local: &Local, view: &Snapshot, run: &Run, input: &ContextInput) -> Option<HookContext> {
     let (trigger, middle) = trigger(local, view, &run.operation, input)?;
-    let about = trigger.counterpart().cloned();
+    let about = trigger.relation_context().cloned();
     // only relations whose scope the unit has entered: a write in another one would be accepted here and dropped
     // later
-    let numbers: BTreeSet<_> = local.relations.keys().copied().collect();
-    let build_relation = |number| relation(local, view, number, &run.operation);
-    let relations: BTreeMap<_, _> =
-        numbers.into_iter().filter_map(|n| Some((n, build_relation(n)?))).collect();
+    let build_relation = |(number, known): (&RelationNumber, _)| {
+        (*number, relation(local, view, (*number, known), &run.operation))
+    };
+    let relations: BTreeMap<_, _> = local.relations.iter().map(build_relation).collect();
     debug_assert!(about.is_none_or(|about| relations.contains_key(&about.relation)));
     let settings = options::with_defaults(input.declared, &view.config);
     let config = input.declared.config.keys();
@@ -128,8 +128,7 @@ fn trigger(
     input: &ContextInput,
 ) -> Option<(HookTrigger, String)> {
     match operation {
-        Operation::Hook(Hook::Relation { relation, event, .. }) => {
-            let Operation::Hook(hook) = operation else { unreachable!("matched above") };
+        Operation::Hook(hook @ Hook::Relation { relation, event, .. }) => {
             let local_endpoint = &local.relations.get(relation)?.local_endpoint;
             let application = match event {
                 RelationEvent::ApplicationChanged { application, .. } => application.clone(),
@@ -148,7 +147,7 @@ fn trigger(
                 | RelationEvent::Broken => None,
             };
             let unit = event.remote_unit().cloned();
-            let about = Counterpart { relation: *relation, unit, application, departing };
+            let about = RelationContext { relation: *relation, unit, application, departing };
             let name = hook.name().to_string();
             Some((HookTrigger::Relation { hook: name.clone(), about }, name))
         }
@@ -187,14 +186,11 @@ fn trigger(
 fn relation(
     local: &Local,
     view: &Snapshot,
-    number: RelationNumber,
+    (number, known): (RelationNumber, &RelationLocal),
     operation: &Operation,
-) -> Option<HookRelation> {
-    let known = local.relations.get(&number);
-    let is_same = |shown: &&RelationView| known.is_none_or(|known| known.uuid == shown.head.uuid);
-    let shown = view.relations.get(&number).filter(is_same);
-    let mut members: BTreeSet<UnitName> =
-        known.map(|known| known.members.keys().cloned().collect()).unwrap_or_default();
+) -> HookRelation {
+    let shown = view.relations.get(&number).filter(|shown| known.uuid == shown.head.uuid);
+    let mut members: BTreeSet<UnitName> = known.members.keys().cloned().collect();
     let mut broken = false;
     if let Operation::Hook(Hook::Relation { relation, event, .. }) = operation
         && *relation == number
@@ -208,28 +204,18 @@ fn relation(
             | RelationEvent::ApplicationChanged { .. } => {}
         }
     }
-    let (endpoint, interface, peer, remote_application) = match (known, shown) {
-        (Some(RelationLocal { local_endpoint, .. }), _) => (
-            &local_endpoint.endpoint,
-            &local_endpoint.interface,
-            local_endpoint.peer,
-            &local_endpoint.remote_application,
-        ),
-        (None, Some(RelationView { head, .. })) => {
-            (&head.endpoint, &head.interface, head.peer, &head.remote_application)
-        }
-        (None, None) => return None,
-    };
+    let LocalEndpoint { endpoint, interface, peer, remote_application, .. } = &known.local_endpoint;
     let life = shown.map_or(Life::Dying, |shown| shown.head.life);
     let own_end = format!("{}:{endpoint}", local.name.application);
     let remote_end = shown.map(|shown| format!("{}:{}", remote_application, shown.head.remote_endpoint));
-    let mut ends: Vec<String> = [Some(own_end), remote_end.filter(|_| !peer)].into_iter().flatten().collect();
+    let mut ends: Vec<String> =
+        [Some(own_end), remote_end.filter(|_| !*peer)].into_iter().flatten().collect();
     ends.sort();
     let Bags { units: unit_bags, applications: application_bags, omitted } = bags(local, view, number, shown);
-    Some(HookRelation {
+    HookRelation {
         endpoint: endpoint.clone(),
         interface: interface.clone(),
-        peer,
+        peer: *peer,
         key: ends.join(" "),
         remote_application: remote_application.clone(),
         remote_model: view.model.uuid,
@@ -240,7 +226,7 @@ fn relation(
         unit_bags,
         application_bags,
         omitted,
-    })
+    }
 }
 
 struct Bags {

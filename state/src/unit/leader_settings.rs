@@ -4,7 +4,7 @@
 //! hook fails later (spec/hook-tools.md 3). Every unit reads them from its view (leader-get), and the
 //! other units run leader-settings-changed when their version differs from the one that they have observed.
 
-use super::hook_context::{HookContext, TooLarge};
+use super::hook_context::{HookContext, HookWriteError};
 use super::snapshot::Snapshot;
 use super::writes::size;
 use crate::terms::leader_settings::{LEADER_SETTINGS_BYTES_MAX, LeaderSettingsView};
@@ -13,8 +13,8 @@ use crate::terms::settings::{self, Bag, BagChange};
 
 /// Returns why `values` with `change` applied cannot be stored.
 pub fn problem(values: &Bag, change: &BagChange) -> Option<LeaderSettingsProblem> {
-    if let Some((key, _)) = change.iter().find(|(key, value)| key.contains('\0') || value.contains('\0')) {
-        return Some(LeaderSettingsProblem::ContainsNul { key: key.clone() });
+    if let Some(key) = settings::key_with_nul(change) {
+        return Some(LeaderSettingsProblem::ContainsNul { key: key.to_owned() });
     }
     let mut after = values.clone();
     settings::apply(&mut after, change);
@@ -28,9 +28,10 @@ impl HookContext {
     /// Checks that a change of the leader settings can be stored.
     ///
     /// # Errors
-    /// [`TooLarge`] with the text for the charm.
-    pub fn check_leader_settings(&self, change: &BagChange) -> Result<(), TooLarge> {
-        problem(&self.leader_settings, change).map_or(Ok(()), |problem| Err(TooLarge(problem.to_string())))
+    /// [`HookWriteError`] with the text for the charm.
+    pub fn check_leader_settings(&self, change: &BagChange) -> Result<(), HookWriteError> {
+        problem(&self.leader_settings, change)
+            .map_or(Ok(()), |problem| Err(HookWriteError(problem.to_string())))
     }
 
     /// Applies a change that the controller has stored, so that this hook reads it.

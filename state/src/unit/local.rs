@@ -10,7 +10,7 @@ mod apply;
 use super::writes::{RunReport, Writes};
 use crate::terms::failure_reason::FailureReason;
 use crate::terms::hook_name::HookName;
-use crate::terms::member_version::Version;
+use crate::terms::member_version::MemberVersion;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::operation::{CharmRef, ConfigDigest, LocalEndpoint, Operation};
 use crate::terms::outcome::{Outcome, Timer};
@@ -122,7 +122,7 @@ pub struct RelationLocal {
     /// Whether relation-created has run.
     pub created: bool,
     /// The remote units for which joined was committed and departed was not, with the version delivered last.
-    pub members: BTreeMap<UnitName, Version>,
+    pub members: BTreeMap<UnitName, MemberVersion>,
     /// The counters of the application bags that were delivered last.
     pub applications: BTreeMap<String, u64>,
     /// The remote unit whose changed must directly follow its joined.

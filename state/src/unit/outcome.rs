@@ -23,7 +23,7 @@ const STDERR_LINE_CHARS_MAX: usize = 200;
 
 /// How a hook's process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum RunExit {
     /// The process exited with this code.
     Code(i32),
     /// Another process killed it by this signal, which is a failure of the charm (spec I.14).
@@ -42,7 +42,7 @@ pub enum Exit {
 #[derive(Clone, Debug)]
 pub struct HookResult {
     /// How the program ended.
-    pub exit: Exit,
+    pub exit: RunExit,
     /// What the hook's tools wrote, which is applied only if the hook succeeded.
     pub writes: Writes,
     /// What the hook reported, in order: log lines, statuses and output. It takes effect even if the hook failed.
@@ -51,7 +51,7 @@ pub struct HookResult {
 
 impl HookResult {
     /// The result of a run that wrote and reported nothing.
-    pub fn without_writes(exit: Exit) -> HookResult {
+    pub fn without_writes(exit: RunExit) -> HookResult {
         HookResult { exit, writes: Writes::default(), reports: Vec::new() }
     }
 }
@@ -93,14 +93,14 @@ pub fn record(local: &Local, view: Option<&Snapshot>, now: &Now, ended: Finished
         Outcome::Failed { reason, retry }
     };
     let outcome = match exit {
-        Exit::Interrupted => return None,
-        Exit::Code(0) => Outcome::Ok,
-        Exit::Missing if runs_once => failed(FailureReason::ActionMissing { unit: local.name.clone() }),
-        Exit::Missing => Outcome::Missing,
-        Exit::Cancelled => Outcome::Skipped,
-        Exit::Code(code) => failed(FailureReason::exit(code)),
-        Exit::Signal(signal) => failed(FailureReason::signal(signal)),
-        Exit::Failed(reason) => failed(reason),
+        RunExit::Interrupted => return None,
+        RunExit::Code(0) => Outcome::Ok,
+        RunExit::Missing if runs_once => failed(FailureReason::ActionMissing { unit: local.name.clone() }),
+        RunExit::Missing => Outcome::Missing,
+        RunExit::Cancelled => Outcome::Skipped,
+        RunExit::Code(code) => failed(FailureReason::exit(code)),
+        RunExit::Signal(signal) => failed(FailureReason::signal(signal)),
+        RunExit::Failed(reason) => failed(reason),
     };
     let last_call = reports.last().map_or(0, |report| report.call);
     let mut record = local.record(operation.clone(), outcome, now.wall_ms);
@@ -214,7 +214,7 @@ mod tests {
     use crate::terms::names::{UnitName, Uuid};
     use crate::terms::start_reason::StartReason;
     use crate::terms::status::WorkloadStatus;
-    use crate::unit::decision::Send;
+    use crate::unit::decision::NextMessage;
     use crate::unit::local::Event;
     use crate::unit::resolve::next;
 
@@ -258,7 +258,7 @@ mod tests {
             record(&local, None, &now, ended).expect("it was not interrupted").reports
         };
 
-        let failed = record_of(Exit::Code(1), &pending_reports);
+        let failed = record_of(RunExit::Code(1), &pending_reports);
         let (here, about) = failed.split_at(55);
         assert_eq!(here, &lines[45..], "the newest lines");
         let about: Vec<(u32, &ReportContent)> =
@@ -273,7 +273,7 @@ mod tests {
 
         pending_reports.acknowledge(45);
         assert_eq!(
-            record_of(Exit::Code(0), &pending_reports),
+            record_of(RunExit::Code(0), &pending_reports),
             lines[45..],
             "the others were delivered during the run"
         );
@@ -301,7 +301,7 @@ mod tests {
         local.apply(&Event::Started(run.clone()));
         let writes = Writes { reboot: Some(Reboot::Now), ..Writes::default() };
         let pending_reports = PendingReports::default();
-        let result = HookResult { exit: Exit::Signal(9), writes, reports: reports.clone() };
+        let result = HookResult { exit: RunExit::Signal(9), writes, reports: reports.clone() };
         let ended = FinishedRun { run: &run, result, pending_reports: &pending_reports, failed_hook };
         events(&local, None, &now, ended).iter().for_each(|event| local.apply(event));
         assert_eq!(local.unrecorded_reports, [UnrecordedReport { run: 1, reports }]);
@@ -312,13 +312,13 @@ mod tests {
         let record = local.record(Operation::Hook(Hook::Install), Outcome::Ok, 5);
         local.apply(&Event::Finished(record));
         let send = |local: &Local| next(local, None, &now).send;
-        assert_eq!(send(&local), Send::UnrecordedReport(1));
+        assert_eq!(send(&local), NextMessage::UnrecordedReport(1));
         local.apply(&Event::ReportAcknowledged { run: 1 });
-        assert_eq!(send(&local), Send::Commit(1));
+        assert_eq!(send(&local), NextMessage::Commit(1));
     }
 
     /// Returns the failure message and the logged line of a run that printed these lines on stderr.
-    fn reason(operation: Operation, exit: Exit, stderr: &[&str]) -> (FailureReason, String) {
+    fn reason(operation: Operation, exit: RunExit, stderr: &[&str]) -> (FailureReason, String) {
         let local = Local::new(Uuid(1), UnitName::new("web", 0));
         let now = Now { boot: "boot".to_owned(), since_boot_ms: 1, wall_ms: 5, ..Now::hypothetical() };
         let line = |text: &&str| RunReport {
@@ -356,7 +356,7 @@ mod tests {
     #[test]
     fn the_reason_of_a_failed_hook_has_the_last_line_on_stderr() {
         let install = || Operation::Hook(Hook::Install);
-        let exited = |lines: &[&str]| reason(install(), Exit::Code(1), lines);
+        let exited = |lines: &[&str]| reason(install(), RunExit::Code(1), lines);
         let logged = failed_hook(&HookName::Install, &FailureReason::exit(1));
         let failure = |line: Option<&str>| {
             (FailureReason::Exit { code: 1, last_line: line.map(str::to_owned) }, logged.clone())
@@ -364,14 +364,14 @@ mod tests {
         assert_eq!(exited(&["Traceback:", "  No space. ", "", " "]), failure(Some("No space.")));
         assert_eq!(exited(&[]), failure(None));
         assert_eq!(exited(&[&"é".repeat(201)]), failure(Some(&"é".repeat(200))));
-        let killed = |lines: &[&str]| reason(install(), Exit::Signal(9), lines).0;
+        let killed = |lines: &[&str]| reason(install(), RunExit::Signal(9), lines).0;
         assert_eq!(killed(&[]), FailureReason::signal(9));
         assert_eq!(killed(&["bye"]), FailureReason::Signal { signal: 9, last_line: Some("bye".to_owned()) });
-        let not_started = reason(install(), Exit::Failed(FailureReason::CharmMissing), &["bye"]).0;
+        let not_started = reason(install(), RunExit::Failed(FailureReason::CharmMissing), &["bye"]).0;
         assert_eq!(not_started, FailureReason::CharmMissing, "the charm did not run");
         let backup = Operation::Action { id: 1, name: "backup".to_owned() };
         assert_eq!(
-            reason(backup, Exit::Code(1), &["bye"]).0,
+            reason(backup, RunExit::Code(1), &["bye"]).0,
             FailureReason::exit(1),
             "clients match the message of an action"
         );

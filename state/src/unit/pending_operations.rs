@@ -11,7 +11,7 @@ use super::local::{Episode, Event, FollowUp, Local, Run};
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, hex};
 use super::snapshot::{ActionView, RelationView, Snapshot};
-use super::wait_reasons::{subordinate_reason, wait, wait_for_link, wait_reason};
+use super::wait_causes::{subordinate_cause, wait, wait_cause, wait_for_link};
 use crate::terms::cause::{Actor, Cause, Duty};
 use crate::terms::commands::EXEC;
 use crate::terms::failure_reason::FailureReason;
@@ -107,10 +107,10 @@ pub(super) fn enter_scope(
         if !head.implicit && !charm.endpoints.contains(&head.endpoint) {
             let (application, endpoint) = (local.name.application.clone(), head.endpoint.clone());
             let duty = Duty::ProvideEndpoint { application, endpoint, relation };
-            waits.push(wait_reason(local, duty, Actor::Operator));
+            waits.push(wait_cause(local, duty, Actor::Operator));
             continue;
         }
-        if let Some(reason) = subordinate_reason(local, view, relation, remote) {
+        if let Some(reason) = subordinate_cause(local, view, relation, remote) {
             waits.push(reason);
             continue;
         }
@@ -308,7 +308,7 @@ pub(super) fn shut_down(
     }
     if let Some(subordinate) = view.unit.subordinates.first() {
         let duty = Duty::RemoveSubordinate { unit: subordinate.clone(), relation: None };
-        return Some(wait(None, vec![wait_reason(local, duty, Actor::Unit(subordinate.clone()))]));
+        return Some(wait(None, vec![wait_cause(local, duty, Actor::Unit(subordinate.clone()))]));
     }
     Some(Act::RecordOutcome(local.record(Operation::SetDead, Outcome::Ok, now.wall_ms)))
 }

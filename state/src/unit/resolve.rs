@@ -7,7 +7,7 @@
 //! The agent calls it in a loop, the controller calls it to explain a unit, and dry runs call it to simulate one.
 
 pub use super::decision::{
-    Act, LINK_AGE_MAX_MS, Next, Now, RECONCILE_WAIT_MS, Send, Wait, is_reboot_overdue,
+    Act, LINK_AGE_MAX_MS, Next, NextMessage, Now, RECONCILE_WAIT_MS, Wait, is_reboot_overdue,
 };
 use super::decision::{is_first_claim_pending, last_heartbeat_ms};
 use super::local::{FollowUp, Local, Step};
@@ -19,8 +19,8 @@ use super::pending_operations::{
 };
 use super::retry::{after_failure, interrupted};
 use super::snapshot::Snapshot;
-pub use super::wait_reasons::{fetch_reason, reboot_reason, requested_reboot_reason};
-use super::wait_reasons::{no_view_reason, unknown_leader_reason, wait, wait_reason};
+pub use super::wait_causes::{fetch_cause, reboot_cause, requested_reboot_cause};
+use super::wait_causes::{no_view_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::cause::{Actor, Duty};
 use crate::terms::life::Life;
 
@@ -29,14 +29,14 @@ pub fn next(local: &Local, view: Option<&Snapshot>, now: &Now) -> Next {
     Next { send: send(local, now), act: act(local, view, now) }
 }
 
-fn send(local: &Local, now: &Now) -> Send {
+fn send(local: &Local, now: &Now) -> NextMessage {
     if !now.attached {
-        return Send::Attach;
+        return NextMessage::Attach;
     }
     if let Some(unrecorded) = local.unrecorded_reports.first() {
-        return Send::UnrecordedReport(unrecorded.run);
+        return NextMessage::UnrecordedReport(unrecorded.run);
     }
-    local.outbox.first().map_or(Send::Nothing, |record| Send::Commit(record.sequence))
+    local.outbox.first().map_or(NextMessage::Nothing, |record| NextMessage::Commit(record.sequence))
 }
 
 fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
@@ -51,14 +51,14 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
         return Act::Finish;
     }
     if let Some(until_ms) = reconcile_until_ms(local, now) {
-        return wait(Some(until_ms), vec![wait_reason(local, Duty::CompareState, Actor::Controller)]);
+        return wait(Some(until_ms), vec![wait_cause(local, Duty::CompareState, Actor::Controller)]);
     }
     if local.state_lost {
-        return wait(None, vec![wait_reason(local, Duty::RestoreState, Actor::Operator)]);
+        return wait(None, vec![wait_cause(local, Duty::RestoreState, Actor::Operator)]);
     }
     match &local.step {
         Step::AwaitingAnswer { sequence, .. } => {
-            let answer = wait_reason(local, Duty::AnswerRecord { sequence: *sequence }, Actor::Controller);
+            let answer = wait_cause(local, Duty::AnswerRecord { sequence: *sequence }, Actor::Controller);
             wait(None, vec![answer.since(last_heartbeat_ms(now))])
         }
         Step::Started(_) | Step::Failed(_) | Step::Idle if is_reboot_pending(local, now) => Act::Reboot,
@@ -66,7 +66,7 @@ fn act(local: &Local, view: Option<&Snapshot>, now: &Now) -> Act {
         Step::Failed(episode) => after_failure(local, known, now, episode),
         Step::Idle => match known {
             Some(view) => idle(local, view, now),
-            None => wait(None, vec![no_view_reason(local, view, now)]),
+            None => wait(None, vec![no_view_cause(local, view, now)]),
         },
     }
 }
@@ -93,7 +93,7 @@ fn idle(local: &Local, view: &Snapshot, now: &Now) -> Act {
     // config-changed, even if the agent was restarted in between. Without a connection nothing waits for leadership.
     let first_hooks = local.follow_up == Some(FollowUp::Install) || local.installed && local.config.is_none();
     if first_hooks && alive && is_first_claim_pending(now) {
-        return wait(None, vec![unknown_leader_reason(local)]);
+        return wait(None, vec![unknown_leader_cause(local)]);
     }
     if let Some(act) = commands(local, view, now, None) {
         return act;

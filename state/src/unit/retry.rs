@@ -14,7 +14,7 @@ use super::pending_operations::{commands, config_digest, is_alive, pending_actio
 use super::pending_relation_hook::{PendingHook, ThisUnit, pending_hook};
 use super::record::{Outcome, Record, Timer};
 use super::snapshot::{HOOK_RETRIES_DEFAULT, RelationView, Snapshot};
-use super::wait_reasons::{stale_link_reason, unknown_leader_reason, wait, wait_reason};
+use super::wait_causes::{stale_link_cause, unknown_leader_cause, wait, wait_cause};
 use crate::terms::activity::Activity;
 use crate::terms::cause::{Actor, Duty, Retry};
 use crate::terms::failure_reason::FailureReason;
@@ -36,7 +36,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
         // if the agent re-attached now, is-leader would report that the hook lost leadership, which may be wrong
         let until_ms = now.agent_start_ms + RECONCILE_WAIT_MS;
         if is_first_claim_pending(now) && now.since_boot_ms < until_ms {
-            return wait(Some(until_ms), vec![unknown_leader_reason(local)]);
+            return wait(Some(until_ms), vec![unknown_leader_cause(local)]);
         }
         return Act::Reattach(run.clone());
     }
@@ -57,7 +57,7 @@ pub(super) fn interrupted(local: &Local, view: Option<&Snapshot>, now: &Now, run
             && started.revision > view.position.revision
     });
     if is_reverted && !is_link_fresh(now) && matches!(run.operation, Operation::Hook(Hook::Relation { .. })) {
-        return wait(None, vec![stale_link_reason(local, now)]);
+        return wait(None, vec![stale_link_cause(local, now)]);
     }
     if run.attempt >= INTERRUPTIONS_MAX {
         let reason = FailureReason::InterruptedAgain { count: run.attempt };
@@ -126,7 +126,7 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
     let due = timer.map(|timer| due_ms(timer, now));
     if due.is_some_and(|due| due <= now.since_boot_ms) {
         if is_stale {
-            return wait(None, vec![stale_link_reason(local, now)]);
+            return wait(None, vec![stale_link_cause(local, now)]);
         }
         let reason = StartReason::Retry { failures: episode.failures };
         return again(reason, Some(episode.clone()));
@@ -146,16 +146,16 @@ pub(super) fn after_failure(local: &Local, view: Option<&Snapshot>, now: &Now, e
         | Operation::SetDead => Actor::Controller,
     };
     let (activity, failures) = (Activity::from(&episode.operation), episode.failures);
-    let failed = wait_reason(local, Duty::Recover { activity, failures, retry }, actor);
+    let failed = wait_cause(local, Duty::Recover { activity, failures, retry }, actor);
     let mut causes = vec![failed.since(episode.since_ms).failure(episode.reason.clone())];
     if mark.is_some() {
-        causes.push(stale_link_reason(local, now));
+        causes.push(stale_link_cause(local, now));
     }
     if let Some(view) =
         view.filter(|view| local.charm.as_ref().is_some_and(|c| c.url != view.charm.charm.url))
     {
         let duty = Duty::EndFailure { charm_url: view.charm.charm.url.clone() };
-        causes.push(wait_reason(local, duty, Actor::Operator));
+        causes.push(wait_cause(local, duty, Actor::Operator));
     }
     wait(due, causes)
 }
@@ -179,7 +179,7 @@ fn record_without_running(
         Operation::Hook(Hook::LeaderElected { .. })
             if now.leader_generation.is_none() && is_first_claim_pending(now) =>
         {
-            Some(wait(None, vec![unknown_leader_reason(local)]))
+            Some(wait(None, vec![unknown_leader_cause(local)]))
         }
         // the lease moved before the hook could run: skipped (spec A.15)
         Operation::Hook(Hook::LeaderElected { .. }) if now.leader_generation.is_none() => {
@@ -196,7 +196,7 @@ fn record_without_running(
             // 2. The agent and the hook die.
             // 3. The next agent has an older view, from before the relation was added (cargo sim 73006211).
             if !is_link_fresh(now) {
-                return Some(wait(None, vec![stale_link_reason(local, now)]));
+                return Some(wait(None, vec![stale_link_cause(local, now)]));
             }
             let this_unit = ThisUnit { name: &local.name, alive: is_alive(local, view) };
             match (event, pending_hook(known, None, this_unit)) {

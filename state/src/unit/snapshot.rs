@@ -8,7 +8,7 @@
 use crate::charm::{Charm, Scope};
 use crate::terms::leader_settings::LeaderSettingsView;
 use crate::terms::life::Life;
-use crate::terms::member_version::Version;
+use crate::terms::member_version::MemberVersion;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
 use crate::terms::owner::Owner;
 use crate::terms::port_range::Ports;
@@ -302,10 +302,10 @@ impl RelationView {
     }
 
     /// Returns the version of a member: its incarnation and the counter of its bag.
-    pub fn version(&self, unit: &UnitName) -> Option<Version> {
+    pub fn version(&self, unit: &UnitName) -> Option<MemberVersion> {
         let incarnation = *self.members.get(unit)?;
         let counter = self.bag(&Owner::Unit(unit.clone())).map_or(0, |bag| bag.counter);
-        Some(Version { incarnation, counter })
+        Some(MemberVersion { incarnation, counter })
     }
 }
 

@@ -6,7 +6,8 @@
 
 use super::hook_context::{BagSide, HookContext};
 use super::writes::{
-    ActionWrites, BagWrites, HOOK_WRITES_BYTES_MAX, PortWrites, Ports, TooLarge, WRITES_MAX, Writes, size,
+    ActionWrites, BagWrites, HOOK_DOCUMENTS_MAX, HOOK_WRITES_BYTES_MAX, HookWriteError, PortWrites, Ports,
+    Writes, size,
 };
 use crate::terms::names::RelationNumber;
 use crate::terms::settings::{self, BAG_BYTES_MAX, Bag, BagChange};
@@ -38,16 +39,16 @@ impl HookContext {
     /// removed from the buffer, because only differences are sent (spec/uniter.md C.2).
     ///
     /// # Errors
-    /// [`TooLarge`] if the bag or all writes of the hook exceed their limit, or if a key or value contains NUL. The
+    /// [`HookWriteError`] if the bag or all writes of the hook exceed their limit, or if a key or value contains NUL. The
     /// buffer is unchanged then.
     pub fn write_bag(
         &mut self,
         number: RelationNumber,
         side: BagSide,
         change: BagChange,
-    ) -> Result<(), TooLarge> {
+    ) -> Result<(), HookWriteError> {
         if let Some(key) = settings::key_with_nul(&change) {
-            return Err(TooLarge(format!(
+            return Err(HookWriteError(format!(
                 "relation setting {key:?} contains NUL, which no setting may contain"
             )));
         }
@@ -55,7 +56,7 @@ impl HookContext {
         settings::apply(&mut bag, &change);
         let size = settings::size(&bag);
         if size > BAG_BYTES_MAX {
-            return Err(TooLarge(format!(
+            return Err(HookWriteError(format!(
                 "relation settings of {size} bytes are too large: a bag holds {BAG_BYTES_MAX} bytes at most"
             )));
         }
@@ -92,8 +93,8 @@ impl HookContext {
     /// Buffers one key of the charm's stored state. `None` deletes the key.
     ///
     /// # Errors
-    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
-    pub fn write_state(&mut self, key: String, value: Option<String>) -> Result<(), TooLarge> {
+    /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
+    pub fn write_state(&mut self, key: String, value: Option<String>) -> Result<(), HookWriteError> {
         let before = self.writes.clone();
         if self.charm_state.get(&key) == value.as_ref() {
             self.writes.state.remove(&key);
@@ -111,8 +112,8 @@ impl HookContext {
     /// Replaces the buffered port changes.
     ///
     /// # Errors
-    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
-    pub fn write_ports(&mut self, ports: PortWrites) -> Result<(), TooLarge> {
+    /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
+    pub fn write_ports(&mut self, ports: PortWrites) -> Result<(), HookWriteError> {
         let before = self.writes.clone();
         self.writes.ports = ports;
         self.check_size(before)
@@ -121,8 +122,8 @@ impl HookContext {
     /// Replaces the buffered action results.
     ///
     /// # Errors
-    /// [`TooLarge`] if the hook's writes exceed their limit. The buffer is unchanged then.
-    pub fn write_action(&mut self, action: ActionWrites) -> Result<(), TooLarge> {
+    /// [`HookWriteError`] if the hook's writes exceed their limit. The buffer is unchanged then.
+    pub fn write_action(&mut self, action: ActionWrites) -> Result<(), HookWriteError> {
         let before = self.writes.clone();
         self.writes.action = action;
         self.check_size(before)
@@ -131,20 +132,22 @@ impl HookContext {
     /// Keeps the writes, or restores those `before` if one transaction could not hold them: a tool call that exceeds
     /// the limit fails immediately, so that the commit never fails for its size (design 5). A change that makes the
     /// writes smaller is always kept.
-    fn check_size(&mut self, before: Writes) -> Result<(), TooLarge> {
+    fn check_size(&mut self, before: Writes) -> Result<(), HookWriteError> {
         let (documents, bytes) = (self.writes.documents(), self.stored_bytes());
-        if documents <= WRITES_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
+        if documents <= HOOK_DOCUMENTS_MAX && bytes <= HOOK_WRITES_BYTES_MAX {
             return Ok(());
         }
         let after = std::mem::replace(&mut self.writes, before);
-        if documents > WRITES_MAX {
-            return Err(TooLarge(format!("one hook may change at most {WRITES_MAX} documents")));
+        if documents > HOOK_DOCUMENTS_MAX {
+            return Err(HookWriteError(format!(
+                "one hook may change at most {HOOK_DOCUMENTS_MAX} documents"
+            )));
         }
         if bytes < self.stored_bytes() {
             self.writes = after;
             return Ok(());
         }
-        Err(TooLarge(format!(
+        Err(HookWriteError(format!(
             "the data of this unit and the changes of this hook would take {bytes} bytes: {HOOK_WRITES_BYTES_MAX} at most"
         )))
     }
@@ -238,7 +241,7 @@ mod tests {
     #[test]
     fn more_documents_than_one_record_holds_are_refused() {
         let mut context = context();
-        for number in 0..WRITES_MAX as u32 {
+        for number in 0..HOOK_DOCUMENTS_MAX as u32 {
             context.write_bag(number, BagSide::Unit, change(&[("a", "1")])).unwrap();
         }
         let before = context.clone();

@@ -20,7 +20,7 @@ pub const REPORTS_MAX: usize = 60;
 
 /// The most documents that one hook may write: the 100 of a transaction, minus one for each of the record's reports,
 /// minus 20 for the record's own documents (replica, status, life and others).
-pub const WRITES_MAX: usize = 100 - REPORTS_MAX - 20;
+pub const HOOK_DOCUMENTS_MAX: usize = 100 - REPORTS_MAX - 20;
 
 /// The most bytes of a unit's own data in a transaction: the 1 MiB of a transaction, minus the reports of the
 /// record, minus 16 KiB for the headers of documents.
@@ -260,7 +260,7 @@ string_enum! {
 /// The error for a write that exceeds the limit of a bag or of a record. The text is for the charm. Nothing was
 /// written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TooLarge(pub String);
+pub struct HookWriteError(pub String);
 
 impl Writes {
     /// Returns how many documents a commit of these writes changes: one for each bag, one each for the ports, the

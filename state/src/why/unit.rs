@@ -16,7 +16,7 @@ use crate::terms::status::AgentStatus;
 use crate::terms::status_info::StatusInfo;
 use crate::unit::agent_causes;
 use crate::unit::local::Run;
-use crate::unit::resolve::{Act, fetch_reason, requested_reboot_reason};
+use crate::unit::resolve::{Act, fetch_cause, requested_reboot_cause};
 use crate::why::explanation::{EntityState, Why};
 use crate::why::facts::Facts;
 use crate::why::hook_lock;
@@ -33,13 +33,13 @@ pub(crate) fn explain(facts: &Facts<'_>, id: Uuid) -> Result<Why, Refusal> {
     let attached = is_attached(facts, id);
     let life = effective_life::unit_life_of(&mut { facts.reader }, facts.model, id, &doc);
     let health = facts.presence.health(id).filter(|_| life != Life::Dead).unwrap_or_default();
-    let obstacle = agent_causes::obstacle(&doc.name, Some(&machine), &health);
+    let failed_agent = agent_causes::failed_agent(&doc.name, Some(&machine), &health);
     let silent = silent_agent(facts, id, &doc);
     let is_silent = silent.is_some();
     let mut causes: Vec<Cause> = Vec::new();
-    match (obstacle, facts.presence.executing(id).filter(|_| attached && !facts.presence.is_lost(id))) {
+    match (failed_agent, facts.presence.executing(id).filter(|_| attached && !facts.presence.is_lost(id))) {
         // what the machine agent observes is the cause of the rest: silence, and a run that does not finish
-        (Some(obstacle), _) => causes.push(obstacle),
+        (Some(failed_agent), _) => causes.push(failed_agent),
         (None, running) => {
             causes.extend(silent);
             if !attached && life == Life::Alive {
@@ -129,7 +129,7 @@ fn next(
             wait.causes.into_iter().map(with_since).collect()
         }
         Some(Act::Start(run)) => single(starting(facts, id, doc, run, silent)),
-        Some(Act::FetchBag(request)) => single(fetch_reason(&doc.name, &request).since(agent.since_ms)),
+        Some(Act::FetchBag(request)) => single(fetch_cause(&doc.name, &request).since(agent.since_ms)),
         Some(Act::Reboot) => rebooting(facts, doc, agent.since_ms),
         Some(
             Act::Finish
@@ -172,7 +172,7 @@ fn rebooting(facts: &Facts<'_>, doc: &UnitDoc, since_ms: Option<i64>) -> Vec<Cau
         Cause::new(Entity::Unit(holder), duty, Actor::Charm).since(running.since_ms)
     });
     let now_ms = facts.presence.wall_ms();
-    let reboot = requested_reboot_reason(&doc.name, Some(&machine), since_ms, now_ms);
+    let reboot = requested_reboot_cause(&doc.name, Some(&machine), since_ms, now_ms);
     delays.into_iter().chain([reboot]).collect()
 }
 

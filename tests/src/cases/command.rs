@@ -22,7 +22,7 @@ use state::terms::refusal::write::WriteRefusal;
 use state::terms::settings::BagChange;
 use state::unit::hook_context::{Reboot, Writes};
 use state::unit::local::Local;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use state::unit::snapshot::{ActionView, GrantView, RelationView};
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub fn perform(world: &mut World, line: &str) -> Done {
     }
     // contains " exits " as well, hence before the general form
     if let Some(code) = line.strip_prefix("orphaned hook exits ") {
-        world.orphan = Some(Exit::Code(parse(code)?));
+        world.orphan = Some(RunExit::Code(parse(code)?));
         return Ok(());
     }
     if let Some((name, how)) = line.split_once(" exits ") {
@@ -342,11 +342,11 @@ fn ending(how: &str) -> Result<Ending, String> {
     let words: Vec<&str> = how.split_whitespace().collect();
     Ok(match words.as_slice() {
         ["crash"] => Ending::Crash,
-        ["interrupted"] => Ending::Exit(Exit::Interrupted),
-        ["missing"] => Ending::Exit(Exit::Missing),
-        ["signal", signal] => Ending::Exit(Exit::Signal(parse(signal)?)),
-        ["failed", text @ ..] => Ending::Exit(Exit::Failed(text.join(" ").into())),
-        [code] => Ending::Exit(Exit::Code(parse(code)?)),
+        ["interrupted"] => Ending::RunExit(RunExit::Interrupted),
+        ["missing"] => Ending::RunExit(RunExit::Missing),
+        ["signal", signal] => Ending::RunExit(RunExit::Signal(parse(signal)?)),
+        ["failed", text @ ..] => Ending::RunExit(RunExit::Failed(text.join(" ").into())),
+        [code] => Ending::RunExit(RunExit::Code(parse(code)?)),
         _ => return Err("no such ending".to_owned()),
     })
 }

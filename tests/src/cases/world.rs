@@ -19,10 +19,10 @@ use state::terms::refusal::RefusalReason;
 use state::terms::settings::Bag;
 use state::unit::hook_context::Writes;
 use state::unit::local::{Event, Local, Run};
-use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
+use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::pending_reports::PendingReports;
 use state::unit::record::{Outcome, Record};
-use state::unit::resolve::{self, Act, Now, Send, Wait};
+use state::unit::resolve::{self, Act, NextMessage, Now, Wait};
 use state::unit::retry;
 use state::unit::snapshot::{BagRequest, BagView, Snapshot};
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ const OPERATIONS_MAX: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The hook ends, and the agent records this exit.
-    Exit(Exit),
+    RunExit(RunExit),
     /// The agent crashes while the hook runs.
     Crash,
 }
@@ -69,7 +69,7 @@ pub struct World {
     /// Commands that are performed once, while an operation runs.
     pub during: BTreeMap<String, Vec<String>>,
     /// The exit that the shim of an orphaned hook has stored for the next agent.
-    pub orphan: Option<Exit>,
+    pub orphan: Option<RunExit>,
     /// The commands that a process on the machine has requested.
     pub commands: Option<CommandsRequest>,
     /// Whether the charm is missing from its folder.
@@ -214,7 +214,7 @@ impl World {
             }
             let next = resolve::next(&self.local, self.shown.as_ref(), &now);
             assert_eq!(next, resolve::next(&self.local, self.shown.as_ref(), &now), "next is deterministic");
-            if self.link && next.send != Send::Nothing {
+            if self.link && next.send != NextMessage::Nothing {
                 self.send(&next.send, &now);
                 continue;
             }
@@ -233,7 +233,7 @@ impl World {
                 Act::FetchBag(request) => {
                     process.hook_lock = false;
                     self.process = Some(process);
-                    let causes = vec![resolve::fetch_reason(&self.local.name, &request)];
+                    let causes = vec![resolve::fetch_cause(&self.local.name, &request)];
                     if !self.link {
                         return Some(Wait { until_ms: None, causes });
                     }
@@ -265,7 +265,7 @@ impl World {
                     self.process = Some(process);
                     return Some(Wait {
                         until_ms: None,
-                        causes: vec![resolve::reboot_reason(&self.local.name, None)],
+                        causes: vec![resolve::reboot_cause(&self.local.name, None)],
                     });
                 }
                 Act::Wait(wait) => {
@@ -312,27 +312,27 @@ impl World {
         self.charm_lost = false;
         let needs_process = run.operation.runs_charm() || matches!(run.operation, Operation::InstallCharm(_));
         let default = match needs_process {
-            true => Exit::Code(0),
+            true => RunExit::Code(0),
             // as in the agent: the operation has no program
-            false => Exit::Failed("nothing of the charm belongs to it".into()),
+            false => RunExit::Failed("nothing of the charm belongs to it".into()),
         };
-        match find(&self.endings, &text).unwrap_or(Ending::Exit(default)) {
+        match find(&self.endings, &text).unwrap_or(Ending::RunExit(default)) {
             Ending::Crash => {
                 self.say(format!("{text}: crash"));
                 self.process = None;
             }
-            Ending::Exit(exit) => {
+            Ending::RunExit(exit) => {
                 let how = match &exit {
-                    Exit::Code(0) => String::new(),
-                    Exit::Code(code) => format!(": exit {code}"),
-                    Exit::Signal(signal) => format!(": signal {signal}"),
-                    Exit::Interrupted => ": interrupted".to_owned(),
-                    Exit::Missing => ": missing".to_owned(),
-                    Exit::Cancelled => ": cancelled".to_owned(),
-                    Exit::Failed(reason) => format!(": {}", refusal::failure(reason)),
+                    RunExit::Code(0) => String::new(),
+                    RunExit::Code(code) => format!(": exit {code}"),
+                    RunExit::Signal(signal) => format!(": signal {signal}"),
+                    RunExit::Interrupted => ": interrupted".to_owned(),
+                    RunExit::Missing => ": missing".to_owned(),
+                    RunExit::Cancelled => ": cancelled".to_owned(),
+                    RunExit::Failed(reason) => format!(": {}", refusal::failure(reason)),
                 };
                 self.say(format!("{text}{how}"));
-                if exit == Exit::Interrupted {
+                if exit == RunExit::Interrupted {
                     self.endings.retain(|name, _| !named(&text, name));
                 }
                 self.finish_run(&run, exit);
@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    fn finish_run(&mut self, run: &Run, exit: Exit) {
+    fn finish_run(&mut self, run: &Run, exit: RunExit) {
         let Some(process) = self.process.clone() else { return };
         let now = self.now(&process);
         let text = run.operation.to_string();
@@ -388,12 +388,12 @@ impl World {
         }
     }
 
-    fn send(&mut self, send: &Send, now: &Now) {
+    fn send(&mut self, send: &NextMessage, now: &Now) {
         match send {
-            Send::Nothing => {}
-            Send::UnrecordedReport(run) => self.local.apply(&Event::ReportAcknowledged { run: *run }),
-            Send::Attach => self.attach(),
-            Send::Commit(sequence) => {
+            NextMessage::Nothing => {}
+            NextMessage::UnrecordedReport(run) => self.local.apply(&Event::ReportAcknowledged { run: *run }),
+            NextMessage::Attach => self.attach(),
+            NextMessage::Commit(sequence) => {
                 let record = self.local.outbox.iter().find(|record| record.sequence == *sequence).cloned();
                 self.commit(&record.expect("the core sends only records of the outbox"), now);
             }

@@ -16,7 +16,7 @@ use state::terms::life::Life;
 use state::terms::names::{UnitName, Uuid};
 use state::terms::refusal::EntityKind;
 use state::unit::local::{Event, Local};
-use state::unit::outcome::{self, Exit, FinishedRun, HookResult};
+use state::unit::outcome::{self, FinishedRun, HookResult, RunExit};
 use state::unit::record::Record;
 use state::unit::resolve::{Act, Now, next};
 use state::unit::snapshot::Snapshot;
@@ -161,7 +161,7 @@ impl State {
                 if self.crash {
                     found.push((format!("crash: {name} in {}", run.operation), with(&started, false)));
                 }
-                let result = HookResult::without_writes(Exit::Code(0));
+                let result = HookResult::without_writes(RunExit::Code(0));
                 let pending_reports = &Default::default();
                 let finished =
                     FinishedRun { run: &run, result, pending_reports, failed_hook: refusal::failed_hook };

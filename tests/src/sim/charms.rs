@@ -21,7 +21,7 @@ use state::terms::position::Position;
 use state::terms::settings::Bag;
 use state::unit::hook_context::{HookContext, Reboot};
 use state::unit::local::Run;
-use state::unit::outcome::{Exit, HookResult};
+use state::unit::outcome::{HookResult, RunExit};
 use state::unit::record::RunReport;
 use state::unit::snapshot::BagRequest;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -126,14 +126,16 @@ impl SimCharms {
                 let exchange = process.exchange();
                 (
                     exchange.request.clone(),
-                    exchange.exit.clone().or(exchange.killed.then_some(Exit::Signal(9))),
+                    exchange.exit.clone().or(exchange.killed.then_some(RunExit::Signal(9))),
                 )
             };
             if let Some(exit) = exit {
                 let exit = match exit {
                     // the agent kills the hook, which may exit by itself before that
-                    _ if context.writes.reboot == Some(Reboot::Now) => Exit::Interrupted,
-                    Exit::Code(_) if self.world.profile().has(Mutant::FailedHookPublishes) => Exit::Code(0),
+                    _ if context.writes.reboot == Some(Reboot::Now) => RunExit::Interrupted,
+                    RunExit::Code(_) if self.world.profile().has(Mutant::FailedHookPublishes) => {
+                        RunExit::Code(0)
+                    }
                     exit => exit,
                 };
                 return HookResult { exit, writes: context.writes, reports };
@@ -256,9 +258,6 @@ impl CharmHost for SimCharms {
 
     async fn install(&self, charm: &CharmRef, archive: Vec<u8>) -> Result<(), String> {
         self.world.pause().await;
-        if self.is_installed(charm).await {
-            return Ok(());
-        }
         if self.location.machine.is_full(self.world.now_ms()) {
             return Err("no space left on device".to_owned());
         }
@@ -306,7 +305,7 @@ impl CharmHost for SimCharms {
             )
         });
         if script::is_missing(&context) {
-            return HookResult::without_writes(Exit::Missing);
+            return HookResult::without_writes(RunExit::Missing);
         }
         let process = Arc::new(HookProcess::new(self.world.clone(), self.location.folder, run.number));
         let (lock, fails) = {
@@ -327,13 +326,13 @@ impl CharmHost for SimCharms {
         let folder = self.location.folder;
         self.world.spawn_process(async move {
             let (exit, counted) = match fails {
-                true => (Exit::Code(1), None),
+                true => (RunExit::Code(1), None),
                 false => script::run(&world, &of, &hook).await,
             };
             if !of.is_killed() {
                 let run = of.run;
                 world.note(Fact::HookEnded { folder, run });
-                world.note(Fact::HookExited { folder, run, ok: exit == Exit::Code(0), counted });
+                world.note(Fact::HookExited { folder, run, ok: exit == RunExit::Code(0), counted });
                 let mut exchange = of.exchange();
                 exchange.exit = Some(exit);
                 let lock = exchange.lock.take();

@@ -376,7 +376,7 @@ impl FolderFiles for Disk {
             None => state.files.remove(name),
         };
     }
-    async fn quarantine(&self, name: &str) -> Result<String, DiskError> {
+    async fn set_aside(&self, name: &str) -> Result<String, DiskError> {
         self.world.pause().await;
         let mut state = self.state();
         let aside = format!("{name}.{}", state.files.len());

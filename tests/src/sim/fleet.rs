@@ -135,7 +135,7 @@ impl AgentFleet {
                 token: folder.location.machine.token_of(folder.location.unit),
                 local: agent.shared.local(),
                 view: agent.shared.view(),
-                waits: agent.shared.wait_reasons(),
+                waits: agent.shared.wait_causes(),
             });
         running.collect()
     }

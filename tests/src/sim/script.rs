@@ -9,7 +9,7 @@ use crate::sim::world::World;
 use commands::ToolReply;
 use state::terms::names::{RelationNumber, UnitName};
 use state::unit::hook_context::{HookContext, HookRelation, HookTrigger};
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 
 /// The key that only failing hooks write: it must never become visible.
 pub const FAILED_HOOK_KEY: &str = "poison";
@@ -33,10 +33,10 @@ pub fn is_missing(context: &HookContext) -> bool {
 }
 
 /// Runs the script of a hook and returns its exit and the counter that it wrote, if it wrote one.
-pub async fn run(world: &World, process: &HookProcess, context: &HookContext) -> (Exit, Option<u64>) {
+pub async fn run(world: &World, process: &HookProcess, context: &HookContext) -> (RunExit, Option<u64>) {
     let mut counted = None;
     let exit = work(world, process, context, &mut counted).await;
-    let interrupted = if process.is_killed() { Exit::Signal(9) } else { Exit::Code(1) };
+    let interrupted = if process.is_killed() { RunExit::Signal(9) } else { RunExit::Code(1) };
     (exit.unwrap_or(interrupted), counted)
 }
 
@@ -46,7 +46,7 @@ async fn work(
     process: &HookProcess,
     context: &HookContext,
     counted: &mut Option<u64>,
-) -> Option<Exit> {
+) -> Option<RunExit> {
     world.sleep(world.below(30)).await;
     read_settings(world, process, context).await?;
     let level = process.call("config-get", &[LEVEL]).await?;
@@ -57,7 +57,7 @@ async fn work(
         world.sleep(1_000 + world.below(20_000)).await;
     }
     if world.chance_of(100) {
-        return Some(Exit::Code(0)); // a hook that exits without writing
+        return Some(RunExit::Code(0)); // a hook that exits without writing
     }
     let led = process.call("leader-get", &[LEADER_KEY]).await?;
     note_read(world, process, LEADER_KEY.to_owned(), &led);
@@ -68,7 +68,7 @@ async fn work(
     *counted = Some(count + 1);
     let (unit, reads_back) = (context.unit.to_string(), world.chance_of(250));
     for (number, _) in context.relations.iter().filter(|(_, relation)| !relation.is_broken()) {
-        let about = context.trigger.counterpart().is_none_or(|about| about.relation == *number);
+        let about = context.trigger.relation_context().is_none_or(|about| about.relation == *number);
         if !about {
             continue;
         }
@@ -125,9 +125,9 @@ async fn work(
                 process.call("relation-set", &["-r", &relation, &format!("{FAILED_HOOK_KEY}=1")]).await?;
             }
         }
-        return Some(if world.chance_of(800) { Exit::Code(1) } else { Exit::Signal(11) });
+        return Some(if world.chance_of(800) { RunExit::Code(1) } else { RunExit::Signal(11) });
     }
-    Some(Exit::Code(0))
+    Some(RunExit::Code(0))
 }
 
 /// Changes the leader setting, if the unit leads, and reads it back.
@@ -160,7 +160,7 @@ fn may_write(context: &HookContext) -> bool {
 
 /// The remote unit of the hook, and one other member.
 fn observed_members(context: &HookContext) -> Vec<(RelationNumber, UnitName)> {
-    let about = context.trigger.counterpart();
+    let about = context.trigger.relation_context();
     let own = about.and_then(|about| Some((about.relation, about.unit.clone()?)));
     let of = |(number, relation): (&RelationNumber, &HookRelation)| {
         relation.members.iter().map(|member| (*number, member.clone())).collect::<Vec<_>>()

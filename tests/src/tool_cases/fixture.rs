@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-use state::terms::commands::Counterpart;
+use state::terms::commands::RelationContext;
 use state::terms::life::Life;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::status::WorkloadStatus;
@@ -320,7 +320,7 @@ fn trigger(fixture: &Fixture) -> Result<HookTrigger, String> {
     }
     if let Some(relation) = fixture.relation_id {
         let unit = fixture.remote_unit.as_deref().filter(|unit| !unit.is_empty());
-        let about = Counterpart {
+        let about = RelationContext {
             relation,
             unit: unit.map(str::parse).transpose().map_err(|error| format!("{error}"))?,
             application: fixture.remote_app.clone().unwrap_or_default(),

@@ -5,7 +5,7 @@ use super::fixture::{self, Source, part};
 use api::text::refusal::failure;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use state::terms::commands::Counterpart;
+use state::terms::commands::RelationContext;
 use state::terms::failure_reason::FailureReason;
 use state::terms::names::{RelationNumber, UnitName};
 use state::terms::proxy::{Proxies, Proxy};
@@ -98,7 +98,7 @@ impl HookKind {
     fn trigger(&self, fixture: &Value, context: &HookContext) -> Result<HookTrigger, String> {
         if let Some(relation) = self.relation_id {
             let there = context.relations.get(&relation).ok_or("no such relation")?;
-            let about = Counterpart {
+            let about = RelationContext {
                 relation,
                 unit: self.remote_unit.clone(),
                 application: self.remote_app.clone().unwrap_or_else(|| there.remote_application.clone()),

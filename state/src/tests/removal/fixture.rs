@@ -4,7 +4,7 @@ use crate::documents::blockers::EntityId;
 use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::terms::cause::Entity;
 use crate::terms::force::Force;
-use crate::terms::member_version::Version;
+use crate::terms::member_version::MemberVersion;
 use crate::tests::*;
 
 /// All agents are present.
@@ -50,7 +50,7 @@ pub fn related_units(world: &mut World) -> (Uuid, Agent, Agent) {
         let created = agent.relation_hook(number, RelationEvent::Created);
         agent.done(world, created);
     }
-    let version = Version { incarnation: 1, counter: 1 };
+    let version = MemberVersion { incarnation: 1, counter: 1 };
     for (agent, other) in [(&mut shop, "db/0"), (&mut db, "shop/0")] {
         let unit: UnitName = other.parse().expect("a name");
         for event in [

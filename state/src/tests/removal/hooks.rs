@@ -7,7 +7,7 @@ use crate::operations::dry_run::{self, AgentReports, DryRun, Removal};
 use crate::terms::activity::Activity;
 use crate::terms::force::Force;
 use crate::terms::hook_name::{HookName, RelationEventName};
-use crate::terms::member_version::Version;
+use crate::terms::member_version::MemberVersion;
 use crate::tests::removal::fixture::{
     ALL_PRESENT, dry_run_alone, dry_run_together, hooks, names, related_units,
 };
@@ -154,7 +154,7 @@ fn a_dry_run_omits_removals_that_were_requested_before() {
     other.enter(&mut world, id);
     let created = other.relation_hook(number, RelationEvent::Created);
     other.done(&mut world, created);
-    let (unit, version) = (UnitName::new("shop", 1), Version { incarnation: 1, counter: 1 });
+    let (unit, version) = (UnitName::new("shop", 1), MemberVersion { incarnation: 1, counter: 1 });
     let joined = db.relation_hook(number, RelationEvent::Joined { unit: unit.clone(), version });
     db.done(&mut world, joined);
     let changed = db.relation_hook(number, RelationEvent::Changed { unit, version });

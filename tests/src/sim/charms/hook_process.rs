@@ -2,9 +2,9 @@
 
 use crate::sim::world::World;
 use commands::ToolReply;
-use hook_client::reconnect::WAIT_MAX_MS;
+use hook_client::reconnect::DELAY_SUM_MAX_MS;
 use state::terms::names::Uuid;
-use state::unit::outcome::Exit;
+use state::unit::outcome::RunExit;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, OwnedMutexGuard};
 
@@ -16,7 +16,7 @@ pub(super) struct ToolExchange {
     pub(super) reply: Option<ToolReply>,
     /// The number of agents that serve the calls: at most one.
     pub(super) serving: u32,
-    pub(super) exit: Option<Exit>,
+    pub(super) exit: Option<RunExit>,
     pub(super) killed: bool,
     /// The machine's hook lock, for as long as the process lives.
     pub(super) lock: Option<Arc<OwnedMutexGuard<()>>>,
@@ -60,7 +60,7 @@ impl HookProcess {
                     return Some(reply);
                 }
             }
-            let time_limit = self.world.sleep(u64::from(WAIT_MAX_MS));
+            let time_limit = self.world.sleep(u64::from(DELAY_SUM_MAX_MS));
             tokio::select! {
                 biased;
                 () = changed => {}

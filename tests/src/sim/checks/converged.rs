@@ -8,7 +8,7 @@ use super::running_agent::RunningAgent;
 use state::documents::draft::{read, read_all};
 use state::documents::prelude::{BagDoc, Kind, ScopeDoc, last_id};
 use state::terms::life::Life;
-use state::terms::member_version::Version;
+use state::terms::member_version::MemberVersion;
 use state::terms::names::Uuid;
 use state::unit::local::Step;
 use state::unit::resolve::config_digest;
@@ -29,7 +29,7 @@ impl Converged {
     }
 
     /// The other members that this unit observes in the relation, with their versions according to the store.
-    fn members(end: &FinalState<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, Version> {
+    fn members(end: &FinalState<'_>, unit: Uuid, relation: Uuid) -> BTreeMap<String, MemberVersion> {
         let Some(doc) = read(end.reader, &end.model.relation(relation)) else { return BTreeMap::new() };
         let Some(own) = read(end.reader, &end.model.unit(unit)) else { return BTreeMap::new() };
         let scopes = read_all::<ScopeDoc>(end.reader, &end.model.scopes(relation));
@@ -45,7 +45,7 @@ impl Converged {
                 let owner = last_id(key).expect("a scope's key ends in a uuid");
                 let bag: Option<BagDoc> = read(end.reader, &end.model.bag(relation, owner));
                 let counter = bag.map_or(0, |bag| bag.counter);
-                let version = Version { incarnation: scope.incarnation, counter };
+                let version = MemberVersion { incarnation: scope.incarnation, counter };
                 (scope.unit.to_string(), version)
             })
             .collect()
@@ -141,7 +141,7 @@ impl Check for Converged {
             for (number, relation) in
                 local.relations.iter().filter(|(_, relation)| !relation.local_endpoint.implicit)
             {
-                let delivered: BTreeMap<String, Version> =
+                let delivered: BTreeMap<String, MemberVersion> =
                     relation.members.iter().map(|(unit, version)| (unit.to_string(), *version)).collect();
                 let current = Converged::members(end, *unit, relation.uuid);
                 if delivered != current {

@@ -10,7 +10,7 @@ use state::documents::draft::read;
 use state::documents::effective_life;
 use state::documents::prelude::{Kind, last_id};
 use state::terms::life::Life;
-use state::terms::member_version::Version;
+use state::terms::member_version::MemberVersion;
 use state::terms::names::{RelationNumber, UnitName, Uuid};
 use state::terms::operation::{Hook, Operation, RelationEvent};
 use state::terms::start_reason::StartReason;
@@ -28,7 +28,7 @@ struct RelationProgress {
     created: bool,
     broken: bool,
     /// Joined units, with the version that their last relation-changed delivered.
-    members: BTreeMap<UnitName, Option<Version>>,
+    members: BTreeMap<UnitName, Option<MemberVersion>>,
     /// The incarnation of the membership with which each of them joined.
     joined: BTreeMap<UnitName, u64>,
     /// The counter that the last relation-changed about each application delivered.
@@ -256,7 +256,7 @@ impl Check for RelationHooks {
     fn journal_started(&mut self, unit: Uuid, stored: &Local) {
         let known = stored.relations.iter().map(|(number, local)| {
             let pending_changed = local.pending_changed.clone();
-            let seen = |name: &UnitName, version: Version| {
+            let seen = |name: &UnitName, version: MemberVersion| {
                 (Some(name) != pending_changed.as_ref()).then_some(version)
             };
             let members = local.members.iter().map(|(name, version)| (name.clone(), seen(name, *version)));

@@ -89,7 +89,7 @@ impl Deployments for Folders {
         let state = self.machine.state();
         let deployed =
             state.deployed.get(name).ok_or_else(|| anyhow::anyhow!("{name}: the folder does not exist"))?;
-        Ok(UnitToken { text: deployed.token.clone(), is_acknowledged: deployed.token_set })
+        Ok(UnitToken { text: deployed.token.clone(), is_accepted: deployed.token_set })
     }
 
     async fn store_token_accepted(&self, name: &UnitName) -> anyhow::Result<()> {
@@ -129,7 +129,7 @@ impl Deployments for Folders {
         let mut state = self.machine.state();
         let deployed = state.deployed.remove(name).filter(|deployed| deployed.unit == unit);
         deployed.into_iter().for_each(|deployed| drop(state.quarantined.insert(unit, deployed)));
-        Ok(format!("unknown/{name}"))
+        Ok(format!("quarantine/{name}"))
     }
 
     /// The fleet shows no problems from outside.
@@ -141,7 +141,7 @@ impl Deployments for Folders {
         UnitDiskUsage::default()
     }
 
-    async fn quarantine_bytes(&self) -> u64 {
+    async fn quarantined_bytes(&self) -> u64 {
         0
     }
 

@@ -3,7 +3,7 @@
 //! If the agent is restarted meanwhile, the call is repeated with the same call id for a bounded time. Nothing is sent
 //! before the user of the listener is verified (spec/security.md S8). Called by `main`.
 
-use hook_client::reconnect::Pauses;
+use hook_client::reconnect::ReconnectDelays;
 use hook_client::{
     FrameError, HEADER_BYTES, REQUEST_BYTES_MAX, ReplyFrame, STDIN_BYTES_MAX, announce_stdin, frame_length,
 };
@@ -66,7 +66,7 @@ pub type CallOutput<'a> = (u8, &'a [u8], &'a [u8]);
 /// If the agent cannot be reached in that time, its reply is not valid, or stdin cannot be sent.
 pub fn call<'a>(request: &CallRequest<'_>, buffers: &'a mut Buffers) -> Result<CallOutput<'a>, CallError> {
     let mut stdin = None;
-    let mut pauses = Pauses::new();
+    let mut delays = ReconnectDelays::new();
     let Buffers { small, request: encoded } = buffers;
     let encoded = encoded.get_mut(..request.request_bytes).unwrap_or_default();
     let frame = loop {
@@ -80,7 +80,7 @@ pub fn call<'a>(request: &CallRequest<'_>, buffers: &'a mut Buffers) -> Result<C
             },
             Err(error) => error,
         };
-        match pauses.next() {
+        match delays.next() {
             Some(pause_ms) if is_transient(&error, request.socket) => kernel::sleep(pause_ms),
             _ => return Err(error),
         }

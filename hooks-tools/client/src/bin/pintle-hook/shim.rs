@@ -64,7 +64,7 @@ impl ShimBuffers {
 enum Outcome {
     Ended(End),
     /// The hook did not start, or could not be recorded and was killed.
-    Refused(Errno),
+    NotStarted(Errno),
 }
 
 /// Runs `program` as a hook and stores its outcome in `run_folder`. Returns the exit code of the shim, which is
@@ -82,7 +82,7 @@ pub fn run(
     }
     let outcome = match supervise(process, run_folder, program, buffers) {
         Ok(end) => Outcome::Ended(end),
-        Err(NotStarted::Refused(errno)) => Outcome::Refused(errno),
+        Err(NotStarted::SystemCall(errno)) => Outcome::NotStarted(errno),
         Err(NotStarted::GateClosed) => return 1,
     };
     // Without an outcome, a hook that has ended would be repeated. If the disk is full the shim therefore waits for
@@ -111,15 +111,20 @@ struct Prepared<'a> {
     program: &'a CStr,
     descriptors: [Fd; 3],
     output: [Fd; 2],
-    ends: Fd,
+    end_signals: Fd,
 }
 
 fn prepare<'a>(program: &[u8], path: &'a mut PathBuffer) -> Result<Prepared<'a>, Errno> {
     let program = join(&[program], path)?;
     let stdin = system::open(c"/dev/null", Open::Read)?;
     let ((stdout, stdout_end), (stderr, stderr_end)) = (system::pipe()?, system::pipe()?);
-    let ends = child::ends_of_children()?;
-    Ok(Prepared { program, descriptors: [stdin, stdout_end, stderr_end], output: [stdout, stderr], ends })
+    let end_signals = child::child_end_signals()?;
+    Ok(Prepared {
+        program,
+        descriptors: [stdin, stdout_end, stderr_end],
+        output: [stdout, stderr],
+        end_signals,
+    })
 }
 
 /// Starts the hook once its gate is open, stores its output, and returns how it has ended.
@@ -130,15 +135,15 @@ fn supervise(
     buffers: &mut ShimBuffers,
 ) -> Result<End, NotStarted> {
     let mut path: PathBuffer = [0; _];
-    let Prepared { program, descriptors, output: [stdout, stderr], ends } = match prepare(program, &mut path)
-    {
-        Ok(prepared) => prepared,
-        Err(errno) => {
-            // An outcome without a stored start would be taken for that of another run of the same number.
-            child::pass_gate(kernel::STDIN)?;
-            return Err(errno.into());
-        }
-    };
+    let Prepared { program, descriptors, output: [stdout, stderr], end_signals } =
+        match prepare(program, &mut path) {
+            Ok(prepared) => prepared,
+            Err(errno) => {
+                // An outcome without a stored start would be taken for that of another run of the same number.
+                child::pass_gate(kernel::STDIN)?;
+                return Err(errno.into());
+            }
+        };
     let hook = Hook { gate: kernel::STDIN, program, environment: process.environment(), descriptors };
     let pid = child::start(&hook, &mut buffers.stack)?;
     descriptors.into_iter().for_each(kernel::close);
@@ -154,7 +159,7 @@ fn supervise(
     if !is_hook {
         output.keep_unmodified();
     }
-    let end = read_until_end(pid, ends, &mut output);
+    let end = read_until_end(pid, end_signals, &mut output);
     output.finish();
     match end {
         Some(end) => Ok(end),
@@ -164,14 +169,14 @@ fn supervise(
 
 /// Reads the output until the hook and its output have ended, the latter for a limited time. Returns None if the end of
 /// the hook must be waited for without reading.
-fn read_until_end(pid: i32, ends: Fd, output: &mut Output<'_>) -> Option<End> {
+fn read_until_end(pid: i32, end_signals: Fd, output: &mut Output<'_>) -> Option<End> {
     let mut end = None;
     let mut deadline_ms = None;
     loop {
         let left_ms = deadline_ms.map(|deadline: u64| deadline.saturating_sub(system::now_ms()));
         let before = output.pipes();
         let mut files =
-            [Poll::read(before[0]), Poll::read(before[1]), Poll::read(end.is_none().then_some(ends))];
+            [Poll::read(before[0]), Poll::read(before[1]), Poll::read(end.is_none().then_some(end_signals))];
         kernel::poll(&mut files, left_ms).ok()?;
         for (stream, file) in files[..2].iter().enumerate() {
             if file.is_ready() {
@@ -180,7 +185,7 @@ fn read_until_end(pid: i32, ends: Fd, output: &mut Output<'_>) -> Option<End> {
         }
         if files[2].is_ready() {
             // What is read is irrelevant: the kernel merges signals that arrive close together.
-            let _ = kernel::read(ends, &mut [0; 128]);
+            let _ = kernel::read(end_signals, &mut [0; 128]);
             end = child::find_end(pid).ok()?;
         }
         if end.is_some() && (output.pipes() == [None; 2] || left_ms == Some(0)) {
@@ -213,7 +218,7 @@ fn write_outcome(run_folder: RunFolder, outcome: &Outcome, program: &[u8]) -> Re
         Outcome::Ended(End::Signal(signal)) => {
             run_folder.write_atomic(OUTCOME, &[b"signal ", decimal(signal.into(), digits)])
         }
-        Outcome::Refused(errno) => {
+        Outcome::NotStarted(errno) => {
             let errno = decimal(errno.0.into(), digits);
             run_folder.write_atomic(OUTCOME, &[b"failed ", errno, b" fork/exec ", program])
         }

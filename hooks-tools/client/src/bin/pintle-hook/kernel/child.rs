@@ -34,12 +34,12 @@ pub enum NotStarted {
     /// The gate was closed without having been opened.
     GateClosed,
     /// A system call failed, and the gate was opened.
-    Refused(Errno),
+    SystemCall(Errno),
 }
 
 impl From<Errno> for NotStarted {
     fn from(errno: Errno) -> NotStarted {
-        NotStarted::Refused(errno)
+        NotStarted::SystemCall(errno)
     }
 }
 
@@ -63,9 +63,9 @@ impl ChildStack {
     }
 }
 
-/// The data that parent and child share, because they share their memory: the child reads `hook`, and writes the reason
-/// if it cannot start the program.
-struct Shared<'a> {
+/// The data in the memory that parent and child share: the child reads `hook`, and writes the reason if it cannot start
+/// the program.
+struct ChildMemory<'a> {
     hook: &'a Hook<'a>,
     not_started: Option<NotStarted>,
 }
@@ -82,7 +82,7 @@ struct Shared<'a> {
 /// If the gate is closed, no process can be created, or the program cannot be started.
 pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, NotStarted> {
     const SHARED_MEMORY_UNTIL_EXEC: usize = 0x100 | 0x4000 | SIGCHLD;
-    let mut shared = Shared { hook, not_started: None };
+    let mut memory = ChildMemory { hook, not_started: None };
     let top = stack.0.get().wrapping_add(1).cast::<u8>();
     let result: isize;
     // SAFETY: the child runs `run_child` on its own stack, which is not used otherwise, and never returns from it. This
@@ -90,12 +90,12 @@ pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, NotStarted>
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!("syscall", "test rax, rax", "jnz 2f", "xor ebp, ebp", "mov rdi, r9", "call {child}", "ud2", "2:",
-            child = sym run_child, in("r9") &raw mut shared,
+            child = sym run_child, in("r9") &raw mut memory,
             inlateout("rax") number::CLONE => result, in("rdi") SHARED_MEMORY_UNTIL_EXEC, in("rsi") top,
             in("rdx") 0, in("r10") 0, in("r8") 0, out("rcx") _, out("r11") _);
         #[cfg(target_arch = "aarch64")]
         asm!("svc 0", "cbnz x0, 2f", "mov x29, xzr", "mov x30, xzr", "mov x0, x5", "bl {child}", "brk 1", "2:",
-            child = sym run_child, in("x5") &raw mut shared, // `in(reg)` could be x30, which is set before
+            child = sym run_child, in("x5") &raw mut memory, // `in(reg)` could be x30, which is set before
             in("x8") number::CLONE, inlateout("x0") SHARED_MEMORY_UNTIL_EXEC => result, in("x1") top,
             in("x2") 0, in("x3") 0, in("x4") 0);
     }
@@ -106,7 +106,7 @@ pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, NotStarted>
         }
         pid => pid as i32,
     };
-    match shared.not_started {
+    match memory.not_started {
         None => Ok(pid),
         Some(reason) => {
             let _ = wait(pid);
@@ -118,11 +118,11 @@ pub fn start(hook: &Hook<'_>, stack: &mut ChildStack) -> Result<i32, NotStarted>
 /// The child until it is replaced by its program.
 ///
 /// # Safety
-/// `shared` is that of `start`, whose process waits.
-unsafe extern "C" fn run_child(shared: *mut Shared<'_>) -> ! {
+/// `memory` is that of `start`, whose process waits.
+unsafe extern "C" fn run_child(memory: *mut ChildMemory<'_>) -> ! {
     // SAFETY: guaranteed by the caller.
-    let shared = unsafe { &mut *shared };
-    shared.not_started = exec(shared.hook).err();
+    let memory = unsafe { &mut *memory };
+    memory.not_started = exec(memory.hook).err();
     super::exit(127)
 }
 
@@ -172,7 +172,7 @@ fn set_mask(signals: u64) {
 ///
 /// # Errors
 /// If this process has too many open files.
-pub fn ends_of_children() -> Result<Fd, Errno> {
+pub fn child_end_signals() -> Result<Fd, Errno> {
     const CLOSED_ON_EXEC: usize = 0o2_000_000;
     let ends = 1u64 << (SIGCHLD - 1);
     // If SIGCHLD were ignored, the exit code of the child would be lost.

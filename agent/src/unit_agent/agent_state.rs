@@ -27,7 +27,7 @@ pub(super) const LINK_RETRY_MAX_MS: u64 = 5_000;
 pub(super) const LINK_BACKOFF: Backoff = Backoff::new(LINK_RETRY_FIRST_MS, LINK_RETRY_MAX_MS);
 
 /// The state of one running unit agent. See the module.
-pub struct Shared<S, A, C> {
+pub struct AgentState<S, A, C> {
     pub(super) storage: S,
     pub(super) api: A,
     pub(super) clock: C,
@@ -49,15 +49,15 @@ pub struct Shared<S, A, C> {
     /// The view differs from the cached one.
     pub(super) cache_outdated: Notify,
     /// Why the unit waits, as of the last decision.
-    wait_reasons: RefCell<Vec<Cause>>,
+    wait_causes: RefCell<Vec<Cause>>,
 }
 
-impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
+impl<S: UnitStorage, A, C: Clock> AgentState<S, A, C> {
     pub(super) fn new(storage: S, api: A, clock: C, local: Local, view: Option<Arc<Snapshot>>) -> Self {
         let start = clock.since_boot_ms();
         let facts =
             VolatileState { view, last_end_ms: start, agent_start_ms: start, ..VolatileState::default() };
-        Shared {
+        AgentState {
             storage,
             api,
             clock,
@@ -70,7 +70,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
             send_changed: Notify::new(),
             view_changed: Notify::new(),
             cache_outdated: Notify::new(),
-            wait_reasons: RefCell::default(),
+            wait_causes: RefCell::default(),
         }
     }
 
@@ -85,14 +85,14 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
     }
 
     /// The causes that the unit waits for, as of the last decision. Empty if it waits for nothing.
-    pub fn wait_reasons(&self) -> Vec<Cause> {
-        self.wait_reasons.borrow().clone()
+    pub fn wait_causes(&self) -> Vec<Cause> {
+        self.wait_causes.borrow().clone()
     }
 
     /// Stores what the unit waits for, and logs it when the first cause is another one.
-    pub(super) fn set_wait_reasons(&self, causes: Vec<Cause>) {
-        let before = self.wait_reasons.replace(causes);
-        let after = self.wait_reasons.borrow();
+    pub(super) fn set_wait_causes(&self, causes: Vec<Cause>) {
+        let before = self.wait_causes.replace(causes);
+        let after = self.wait_causes.borrow();
         let first = |causes: &[Cause]| causes.first().map(|cause| (cause.entity.clone(), cause.duty.clone()));
         if let Some(cause) = after.first()
             && first(&before) != first(&after)
@@ -138,7 +138,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
         self.facts.borrow().epoch
     }
 
-    /// The number of appends so far, for [`Shared::save_if_unchanged`].
+    /// The number of appends so far, for [`AgentState::save_if_unchanged`].
     pub(super) fn saves(&self) -> u64 {
         self.saves.get()
     }
@@ -167,7 +167,7 @@ impl<S: UnitStorage, A, C: Clock> Shared<S, A, C> {
         Ok(())
     }
 
-    /// Saves an event that was decided when [`Shared::saves`] had this value. Returns false, and saves nothing, if the
+    /// Saves an event that was decided when [`AgentState::saves`] had this value. Returns false, and saves nothing, if the
     /// stored state has changed since, so that the caller decides again:
     /// 1. `next` decides to start run 4.
     /// 2. The disk is busy. A session that is opened meanwhile replaces the stored state by the replica, in which

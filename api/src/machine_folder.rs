@@ -1,0 +1,20 @@
+//! The names in the folder of a machine that more than one program uses: the agents write what they name, and the
+//! supervisor behind `up` stops processes by them and removes secrets from a copy of a data folder.
+//!
+//! The names that only the agents use are constants beside the code that writes the files.
+
+/// The folder of the folders of the units, which are named by the tags of the units.
+pub const AGENTS_DIR: &str = "agents";
+/// The folder of quarantined units: the controller has no record of them, and another unit has their name. No
+/// agent runs for them.
+pub const QUARANTINE_DIR: &str = "quarantine";
+/// The pid file of the machine agent.
+pub const MACHINE_PID: &str = "machine.pid";
+/// In the folder of a unit: the pid file of its agent.
+pub const AGENT_PID: &str = "agent.pid";
+/// In the folder of a unit: the folders of its runs.
+pub const RUNS_DIR: &str = "hooks";
+/// In the folder of a unit: the folder of its tool socket, or a link to it.
+pub const SOCKET_DIR: &str = "run";
+/// In the folder of a unit: stores that the controller has accepted the token of the unit.
+pub const TOKEN_ACCEPTED: &str = "token-set";
