@@ -12,6 +12,7 @@ mod batch;
 mod expiry;
 mod logs;
 mod retired_tokens;
+mod secrets;
 mod tombstones;
 
 pub use archives::ARCHIVE_GRACE_MS;
@@ -87,6 +88,8 @@ pub struct Janitor {
     logs: BTreeMap<Uuid, LogScan>,
     actions: BTreeMap<Uuid, ExpiryScan>,
     /// By model: the key of the last forced entity that was read.
+    /// The last content that was checked for an older key, by model.
+    sealed: BTreeMap<Uuid, String>,
     forced: BTreeMap<Uuid, String>,
     /// By model: the key of the last unit that was read.
     units: BTreeMap<Uuid, String>,
@@ -121,6 +124,7 @@ impl Janitor {
         self.actions.retain(|id, _| model_ids.contains(id));
         self.tombstones.retain(|id, _| *id == GLOBAL.0 || model_ids.contains(id));
         self.forced.retain(|id, _| model_ids.contains(id));
+        self.sealed.retain(|id, _| model_ids.contains(id));
         self.units.retain(|id, _| model_ids.contains(id));
         controller.log_growth.retain(|model| model_ids.contains(model));
         controller.force_timers.retain(|model, _| model_ids.contains(&model.0));
@@ -148,6 +152,8 @@ impl Janitor {
             more |= force_batches(controller, model, destroyed_by_force, forced).await?;
             let tombstones = self.tombstones.entry(id).or_default();
             more |= tombstones::sweep(controller, model, tombstones, self.limits.tombstones_max).await?;
+            more |= secrets::mark_due(controller, model).await?;
+            more |= secrets::seal_again(controller, model, self.sealed.entry(id).or_default()).await?;
             let mut logs = self.logs.remove(&id).unwrap_or_default();
             more |= logs::sweep(controller, model, &mut logs).await?;
             self.logs.insert(id, logs);

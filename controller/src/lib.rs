@@ -26,6 +26,7 @@ mod pending_since;
 pub mod presence;
 pub mod program;
 pub mod request_dispatch;
+pub mod secret_keys;
 pub mod server;
 pub mod session;
 pub mod status;

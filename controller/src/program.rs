@@ -6,6 +6,8 @@
 use crate::environment::{Environment, uuid_v4};
 use crate::host_environment::HostEnvironment;
 use crate::installation::Installation;
+use crate::secret_keys::SecretKeys;
+use crate::store::Store;
 use crate::store::sqlite::{OpenError, Options, Sqlite};
 use crate::store::unavailable::is_damage;
 use crate::{Controller, check, janitor, server};
@@ -14,6 +16,7 @@ use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, Level};
 use host::restart::EXIT_REFUSED;
+use state::operations::secret;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -73,13 +76,31 @@ pub fn main() {
     }
 }
 
+/// Opens the keys of secrets, and makes the first one. If a key is missing, the log names it, and everything but the
+/// secrets is served.
+async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result<SecretKeys> {
+    let keys = SecretKeys::open(installation.secret_keys())?;
+    let samples = store.read(|reader| secret::sample_contents(reader)).await;
+    if keys.is_empty() && samples.is_empty() {
+        keys.rotate()?;
+    }
+    if samples.iter().any(|sample| !keys.has_key_of(sample)) {
+        let file = keys.path().display();
+        tracing::error!(
+            "cannot open the secrets: the key of this store is not in {file}; restore the file from a backup and restart"
+        );
+    }
+    Ok(keys)
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn run(arguments: Arguments, level: Level) -> Result<()> {
     let data = arguments.data.context("--data is required")?;
     let mut installation = Installation::open(&data)?;
     let options = Options { restored: arguments.restored, ..Options::new(uuid_v4(host::random::bits())) };
     let store = Sqlite::open(&installation.store(), options)?;
-    let host = HostEnvironment::new(installation.archives())?;
+    let keys = open_secret_keys(&installation, &store).await?;
+    let host = HostEnvironment::new(installation.archives())?.with_secret_keys(keys);
     let controller = Controller::new(store.clone(), host, installation.controller());
     let mut listen = arguments.listen;
     if let (0, Some(before)) = (listen.port(), installation.address()) {

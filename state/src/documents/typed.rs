@@ -56,6 +56,10 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         Kind::ActionOf => parses::<bool>(stored),
         Kind::Log => parses::<LogDoc>(stored),
         Kind::Action => parses::<ActionDoc>(stored),
+        Kind::Secret => parses::<SecretDoc>(stored),
+        Kind::SecretContent => parses::<SecretContentDoc>(stored),
+        Kind::SecretsOf => parses::<OwnedSecretsDoc>(stored),
+        Kind::SecretsConsumed => parses::<ConsumedSecretsDoc>(stored),
         Kind::UnitOn
         | Kind::ArchiveUse
         | Kind::Recall
@@ -63,7 +67,9 @@ pub fn fault(stored: &StoredDocument) -> Option<String> {
         | Kind::Subordinate
         | Kind::RelationOf
         | Kind::SubordinateLink
-        | Kind::ScopeOf => parses::<()>(stored),
+        | Kind::ScopeOf
+        | Kind::SecretTracker
+        | Kind::SecretTimer => parses::<()>(stored),
     };
     parsed.err().map(|error| error.to_string())
 }

@@ -19,7 +19,7 @@ use crate::documents::sequence;
 use crate::lifecycle::creation::{Creation, require_count};
 use crate::lifecycle::unit::Destroyed;
 use crate::lifecycle::{archive, relation, unit};
-use crate::operations::leadership;
+use crate::operations::{leadership, secret};
 use crate::terms::cause::Entity;
 use crate::terms::life::Life;
 use crate::terms::names::{NAME_LENGTH_MAX, UnitName, Uuid, is_application_name};
@@ -404,6 +404,7 @@ pub(crate) fn remove_if_unreferenced(draft: &mut Draft, model: Model, id: Uuid) 
         return;
     }
     let Some(doc) = draft.get(&model.application(id)) else { return };
+    secret::remove_owner(draft, model, id);
     draft.remove(&model.application(id));
     draft.remove(&model.application_life(id));
     draft.remove(&model.application_charm(id));

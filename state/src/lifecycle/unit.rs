@@ -16,7 +16,7 @@ use crate::documents::{sequence, token};
 use crate::lifecycle::application;
 use crate::lifecycle::creation::Creation;
 use crate::lifecycle::{machine, relation};
-use crate::operations::{action, leadership};
+use crate::operations::{action, leadership, secret};
 use crate::restore::pending_reentry;
 use crate::terms::life::Life;
 use crate::terms::names::{UnitName, Uuid};
@@ -304,6 +304,7 @@ fn remove_documents(draft: &mut Draft, model: Model, id: Uuid, doc: &UnitDoc, no
     action::fail_all(draft, model, id, &doc.name, now_ms);
     leadership::release(draft, model, id);
     token::revoke(draft, id);
+    secret::remove_owner(draft, model, id);
     draft.remove(&model.unit(id));
     draft.remove(&model.unit_life(id));
     draft.remove(&model.unit_name(&doc.name));

@@ -16,5 +16,6 @@ pub mod record_commit;
 pub(crate) mod record_validation;
 pub(crate) mod replica;
 pub mod run_reports;
+pub mod secret;
 pub mod session;
 pub mod tombstone_retention;

@@ -8,6 +8,7 @@
 //! | own bag, scope left, charm state, closed ports | unconditional | dropped with a reason: what it belongs to is removed |
 //! | application's bag | conditional | refused: the unit is not the leader |
 //! | opened ports | conditional | refused: another unit of the machine has them, or no such endpoint |
+//! | secrets | conditional | refused: not the owner or its leader, a taken label, a limit; dropped if the secret is removed |
 //! | scope entered | conditional | refused: the unit or the relation is not alive, the relation is suspended |
 //! | subordinate of an entered scope | conditional | refused: an earlier one still exists, the machine is full |
 //! | dead | conditional | refused: scopes or subordinates are left |
@@ -26,7 +27,8 @@ use crate::lifecycle::{archive, relation, scope, unit};
 use crate::operations::record_validation::{require_lost_action, validate, validate_reports};
 use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags};
 use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
-use crate::operations::{action, leadership, run_reports, session};
+use crate::operations::secret::SecretWriter;
+use crate::operations::{action, leadership, run_reports, secret, session};
 use crate::restore::resync;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::port_range::PortRange;
@@ -47,6 +49,13 @@ struct CommitContext<'a> {
     record: &'a Record,
     /// The unit's stored state before the record.
     local: &'a Local,
+}
+
+impl CommitContext<'_> {
+    fn secret_writer(&self) -> SecretWriter<'_> {
+        let (leader_generation, at_ms) = (self.record.leader_generation, self.record.at_ms);
+        SecretWriter { unit: self.id, doc: self.doc, local: self.local, leader_generation, at_ms }
+    }
 }
 
 /// Applies one record of the unit's newest session.
@@ -75,8 +84,8 @@ pub fn commit(
     let mut local = record.resync_local.as_deref().unwrap_or(&stored.local).clone();
     local.sequence = record.sequence - 1;
     let context = CommitContext { id: unit, doc: &doc, record, local: &stored.local };
-    let mut committed =
-        CommitOutcome { refusal: refusal_reason(draft, model, &context, ids)?, dropped: Vec::new() };
+    let mut committed = CommitOutcome::default();
+    committed.refusal = refusal_reason(draft, model, &context, ids, &mut committed.dropped)?;
     local.apply(&Event::Finished(record.clone()));
     // The revision of this transaction is unknown to the draft; 0 means visible in every later view. The
     // controller does not count retries either: a restored agent whose record was refused rests until a user
@@ -245,6 +254,7 @@ fn refusal_reason(
     model: Model,
     context: &CommitContext,
     ids: &mut dyn FnMut() -> Uuid,
+    dropped: &mut Vec<DroppedWrite>,
 ) -> Result<Option<RefusalReason>, Refusal> {
     if !applies_writes(context.record) || !context.record.is_conditional() {
         return Ok(None);
@@ -266,6 +276,12 @@ fn refusal_reason(
     }
     if let Some(conflict) = port_conflict(draft, model, context) {
         return Ok(Some(conflict.into()));
+    }
+    let secrets = &context.record.writes.secrets;
+    if !secrets.is_empty()
+        && let Err(refusal) = secret::apply(draft, model, &context.secret_writer(), secrets, ids, dropped)
+    {
+        return Ok(Some(*refusal.reason));
     }
     let done = match &context.record.operation {
         Operation::SetDead => unit::set_dead(draft, model, context.id),
@@ -351,6 +367,9 @@ fn apply_effects(
         Operation::Hook(Hook::Relation { relation: number, event: RelationEvent::Broken, .. }) => {
             let known = context.local.relations.get(number).expect("a record was checked for this");
             relation::leave_scope(draft, model, context.id, known.uuid);
+        }
+        Operation::Hook(Hook::Secret { secret, revision, event, .. }) => {
+            secret::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
         }
         Operation::Resync => finish_resync(draft, model, context, ids, dropped),
         Operation::InstallCharm(_)

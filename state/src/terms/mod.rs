@@ -18,6 +18,7 @@ pub mod position;
 pub mod provider_kind;
 pub mod proxy;
 pub mod refusal;
+pub mod secret;
 pub mod settings;
 pub mod status;
 pub mod status_message;

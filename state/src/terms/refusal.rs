@@ -15,6 +15,7 @@ pub mod machine;
 pub mod model;
 pub mod record;
 pub mod relation;
+pub mod secret;
 pub mod session;
 pub mod unit;
 pub mod write;
@@ -30,6 +31,7 @@ use machine::MachineRefusal;
 use model::ModelRefusal;
 use record::RecordRefusal;
 use relation::RelationRefusal;
+use secret::SecretRefusal;
 use serde::{Deserialize, Serialize};
 use session::SessionRefusal;
 use unit::UnitRefusal;
@@ -90,6 +92,8 @@ pub enum RefusalReason {
     Relation(RelationRefusal),
     /// Of the entry into a scope.
     Scope(ScopeRefusal),
+    /// Of a secret.
+    Secret(SecretRefusal),
     /// Of the session of an agent.
     Session(SessionRefusal),
     /// Of a unit.
@@ -133,6 +137,7 @@ impl RefusalReason {
             RefusalReason::Record(reason) => reason.code(),
             RefusalReason::Relation(reason) => reason.code(),
             RefusalReason::Scope(reason) => reason.code(),
+            RefusalReason::Secret(reason) => reason.code(),
             RefusalReason::Session(reason) => reason.code(),
             RefusalReason::Unit(reason) => reason.code(),
             RefusalReason::Write(reason) => reason.code(),
@@ -162,6 +167,7 @@ reasons! {
     Record(RecordRefusal),
     Relation(RelationRefusal),
     Scope(ScopeRefusal),
+    Secret(SecretRefusal),
     Session(SessionRefusal),
     Unit(UnitRefusal),
     Write(WriteRefusal),

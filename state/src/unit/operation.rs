@@ -7,6 +7,7 @@
 use super::hook_name::{HookName, RelationEventName};
 use crate::terms::member_version::Version;
 use crate::terms::names::{RelationNumber, UnitName, Uuid};
+use crate::terms::secret::{SecretEvent, SecretId};
 use crate::terms::settings::Bag;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -179,6 +180,19 @@ pub enum Hook {
         /// The event that the hook delivers.
         event: RelationEvent,
     },
+    /// A secret hook.
+    Secret {
+        /// The secret.
+        secret: SecretId,
+        /// The label by which the unit refers to it; may be empty.
+        label: String,
+        /// The revision that the hook is about.
+        revision: u64,
+        /// The event that the hook delivers.
+        event: SecretEvent,
+        /// Whether only the leader runs the hook, because the application owns the secret.
+        leader_only: bool,
+    },
 }
 
 /// The event that a relation hook delivers.
@@ -260,6 +274,7 @@ impl Hook {
             Hook::Relation { endpoint, event, .. } => {
                 HookName::Relation { endpoint: endpoint.clone(), event: event.name() }
             }
+            Hook::Secret { event, .. } => HookName::Secret(*event),
         }
     }
 }
@@ -268,6 +283,9 @@ impl fmt::Display for Hook {
     /// Writes the hook with its relation and units: `db-relation-joined db:1 mysql/0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.name())?;
+        if let Hook::Secret { secret, revision, .. } = self {
+            return write!(f, " {secret} {revision}");
+        }
         let Hook::Relation { relation, endpoint, event } = self else { return Ok(()) };
         write!(f, " {endpoint}:{relation}")?;
         match event {
@@ -305,6 +323,10 @@ impl Operation {
                         && std::mem::discriminant(ea) == std::mem::discriminant(eb)
                         && ea.remote_unit() == eb.remote_unit()
                 }
+                (
+                    Hook::Secret { secret: sa, revision: ra, event: ea, .. },
+                    Hook::Secret { secret: sb, revision: rb, event: eb, .. },
+                ) => (sa, ea) == (sb, eb) && (ra == rb || *ea == SecretEvent::Changed),
                 _ => std::mem::discriminant(a) == std::mem::discriminant(b),
             },
             (Operation::Action { id: a, .. }, Operation::Action { id: b, .. }) => a == b,

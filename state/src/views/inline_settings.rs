@@ -52,6 +52,7 @@ impl BagSizes {
                 | Change::Config(_)
                 | Change::Leader(_)
                 | Change::LeaderSettings(_)
+                | Change::Secret { .. }
                 | Change::Resolved(_)
                 | Change::Action { .. }
                 | Change::Member { .. }

@@ -55,6 +55,7 @@ pub fn fresh() -> Snapshot {
         leader_settings: Default::default(),
         written_leader_settings: None,
         resolved: None,
+        secrets: BTreeMap::new(),
         actions: BTreeMap::new(),
         relations: BTreeMap::new(),
         statuses: BTreeMap::new(),

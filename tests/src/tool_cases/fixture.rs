@@ -1,5 +1,6 @@
 //! The fixtures of a case file, patched, as hook contexts.
 
+use super::secrets::Secrets;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -302,6 +303,7 @@ pub fn context(value: &Value) -> Result<HookContext, String> {
         principal: None,
         goal_state: fixture.goal_state.into(),
         cloud: fixture.cloud.filter(|_| fixture.trust).map(Into::into),
+        secrets: Secrets::of(value)?.owned(),
         writes: Writes::default(),
         unit: fixture.unit,
     })

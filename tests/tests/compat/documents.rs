@@ -27,6 +27,7 @@ types! { made_documents, loads_documents:
     UnitDoc StatusDoc SessionDoc ReplicaDoc ResolvedDoc Ports OpenPortsDoc GrantDoc LeaderSettingsDoc
     RelationDoc SuspendedDoc ScopeDoc BagDoc
     ActionDoc LogDoc
+    SecretDoc SecretContentDoc OwnedSecretsDoc ConsumedSecretsDoc
     ForcedRemovalDoc TombstoneDoc
     Life
 }

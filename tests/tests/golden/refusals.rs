@@ -11,10 +11,12 @@ use state::terms::refusal::machine::MachineRefusal;
 use state::terms::refusal::model::ModelRefusal;
 use state::terms::refusal::record::{Counter, RecordRefusal};
 use state::terms::refusal::relation::{RelationRefusal, SuspensionRequest};
+use state::terms::refusal::secret::{SecretLimit, SecretRefusal};
 use state::terms::refusal::session::SessionRefusal;
 use state::terms::refusal::unit::UnitRefusal;
 use state::terms::refusal::write::WriteRefusal;
 use state::terms::refusal::{AddedKind, EntityKind, RefusalReason, ScopeRefusal};
+use state::terms::secret::SecretId;
 use state::terms::status::{ActionStatus, WorkloadStatus};
 use state::unit::record::DroppedWrite;
 
@@ -210,10 +212,25 @@ examples! { write: WriteRefusal {
     },
 } }
 
+examples! { secret: SecretRefusal {
+    NotFound { name: own("token") },
+    UnknownConsumerLabel { label: own("token") },
+    PermissionDenied {},
+    NotLeader { unit: web() },
+    LabelExists { label: own("token") },
+    Exists { id: SecretId::from_bits(0) },
+    RevisionNotFound { id: SecretId::from_bits(0), revision: 2 },
+    TooMany { what: SecretLimit::Revisions, max: 200 },
+    Sealed { id: SecretId::from_bits(0) },
+    Empty {},
+    UnknownReader { name: own("web") },
+} }
+
 examples! { dropped_write: DroppedWrite {
     SettingsOfRemovedRelation { relation: 3 },
     SettingsOutOfScope { relation: 3 },
     ApplicationStatus { unit: web() },
+    RemovedSecret { secret: SecretId::from_bits(0) },
     Entry { relation: 3, refusal: ScopeRefusal::Suspended { unit: web(), ends: ends() }.into() },
 } }
 
@@ -243,6 +260,7 @@ fn all() -> Vec<(String, RefusalReason)> {
         reasons(record()),
         reasons(relation()),
         reasons(scope()),
+        reasons(secret()),
         reasons(session()),
         reasons(unit()),
         reasons(write()),
@@ -254,6 +272,7 @@ fn all() -> Vec<(String, RefusalReason)> {
 fn is_listed(reason: &RefusalReason) -> bool {
     match reason {
         RefusalReason::Action(_)
+        | RefusalReason::Secret(_)
         | RefusalReason::Application(_)
         | RefusalReason::Instance(_)
         | RefusalReason::Machine(_)

@@ -1,0 +1,222 @@
+//! The terms of secrets: their ids, owners, rotation policies and events (spec/hook-tools.md 2.6).
+//!
+//! Nothing here contains the content of a secret except [`SecretContent`], which agents and commands send to the
+//! controller and receive from it. It is never stored, and `Debug` does not show it. What is stored is sealed: text that
+//! only the controller can open.
+
+use crate::terms::names::{BadName, UnitName};
+use crate::terms::string_enum::string_enum;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// The most secrets that one unit, application or model owns: their ids and labels are one document of about 64 KiB.
+pub const SECRETS_MAX: usize = 200;
+/// The most revisions of one secret that are not removed: their times are one document, with 100 bytes each.
+pub const REVISIONS_MAX: usize = 200;
+/// The most grants of one secret, each with 200 bytes in the same document.
+pub const GRANTS_MAX: usize = 100;
+/// The most secrets that one unit reads: their labels and revisions are one document.
+pub const CONSUMED_MAX: usize = 500;
+/// The most bytes of a label.
+pub const LABEL_BYTES_MAX: usize = 256;
+/// The most bytes of a description.
+pub const DESCRIPTION_BYTES_MAX: usize = 1024;
+/// The most bytes of the sealed content of one revision: a quarter of a mebibyte less than what the writes of a hook may
+/// take altogether.
+pub const SEALED_BYTES_MAX: usize = 768 << 10;
+/// The most bytes of the encoded values of one revision, as in Juju.
+pub const CONTENT_BYTES_MAX: usize = 1_000_000;
+
+/// The number of characters of an id.
+const ID_CHARS: usize = 20;
+/// The digits of an id, which is 96 bits in base 32.
+const ID_DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+/// The id of a secret, as charms write it after `secret:`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SecretId([u8; ID_CHARS]);
+
+impl SecretId {
+    /// Makes an id of random bits.
+    pub fn from_bits(bits: u128) -> SecretId {
+        // 96 bits are 19 digits of five bits and one of a single bit, as in xid
+        let bits = bits >> 32;
+        let digit = |at: usize| match at {
+            19 => (bits << 4) as usize & 31,
+            at => (bits >> (91 - 5 * at)) as usize & 31,
+        };
+        SecretId(std::array::from_fn(|at| ID_DIGITS[digit(at)]))
+    }
+
+    /// The text of the id.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl FromStr for SecretId {
+    type Err = BadName;
+    fn from_str(text: &str) -> Result<SecretId, BadName> {
+        let bytes: Option<[u8; ID_CHARS]> = text.as_bytes().try_into().ok();
+        match bytes.filter(|bytes| bytes.iter().all(|byte| ID_DIGITS.contains(byte))) {
+            Some(bytes) => Ok(SecretId(bytes)),
+            None => Err(BadName(format!(
+                "invalid secret id {text:?}: expected {ID_CHARS} characters of 0-9 and a-v"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for SecretId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for SecretId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretId({self})")
+    }
+}
+
+impl Serialize for SecretId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SecretId, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for SecretId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SecretId".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "string", "pattern": "^[0-9a-v]{20}$"})
+    }
+}
+
+/// The content of one revision: base64 by key. `Debug` shows the keys only.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct SecretContent(pub BTreeMap<String, String>);
+
+impl fmt::Debug for SecretContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretContent({:?})", self.0.keys().collect::<Vec<_>>())
+    }
+}
+
+string_enum! {
+    /// The kind of owner of a secret.
+    SecretOwnerKind {
+        /// One unit.
+        Unit = "unit",
+        /// All units of an application; its leader changes the secret.
+        Application = "application",
+        /// The users of the model.
+        Model = "model",
+    }
+}
+
+string_enum! {
+    /// How often a secret gets a new content.
+    RotatePolicy {
+        /// Never.
+        Never = "never",
+        /// Every hour.
+        Hourly = "hourly",
+        /// Every day.
+        Daily = "daily",
+        /// Every 7 days.
+        Weekly = "weekly",
+        /// Every 30 days.
+        Monthly = "monthly",
+        /// Every 91 days.
+        Quarterly = "quarterly",
+        /// Every 365 days.
+        Yearly = "yearly",
+    }
+}
+
+impl RotatePolicy {
+    /// The time between two rotations in milliseconds; none if the secret is not rotated.
+    pub fn interval_ms(self) -> Option<i64> {
+        const HOUR_MS: i64 = 3_600_000;
+        match self {
+            RotatePolicy::Never => None,
+            RotatePolicy::Hourly => Some(HOUR_MS),
+            RotatePolicy::Daily => Some(24 * HOUR_MS),
+            RotatePolicy::Weekly => Some(7 * 24 * HOUR_MS),
+            RotatePolicy::Monthly => Some(30 * 24 * HOUR_MS),
+            RotatePolicy::Quarterly => Some(91 * 24 * HOUR_MS),
+            RotatePolicy::Yearly => Some(365 * 24 * HOUR_MS),
+        }
+    }
+}
+
+string_enum! {
+    /// What a secret hook reports; the last part of its name.
+    SecretEvent {
+        /// A secret that the unit reads has a newer revision.
+        Changed = "changed",
+        /// A secret of the unit is to get a new content.
+        Rotate = "rotate",
+        /// A revision of a secret of the unit has expired.
+        Expired = "expired",
+        /// No consumer reads an older revision of a secret of the unit any more.
+        Remove = "remove",
+    }
+}
+
+/// A unit or an application that may read a secret.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretReader {
+    /// All units of an application.
+    Application(String),
+    /// One unit.
+    Unit(UnitName),
+}
+
+impl SecretReader {
+    /// The reader as secret-info-get prints it: `application-mysql` or `unit-mysql-0`.
+    pub fn tag(&self) -> String {
+        match self {
+            SecretReader::Application(name) => format!("application-{name}"),
+            SecretReader::Unit(unit) => format!("unit-{}-{}", unit.application, unit.number),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_96_bits_in_the_digits_of_xid() {
+        let id = SecretId::from_bits(u128::MAX);
+        assert_eq!(id.as_str(), "vvvvvvvvvvvvvvvvvvvg");
+        assert_eq!(SecretId::from_bits(0).as_str(), "00000000000000000000");
+        assert_eq!(SecretId::from_bits(1 << 123).as_str(), "10000000000000000000");
+        assert_eq!("vvvvvvvvvvvvvvvvvvvg".parse(), Ok(id));
+        for wrong in ["", "x", "vvvvvvvvvvvvvvvvvvvw", "vvvvvvvvvvvvvvvvvvvgv"] {
+            assert!(wrong.parse::<SecretId>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn content_is_not_shown() {
+        let content = SecretContent(BTreeMap::from([("password".to_owned(), "czNjcmV0".to_owned())]));
+        assert_eq!(format!("{content:?}"), r#"SecretContent(["password"])"#);
+    }
+}
