@@ -105,7 +105,12 @@ impl Installation {
 
     /// The file of the keys of secrets. It is outside the store's folder, so that a copy of the store opens no secret.
     pub fn secret_keys(&self) -> PathBuf {
-        self.folder.join("controller/secret-keys.yaml")
+        Installation::secret_keys_in(&self.folder)
+    }
+
+    /// The file of the keys of secrets in a data folder.
+    pub fn secret_keys_in(data: &Path) -> PathBuf {
+        data.join("controller/secret-keys.yaml")
     }
 
     /// The address on which the controller listened last.

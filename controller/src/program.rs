@@ -16,9 +16,9 @@ use api::error::ApiError;
 use clap::{Parser, Subcommand};
 use host::logging::{LEVEL_FILE, Level};
 use host::restart::EXIT_REFUSED;
-use state::operations::secret;
+use state::operations::due_secrets;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -57,6 +57,13 @@ enum Command {
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
+    /// Add a key for the contents of secrets, of a controller that does not run. The next start seals new contents with
+    /// it, and older ones again; the older keys stay in the file, because a unit may have sent what they sealed
+    RotateSecretKey {
+        /// The data folder
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 /// The whole program. It is compiled here, with the library, and not once more with the executable.
@@ -67,6 +74,9 @@ pub fn main() {
     if let Some(Command::Check { dir }) = &arguments.command {
         std::process::exit(check::run(dir).into());
     }
+    if let Some(Command::RotateSecretKey { dir }) = &arguments.command {
+        std::process::exit(rotate_secret_key(dir));
+    }
     let started = server::descriptors::raise_limit();
     if let Err(error) = started.and_then(|()| run(arguments, host::logging::start())) {
         eprintln!("ERROR {error:#}");
@@ -76,11 +86,28 @@ pub fn main() {
     }
 }
 
+/// Adds a key for secrets. Returns the exit status.
+fn rotate_secret_key(data: &Path) -> i32 {
+    let rotated = SecretKeys::open(Installation::secret_keys_in(data)).and_then(|keys| {
+        if keys.is_empty() {
+            bail!("there is no key to replace in {}", keys.path().display());
+        }
+        keys.rotate()
+    });
+    match rotated {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("ERROR cannot rotate the key of secrets: {error:#}");
+            1
+        }
+    }
+}
+
 /// Opens the keys of secrets, and makes the first one. If a key is missing, the log names it, and everything but the
 /// secrets is served.
 async fn open_secret_keys(installation: &Installation, store: &Sqlite) -> Result<SecretKeys> {
     let keys = SecretKeys::open(installation.secret_keys())?;
-    let samples = store.read(|reader| secret::sample_contents(reader)).await;
+    let samples = store.read(|reader| due_secrets::sample_contents(reader)).await;
     if keys.is_empty() && samples.is_empty() {
         keys.rotate()?;
     }

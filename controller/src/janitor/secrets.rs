@@ -11,7 +11,7 @@ use crate::store::Store;
 use api::error::ApiError;
 use state::documents::draft::{Draft, Key, Reader, StoredDocument, parse};
 use state::documents::prelude::{Kind, Model, Parts, SecretContentDoc, secret_of_key};
-use state::operations::secret;
+use state::operations::due_secrets;
 
 /// The contents that one sweep reads: up to 768 KiB each, some hundred bytes as a rule.
 const CONTENTS_PER_SWEEP: usize = 40;
@@ -22,10 +22,10 @@ pub(super) async fn mark_due<S: Store, E: Environment>(
     model: Model,
 ) -> Result<bool, ApiError> {
     let now_ms = controller.environment.wall_ms();
-    if !controller.read_available(move |reader| secret::is_any_due(reader, model, now_ms)).await {
+    if !controller.read_available(move |reader| due_secrets::is_any_due(reader, model, now_ms)).await {
         return Ok(false);
     }
-    let marked = controller.run(move |draft| Ok(secret::mark_due(draft, model, now_ms))).await;
+    let marked = controller.run(move |draft| Ok(due_secrets::mark_due(draft, model, now_ms))).await;
     Ok(log_and_skip("mark the due secrets of model", model.0, marked)?.is_some_and(|marked| marked.answer))
 }
 

@@ -7,6 +7,7 @@
 pub mod action;
 pub mod destruction;
 pub mod dry_run;
+pub mod due_secrets;
 pub mod force;
 pub mod instance;
 pub mod leader_settings;

@@ -28,7 +28,7 @@ use crate::operations::record_validation::{require_lost_action, validate, valida
 use crate::operations::replica::{check_order, replica_or_empty, strip_own_bags};
 use crate::operations::run_reports::{RejectedRecord, ReportsOfRun};
 use crate::operations::secret::SecretWriter;
-use crate::operations::{action, leadership, run_reports, secret, session};
+use crate::operations::{action, due_secrets, leadership, run_reports, secret, session};
 use crate::restore::resync;
 use crate::terms::names::{RelationNumber, Uuid};
 use crate::terms::port_range::PortRange;
@@ -369,7 +369,7 @@ fn apply_effects(
             relation::leave_scope(draft, model, context.id, known.uuid);
         }
         Operation::Hook(Hook::Secret { secret, revision, event, .. }) => {
-            secret::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
+            due_secrets::hook_done(draft, model, &context.secret_writer(), (*secret, *revision, *event));
         }
         Operation::Resync => finish_resync(draft, model, context, ids, dropped),
         Operation::InstallCharm(_)

@@ -14,8 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Texts to try in this order where a type parses one.
-const TEXTS: [&str; 7] =
-    ["text", "web/0", "00000000-0000-0000-0000-000000000001", "0", "10.0.0.1", "10.0.0.1:17070", "web:db"];
+const TEXTS: [&str; 8] = [
+    "text",
+    "web/0",
+    "00000000-0000-0000-0000-000000000001",
+    "0",
+    "10.0.0.1",
+    "10.0.0.1:17070",
+    "web:db",
+    "9m4e2mr0ui3e8a215n4g",
+];
 
 /// Attempts at one value: one more for each text of a type that parses it, and for each level of recursion.
 const ATTEMPTS_MAX: usize = 10_000;

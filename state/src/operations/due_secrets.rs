@@ -1,0 +1,105 @@
+//! What becomes due of secrets, and what their hooks have reported (spec/uniter.md A.14).
+//!
+//! The janitor marks what is due by the controller's clock, so that no agent decides by a clock of its own; the record of a
+//! secret hook removes the mark, so that the hook runs once. Called by the janitor and by the commit of records.
+
+use crate::documents::draft::{Draft, Key, Reader, read, read_all};
+use crate::documents::effective_life::Documents;
+use crate::documents::prelude::{GLOBAL, Kind, Model, SecretContentDoc};
+use crate::operations::secret::{SecretWriter, find, put};
+use crate::terms::names::Uuid;
+use crate::terms::secret::{RotatePolicy, SecretEvent, SecretId};
+
+/// The most timers that one transaction handles: each reads three documents and writes three.
+const TIMERS_PER_BATCH: usize = 20;
+
+/// Stores that a secret hook of the unit has run, so that it does not run again.
+pub(crate) fn hook_done(
+    draft: &mut Draft,
+    model: Model,
+    writer: &SecretWriter,
+    (id, revision, event): (SecretId, u64, SecretEvent),
+) {
+    if event == SecretEvent::Changed {
+        let key = model.secrets_consumed(writer.unit);
+        let mut consumed = draft.get(&key).unwrap_or_default();
+        if let Some(entry) = consumed.get_mut(&id).filter(|entry| entry.reported < revision) {
+            entry.reported = revision;
+            draft.put(&key, &consumed);
+        }
+        return;
+    }
+    let Some(before) = draft.get(&model.secret(id)) else { return };
+    if ![writer.unit, writer.doc.application].contains(&before.owner.id) {
+        return;
+    }
+    let mut after = before.clone();
+    match event {
+        SecretEvent::Rotate => {
+            after.rotation_due = false;
+            let interval = after.rotate.and_then(RotatePolicy::interval_ms);
+            after.rotate_at_ms = interval.map(|interval| writer.at_ms.saturating_add(interval));
+        }
+        SecretEvent::Expired => {
+            if let Some(revision) = after.revisions.get_mut(&revision) {
+                revision.expiry_reported = true;
+            }
+        }
+        SecretEvent::Remove => {
+            if let Some(revision) = after.revisions.get_mut(&revision) {
+                revision.obsolete_reported = true;
+            }
+        }
+        SecretEvent::Changed => {}
+    }
+    put(draft, model, id, Some(&before), &after);
+}
+
+/// One sealed content of each model that has one: what a start looks at to find that a key is missing.
+pub fn sample_contents(reader: &dyn Reader) -> Vec<String> {
+    let models = read_all::<Uuid>(reader, &GLOBAL.prefix(Kind::ModelName));
+    let samples = models.into_iter().filter_map(|(_, model)| {
+        let key = (&mut { reader }).keys(&Model(model).prefix(Kind::SecretContent), 1).pop()?;
+        read(reader, &Key::<SecretContentDoc>::new(key)).map(|content| content.sealed)
+    });
+    samples.collect()
+}
+
+/// Whether the time of any secret has come.
+pub fn is_any_due(reader: &dyn Reader, model: Model, now_ms: i64) -> bool {
+    let first = (&mut { reader }).keys(&model.secret_timers(), 1).pop();
+    first.and_then(|key| timer_of(&key)).is_some_and(|(at_ms, _)| at_ms <= now_ms)
+}
+
+fn timer_of(key: &str) -> Option<(i64, SecretId)> {
+    let mut parts = key.rsplit('/');
+    let id = parts.next()?.parse().ok()?;
+    Some((parts.next()?.parse().ok()?, id))
+}
+
+/// Marks the secrets whose time of rotation or expiry has come; the views of their owners then show it. Returns whether
+/// more may be due.
+pub fn mark_due(draft: &mut Draft, model: Model, now_ms: i64) -> bool {
+    let keys = draft.page_keys(&model.secret_timers(), "", TIMERS_PER_BATCH);
+    let count = keys.len();
+    let mut all_due = true;
+    for key in keys {
+        let Some((at_ms, id)) = timer_of(&key) else { continue };
+        if at_ms > now_ms {
+            all_due = false;
+            break;
+        }
+        draft.remove(&model.secret_timer(at_ms, id));
+        let Ok(before) = find(draft, model, id) else { continue };
+        let mut after = before.clone();
+        after.rotation_due |= after.rotate_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        if after.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            let newest = after.newest();
+            if let Some(revision) = after.revisions.get_mut(&newest) {
+                revision.expired = true;
+            }
+        }
+        put(draft, model, id, Some(&before), &after);
+    }
+    all_due && count == TIMERS_PER_BATCH
+}
