@@ -29,7 +29,6 @@ pub struct SecretView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OwnedSecretView {
     /// What hooks read of it.
-    #[serde(flatten)]
     pub secret: HookSecret,
     /// Whether secret-rotate is to run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
