@@ -74,7 +74,7 @@ fn fields(secret: HookSecret) -> Value {
     Value::Record(fields)
 }
 
-/// A reader with the tag of the relation in which it was granted: `relation-myapp.db#mysql.server`.
+/// A reader with the tag of the relation in which it was granted: `relation-web.db#store.server`.
 fn access_fields((target, scope): (String, SecretScope)) -> Value {
     let scope = format!("relation-{}", scope.key.replace(':', ".").replace(' ', "#"));
     Value::Record(vec![
